@@ -1,0 +1,86 @@
+"""Everything that shuffledp raises on purpose.
+
+    ShuffleDPError
+    ├── InputError              what the caller gave is not allowed
+    │   ├── ParameterError      ε, a target, a size, a file format … (also a ValueError)
+    │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
+    │   └── SeededError         seeded randomness where only the operating system's will do
+    ├── ShortBatchError         fewer reports than the guarantee needs
+    ├── PlanningError           no parameters reach this target; says why
+    ├── CertificateError        a certificate could not be given
+    │   ├── PrivacyViolation    the inequality fails; carries the witness
+    │   └── Undecided           the precision limit came before a decision
+    ├── BudgetExceeded          a ledger refuses to spend
+    └── MissingExtra            an optional dependency is not installed
+
+Every message says what was wrong, what is allowed and what to do, in one sentence, and never
+carries a user's value.
+"""
+
+from __future__ import annotations
+
+
+class ShuffleDPError(Exception):
+    """Root of all errors raised on purpose."""
+
+
+class InputError(ShuffleDPError):
+    """What the caller gave is not allowed."""
+
+
+class ParameterError(InputError, ValueError):
+    """A parameter is outside its domain."""
+
+
+class ValueOutOfRange(InputError, ValueError):
+    """A user's value does not fit the protocol; the value itself is not shown."""
+
+
+class SeededError(InputError):
+    """Seeded randomness was offered where only the operating system's will do."""
+
+
+class ShortBatchError(ShuffleDPError):
+    """Fewer reports than the guarantee needs; nothing was released."""
+
+    def __init__(self, have: int, need: int) -> None:
+        super().__init__(
+            f"The batch holds {have:,} of the {need:,} reports that the privacy guarantee needs; "
+            "wait for more reports, or plan for fewer users."
+        )
+        self.have = have
+        self.need = need
+
+
+class PlanningError(ShuffleDPError):
+    """No parameters reach the target."""
+
+
+class CertificateError(ShuffleDPError):
+    """A certificate could not be given."""
+
+
+class PrivacyViolation(CertificateError):
+    """The certified inequality fails at a named integer: the witness."""
+
+    def __init__(self, message: str, witness: dict[str, object]) -> None:
+        super().__init__(message)
+        self.witness = witness
+
+
+class Undecided(CertificateError):
+    """The precision limit was reached before the inequality was decided."""
+
+
+class BudgetExceeded(ShuffleDPError):
+    """A ledger refuses to spend more than its budget; nothing was recorded."""
+
+
+class MissingExtra(ShuffleDPError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"This needs the package {package}, which is not installed; "
+            f'run: pip install "shuffledp[{extra}]"'
+        )

@@ -1,0 +1,91 @@
+"""Random bits: an AES-256-CTR keystream keyed by the operating system, erased as it goes.
+
+Never a statistical generator. Each thread has a keystream of its own; a forked child starts a
+new one; after every block the key is replaced by fresh keystream (so a later compromise does not
+reveal earlier draws).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 1 << 20  # bytes of keystream under one key: 1 MiB keeps the buffer in the L2 cache
+POOL = 1 << 12  # small requests are served from a pool of this size
+KEY = 48  # a 32-byte key and a 16-byte counter block
+
+
+class Keystream:
+    """A stream of uniform bytes that forgets its past."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._zeros = np.zeros(BLOCK, np.uint8)
+        self._pool = np.zeros(POOL, np.uint8)
+        self._used = POOL
+
+    def fill(self, target: NDArray[np.uint8]) -> None:
+        """Overwrites `target` (contiguous bytes) with uniform bytes."""
+        if target.size > POOL // 4:
+            for start in range(0, target.size, BLOCK):
+                self._block(target[start : start + BLOCK])
+            return
+        if self._used + target.size > POOL:
+            self._block(self._pool)
+            self._used = 0
+        taken = self._pool[self._used : self._used + target.size]
+        target[:] = taken
+        taken[:] = 0
+        self._used += target.size
+
+    def _block(self, target: NDArray[np.uint8]) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+        stream = Cipher(AES(self._secret[:32]), CTR(self._secret[32:])).encryptor()
+        self._secret = stream.update(bytes(KEY))  # fast key erasure: the old key is gone
+        stream.update_into(self._zeros[: target.size], target)
+
+
+class Entropy:
+    """Uniform bits from the operating system, through one keystream per thread."""
+
+    seeded = False
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def _stream(self) -> Keystream:
+        if getattr(self._local, "process", None) != os.getpid():
+            self._local.stream = Keystream(self._first_secret())
+            self._local.process = os.getpid()
+        stream: Keystream = self._local.stream
+        return stream
+
+    def _first_secret(self) -> bytes:
+        return os.urandom(KEY)
+
+    def words(self, count: int, dtype: type[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+        """`count` independent uniform words of an unsigned type."""
+        words = np.empty(count, dtype)
+        self._stream().fill(words.view(np.uint8))
+        return words
+
+    def bits(self, count: int) -> int:
+        """A uniform integer in 0..2^count − 1."""
+        size = (count + 7) // 8
+        return int.from_bytes(self.words(size, np.uint8).tobytes(), "big") >> (8 * size - count)
+
+    def below(self, bound: int) -> int:
+        """A uniform integer in 0..bound − 1, by rejection."""
+        width = (bound - 1).bit_length()
+        while (number := self.bits(width) if width else 0) >= bound:
+            pass
+        return number
+
+
+SYSTEM = Entropy()

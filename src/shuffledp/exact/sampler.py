@@ -1,0 +1,223 @@
+"""One exact sampler for every law: inversion of a uniform number whose bits are drawn on demand.
+
+X is the number of cumulative probabilities F(first), F(first+1), … that a uniform U does not lie
+below. U is never written down whole: 16 bits of it decide almost every draw through a look-up
+table; where they equal the leading bits of some F(k), 64 bits are compared with 64-bit
+thresholds; where these tie too, or U lies beyond the table, U grows bit by bit and F(k) is
+enclosed ever more tightly by `arb` until the comparison is certain. No float stands between a
+parameter and a draw, and no value is out of reach (MATH §10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.laws import Law
+from shuffledp.exact.numbers import at_precision, to_float
+
+CHUNK = 1 << 16  # words per pass: words and results stay in the L2 cache
+WIDEST = 1 << 16  # thresholds in a table at most
+SCALAR_COST = 500  # a draw without a table costs about as much as this many thresholds
+UNKNOWN = 0xFFFF  # in the look-up table: 16 bits do not decide
+RARE = 0.99  # from this probability of the first value on, only the other draws are looked at
+
+
+@dataclass
+class Uniform:
+    """A uniform number in [0, 1) of which the leading `bits` bits are known."""
+
+    value: int
+    bits: int
+    entropy: Entropy
+
+    def below(self, threshold: Callable[[], arb]) -> bool:
+        """Whether U < threshold, at whatever precision it takes.
+
+        Ensures: the answer is that of the infinitely long U; more bits are drawn as needed.
+        """
+        while True:
+            bound = at_precision(self.bits + 64, lambda: threshold() * arb(2) ** self.bits)
+            if bound >= self.value + 1:
+                return True
+            if bound <= self.value:
+                return False
+            self.value = (self.value << 64) | self.entropy.bits(64)
+            self.bits += 64
+
+
+def invert(law: Law, uniform: Uniform) -> int:
+    """The value k with F(k−1) ≤ U < F(k). Floats propose where to look; `arb` decides."""
+    below = lambda k: uniform.below(lambda: law.cdf(k))  # noqa: E731
+    low, high = _bracket(law, below, _guess(law, uniform))
+    while high - low > 1:  # F(low) ≤ U < F(high)
+        middle = (low + high) // 2
+        low, high = (low, middle) if below(middle) else (middle, high)
+    return high
+
+
+def _guess(law: Law, uniform: Uniform) -> int:
+    """The normal quantile of U, within the support."""
+    middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
+    deviation = to_float(law.variance) ** 0.5
+    guess = round(to_float(law.mean) + deviation * NormalDist().inv_cdf(middle))
+    guess = guess if law.first is None else max(guess, law.first)
+    return guess if law.last is None else min(guess, law.last)
+
+
+def _bracket(law: Law, below: Callable[[int], bool], guess: int) -> tuple[int, int]:
+    """(low, high) with F(low) ≤ U < F(high), by doubling steps away from the guess."""
+    step = 1
+    if below(guess):
+        low, high = guess - 1, guess
+        while (law.first is None or low >= law.first) and below(low):
+            low, high, step = low - step, low, 2 * step
+        return low, high
+    low, high = guess, guess + 1
+    while not below(high):
+        low, high, step = high, high + step, 2 * step
+    return low, high
+
+
+def thresholds(law: Law, start: int, width: int, bits: int) -> list[tuple[int, int]]:
+    """⌊2^bits F(k)⌋ for k = start, start+1, …, as (at least, at most), until F is within 2^−bits of
+    1 or `width` thresholds are there. The two differ only where a ball straddles an integer."""
+    pairs: list[tuple[int, int]] = []
+    top = (1 << bits) - 1
+    with ctx.workprec(bits + 96):
+        scale = arb(2) ** bits
+        total, mass = law.cdf(start), law.pmf(start)
+        for k in range(start, start + width):
+            scaled = total * scale
+            low, high = (int(end.floor().unique_fmpz()) for end in (scaled.lower(), scaled.upper()))
+            pairs.append((min(low, top), min(high, top)))
+            if low >= top or k == law.last:
+                break
+            mass = mass * law.ratio(k)
+            total = total + mass
+    return pairs
+
+
+class Table:
+    """A law's thresholds in 64 bits, and the look-up table by their leading 16 bits."""
+
+    def __init__(self, law: Law, start: int, width: int, coarse_bits: int, fine_bits: int) -> None:
+        pairs = thresholds(law, start, width, fine_bits)
+        self.lower = np.array([low for low, _ in pairs], np.uint64)
+        self.upper = np.array([high for _, high in pairs], np.uint64)
+        self.shift = np.uint64(fine_bits - coarse_bits)
+        self.from_first = start == law.first
+        words = 1 << coarse_bits
+        self.first_word = int(self.lower[0] >> self.shift)
+        self.rare = self.from_first and start == 0 and self.first_word >= RARE * words
+        self.coarse = self._look_up(words)
+
+    def _look_up(self, words: int) -> NDArray[np.uint16]:
+        low, high = self.lower >> self.shift, self.upper >> self.shift
+        table = np.searchsorted(low, np.arange(words, dtype=np.uint64), side="right")
+        table[table >= len(low)] = UNKNOWN
+        if not self.from_first:
+            table[: int(low[0])] = UNKNOWN
+        table[low.astype(np.int64)] = table[high.astype(np.int64)] = UNKNOWN
+        return table.astype(np.uint16)
+
+    def place(self, fine: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each 64-bit prefix of U: the value above the start, and which ones are undecided."""
+        value = np.searchsorted(self.lower, fine, side="right")
+        tied = (value > 0) & (fine <= self.upper[np.maximum(value, 1) - 1])
+        outside = (value == len(self.lower)) | ((value == 0) & (not self.from_first))
+        return value, np.flatnonzero(tied | outside)
+
+
+class Sampler:
+    """Exact draws from one law. Smaller word sizes serve the tests, which force ties with them."""
+
+    def __init__(self, law: Law, coarse_bits: int = 16, fine_bits: int = 64) -> None:
+        self.law = law
+        self.coarse_bits = coarse_bits
+        self.fine_bits = fine_bits
+        self._table: Table | None = None
+        deviation = to_float(law.variance) ** 0.5
+        start = int(to_float(law.mean) - 10 * deviation) - 16
+        self.start = start if law.first is None else max(start, law.first)
+        tail = int(48 / law.decay) if hasattr(law, "decay") else 0
+        self.width = min(max(int(24 * deviation), tail) + 64, WIDEST)
+
+    def draw(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        """`size` independent draws."""
+        values = np.zeros(size, np.int64)
+        self.add_draws(entropy, values)
+        return values
+
+    def draw_one(self, entropy: Entropy = SYSTEM) -> int:
+        """One draw, through the same code."""
+        return int(self.draw(1, entropy)[0])
+
+    def add_draws(self, entropy: Entropy, *targets: NDArray[np.int64]) -> None:
+        """Adds the same fresh draws, one per place, to every target array.
+
+        Requires: targets of one length, one-dimensional.
+        Ensures: place by place an independent draw of the law, exactly.
+        """
+        size = targets[0].size
+        table = self._table_for(size)
+        for begin in range(0, size, CHUNK):
+            parts = [target[begin : begin + CHUNK] for target in targets]
+            if table is None:
+                self._add_one_by_one(entropy, parts)
+            else:
+                self._add_chunk(table, entropy, parts)
+
+    def _table_for(self, size: int) -> Table | None:
+        """The table, unless drawing without it is cheaper than building it."""
+        if self._table is None and (self.width <= 4096 or size * SCALAR_COST >= self.width):
+            self._table = Table(self.law, self.start, self.width, self.coarse_bits, self.fine_bits)
+        return self._table
+
+    def _add_one_by_one(self, entropy: Entropy, parts: list[NDArray[np.int64]]) -> None:
+        for place in range(parts[0].size):
+            value = invert(self.law, Uniform(entropy.bits(64), 64, entropy))
+            for part in parts:
+                part[place] += value
+
+    def _add_chunk(self, table: Table, entropy: Entropy, parts: list[NDArray[np.int64]]) -> None:
+        words = entropy.words(parts[0].size, np.uint16)
+        if self.coarse_bits < 16:
+            words = words >> np.uint16(16 - self.coarse_bits)
+        if table.rare:
+            open_places = np.flatnonzero(words >= table.first_word)
+        else:
+            values = np.take(table.coarse, words, mode="clip")
+            open_places = np.flatnonzero(values == UNKNOWN)
+            values[open_places] = 0
+            for part in parts:
+                part += values
+                part += self.start
+        resolved = self._resolve(table, words[open_places], entropy)
+        for part in parts:
+            part[open_places] += resolved
+
+    def _resolve(
+        self, table: Table, words: NDArray[np.unsignedinteger], entropy: Entropy
+    ) -> NDArray[np.int64]:
+        """The values, above the start, of those U whose leading word is given."""
+        more = entropy.words(words.size, np.uint64) >> np.uint64(64 - int(table.shift))
+        fine = (words.astype(np.uint64) << table.shift) | more
+        values, undecided = table.place(fine)
+        for place in undecided:
+            uniform = Uniform(int(fine[place]), self.fine_bits, entropy)
+            values[place] = invert(self.law, uniform) - self.start
+        return values
+
+
+@lru_cache(maxsize=256)
+def sampler(law: Law) -> Sampler:
+    """The sampler of a law, with its table kept for the next call."""
+    return Sampler(law)

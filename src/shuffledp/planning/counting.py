@@ -1,0 +1,192 @@
+"""Plans for counts and integer sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.cell import LARGEST, MOST_USERS, Cell
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.exact.laws import DiscreteLaplace
+from shuffledp.exact.numbers import ExactNumber, positive, show, to_float, whole
+from shuffledp.planning.cells import (
+    CellTask,
+    cheapest_cell,
+    error_left,
+    least_rmse,
+    limit_messages,
+    propose,
+    settle,
+    without_pairs,
+)
+from shuffledp.planning.plan import Forecast, Plan
+from shuffledp.planning.printed import printed_recipe
+from shuffledp.planning.target import Target
+from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.counting import Counting, IntegerSum
+from shuffledp.protocols.error_law import error_range
+
+SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
+
+
+def plan_count(
+    users: int,
+    epsilon: ExactNumber,
+    *,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    relative_error: ExactNumber | None = None,
+    max_messages: ExactNumber | None = None,
+    expected: int | None = None,
+) -> Plan:
+    """The cheapest certified protocol that counts users with the value 1.
+
+    `users` honest reports are sure to come (fewer are never released); the error is forecast for
+    `expected` reports, which may be many more.
+    """
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    return _plan(Counting, users, epsilon, 1, target, expected)
+
+
+def plan_integers(
+    users: int,
+    epsilon: ExactNumber,
+    largest: int,
+    *,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    relative_error: ExactNumber | None = None,
+    max_messages: ExactNumber | None = None,
+    expected: int | None = None,
+) -> Plan:
+    """The cheapest certified protocol that adds up values 0..largest, one per user."""
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    largest = whole(largest, "the largest value", most=LARGEST)
+    return _plan(IntegerSum, users, epsilon, largest, target, expected)
+
+
+def checked_epsilon(epsilon: ExactNumber) -> Fraction:
+    """ε as an exact number in the range that plans can be made for."""
+    number = positive(epsilon, "epsilon")
+    if not SMALLEST_EPSILON <= number <= LARGEST_EPSILON:
+        raise ParameterError(
+            f"epsilon must lie between {show(SMALLEST_EPSILON)} and {show(LARGEST_EPSILON)} "
+            f"to be planned for; {show(number)} was given."
+        )
+    return number
+
+
+def checked_users(users: object, expected: object | None) -> tuple[int, int]:
+    """(sure to come, expected to come)."""
+    sure = whole(users, "users", most=MOST_USERS)
+    come = sure if expected is None else whole(expected, "expected", most=MOST_USERS)
+    if come < sure:
+        raise ParameterError(
+            f"{sure:,} users are said to be sure to come but only {come:,} are expected; "
+            "plan for fewer users."
+        )
+    return sure, come
+
+
+def _plan(
+    kind: type[IntegerSum],
+    users: int,
+    epsilon: ExactNumber,
+    largest: int,
+    target: Target,
+    expected: int | None,
+) -> Plan:
+    epsilon = checked_epsilon(epsilon)
+    sure, come = checked_users(users, expected)
+    task = CellTask(sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error)
+    central = DiscreteLaplace(epsilon / largest)
+    if target.max_messages is not None:
+        task, cell = best_for_messages(task, float(target.max_messages))
+    else:
+        task = replace(task, mse=target.mse(central))
+        cell = cheapest_cell(task)
+    protocol = kind(epsilon, cell)
+    forecast = _forecast(protocol, task, central)
+    printed = _printed(sure, epsilon, target) if largest == 1 else None
+    return Plan(protocol, certify(protocol), target, come, forecast, printed)
+
+
+def _forecast(protocol: IntegerSum, task: CellTask, central: DiscreteLaplace) -> Forecast:
+    n, cell = task.expected, protocol.cell
+    low, high = error_range(cell, n, n * cell.largest, 0.05)
+    return Forecast(
+        messages_per_user=protocol.messages_per_user(),
+        limit_messages=limit_messages(task) if cell.input_pairs else protocol.messages_per_user(),
+        rmse=protocol.rmse(n),
+        rmse_at_zero=protocol.rmse(n, 0),
+        central_rmse=to_float(lambda: central.variance().sqrt()),
+        error_low=low,
+        error_high=high,
+    )
+
+
+def _printed(users: int, epsilon: Fraction, target: Target) -> dict[str, Any] | None:
+    """The paper's constants for the same task, or why there are none."""
+    if target.mse_overhead is None:
+        return None
+    try:
+        recipe = printed_recipe(users, epsilon, target.mse_overhead)
+    except PlanningError as error:
+        return {"refused": str(error)}
+    return {
+        "messages_per_user": recipe.messages_per_user,
+        "rmse": recipe.rmse,
+        "keeps_its_error": recipe.keeps_its_error,
+    }
+
+
+def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
+    """The least error for which a cell costs at most so many messages, and that cell."""
+    loosest = replace(task, mse=_thinning_error(task))
+    thin = without_pairs(loosest)
+    if thin is not None and to_float(thin.messages_per_user) > messages:
+        raise PlanningError(
+            f"No plan sends fewer than {to_float(thin.messages_per_user):.3g} messages per user "
+            f"here; allow at least that."
+        )
+    least = Fraction(least_rmse(task)) ** 2
+    found: tuple[CellTask, Cell] | None = None if thin is None else (loosest, thin)
+    real = _tightest_error(task, least, loosest.mse, messages, None)
+    if real is None:
+        if found is None:
+            raise PlanningError("No plan is that cheap; allow more messages.")
+        return found
+    middle = int(propose(replace(task, mse=real)).pairs)
+    for pairs in range(max(1, middle - 1), middle + 3):
+        mse = _tightest_error(task, least, loosest.mse, messages, pairs)
+        if mse is not None and (found is None or mse < found[0].mse):
+            better = replace(task, mse=mse)
+            found = better, settle(better, propose(better, pairs))
+    assert found is not None
+    return found
+
+
+def _thinning_error(task: CellTask) -> Fraction:
+    """An error that thinning surely keeps, as the upper end of a search."""
+    cell = without_pairs(replace(task, mse=Fraction(10) ** 60))
+    if cell is None:
+        return Fraction(task.expected * task.largest) ** 2
+    left = to_float(lambda: error_left(replace(task, mse=Fraction(0)), cell))
+    return Fraction(-left * (1 + 1e-9))
+
+
+def _tightest_error(
+    task: CellTask, least: Fraction, most: Fraction, messages: float, pairs: int | None
+) -> Fraction | None:
+    """The least mse between two for which the proposal costs at most `messages`."""
+    fits = lambda mse: propose(replace(task, mse=mse), pairs).messages <= messages  # noqa: E731
+    if most <= least or not fits(most):
+        return None
+    span = float(most / least - 1)
+    low, high = -30.0, 0.0  # of ln((mse/least − 1)/span)
+    for _ in range(18):
+        middle = (low + high) / 2
+        mse = least * (1 + Fraction(span * 2.718281828459045**middle))
+        low, high = (low, middle) if fits(mse) else (middle, high)
+    return least * (1 + Fraction(span * 2.718281828459045**high))

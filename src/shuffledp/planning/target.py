@@ -1,0 +1,80 @@
+"""What a plan is asked for: an error, a relative tolerance beside it, or a number of messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from shuffledp.errors import ParameterError
+from shuffledp.exact.laws import DiscreteLaplace
+from shuffledp.exact.numbers import ExactNumber, at_precision, ball, positive, show
+
+DEFAULT_OVERHEAD = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Exactly one of the first three is set; `relative_error` may stand beside the first two."""
+
+    mse_overhead: Fraction | None = None
+    rmse: Fraction | None = None
+    max_messages: Fraction | None = None
+    relative_error: Fraction | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mse_overhead: ExactNumber | None = None,
+        rmse: ExactNumber | None = None,
+        max_messages: ExactNumber | None = None,
+        relative_error: ExactNumber | None = None,
+    ) -> Target:
+        """The target behind a caller's numbers; ρ = ½ if nothing is said."""
+        given = [name for name, value in
+                 (("mse_overhead", mse_overhead), ("rmse", rmse), ("max_messages", max_messages))
+                 if value is not None]
+        if len(given) > 1:
+            raise ParameterError(
+                f"{' and '.join(given)} cannot be asked for together; give one of them."
+            )
+        if max_messages is not None and relative_error is not None:
+            raise ParameterError(
+                "relative_error goes with mse_overhead or rmse, not with max_messages; drop one."
+            )
+        number = lambda value, name: None if value is None else positive(value, name)  # noqa: E731
+        if not given:
+            mse_overhead = DEFAULT_OVERHEAD
+        return cls(
+            number(mse_overhead, "mse_overhead"),
+            number(rmse, "rmse"),
+            number(max_messages, "max_messages"),
+            number(relative_error, "relative_error"),
+        )
+
+    def mse(self, central: DiscreteLaplace, scale: Fraction = Fraction(1)) -> Fraction:
+        """The mean squared error allowed, never more than was asked: (1+ρ) times the variance of
+        the central mechanism (in units of `scale`), or rmse²."""
+        if self.rmse is not None:
+            return (self.rmse / scale) ** 2
+        assert self.mse_overhead is not None
+        overhead = self.mse_overhead
+        return lower_bound_of(lambda: ball(1 + overhead) * central.variance())
+
+    def to_dict(self) -> dict[str, str]:
+        """What was asked, as exact text."""
+        return {name: show(value) for name, value in vars(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        words = {
+            "mse_overhead": "MSE within 1 + {} of the central optimum",
+            "rmse": "RMSE at most {}",
+            "max_messages": "best error with at most {} messages per user",
+            "relative_error": "or within {} of the true value, whichever is larger",
+        }
+        return ", ".join(words[name].format(text) for name, text in self.to_dict().items())
+
+
+def lower_bound_of(quantity) -> Fraction:  # type: ignore[no-untyped-def]
+    """A Fraction just below a positive quantity."""
+    mantissa, exponent = at_precision(128, lambda: quantity().lower()).man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

@@ -1,0 +1,155 @@
+"""The inequality behind every certificate, decided in ball arithmetic (MATH §3 and §8).
+
+A cell loses at most L downwards if for every 1 ≤ δ ≤ D and every integer m ≥ 0
+
+    g_δ(m) = (e^L − 1) A e^(−a(D−δ)/D) r(m) + e^(L − bδ/D) m(m−1)⋯(m−δ+1)/λ^δ  ≥  1,
+    A = q/(1−q),   r(m) = λ^s m!/(m+s)!
+
+r is log-convex and the falling factorial has non-negative second differences, so g_δ is convex
+in m: to the left of a strict fall and to the right of a strict rise nothing can be smaller, and a
+handful of evaluations decide about all m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import arb
+
+from shuffledp.cell import Cell
+from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show
+
+WIDEST_FLOOR = 8  # integers between the strict fall and the strict rise at most (1 or 2 in fact)
+
+
+@dataclass(frozen=True)
+class Tightest:
+    """Where the inequality comes closest to failing."""
+
+    shift: int
+    """δ: by how much the value changes."""
+    place: int
+    """m: the integer at which g_δ is least."""
+    margin: Fraction
+    """A lower bound on g_δ(m) − 1."""
+    precision: int
+    """Bits of working precision that decided it."""
+
+
+def g(cell: Cell, loss: Fraction, shift: int, m: int) -> arb:
+    """g_δ(m) at the current precision."""
+    d, a, b = cell.largest, cell.up_epsilon, cell.down_epsilon
+    q, s = cell.mute_probability, cell.input_pairs
+    lift = ball(loss).expm1() * ball(q / (1 - q)) * (-ball(a * (d - shift) / d)).exp()
+    if cell.flood_mean == 0:
+        return lift  # no flood: m = 0 is the only place, and there are no pairs (r = 1)
+    log_flood = ball(cell.flood_mean).log()
+    log_m = arb(m + 1).lgamma()
+    muted = lift * (s * log_flood + log_m - arb(m + s + 1).lgamma()).exp()
+    if m < shift:
+        return muted
+    falling = log_m - arb(m - shift + 1).lgamma() - shift * log_flood
+    return muted + (ball(loss - b * shift / d) + falling).exp()
+
+
+def tightest(
+    cell: Cell, loss: Fraction, progress: Callable[[int], None] | None = None
+) -> Tightest:
+    """The tightest place of the inequality over all shifts and all integers.
+
+    Ensures: returns only if g_δ(m) > 1 holds for every δ and m; raises `PrivacyViolation` with the
+    witness where it fails, `Undecided` where the precision limit comes first.
+    """
+    found: Tightest | None = None
+    guess = int(cell.flood_mean)
+    for shift in range(1, cell.largest + 1):
+        here = _tightest_of_shift(cell, loss, shift, guess)
+        guess = here.place
+        if found is None or here.margin < found.margin:
+            found = here
+        if progress:
+            progress(1)
+    assert found is not None
+    return found
+
+
+def _tightest_of_shift(cell: Cell, loss: Fraction, shift: int, guess: int) -> Tightest:
+    bits = FIRST_PRECISION
+    while bits <= LAST_PRECISION:
+        known: dict[int, arb] = {}
+
+        def value(m: int, bits: int = bits, known: dict[int, arb] = known) -> arb:
+            if m not in known:
+                known[m] = at_precision(bits, lambda: g(cell, loss, shift, m))
+            return known[m]
+
+        floor = [0] if cell.flood_mean == 0 else _floor(value, _descend(value, guess))
+        verdict = _judge(cell, loss, shift, bits, floor, value)
+        if verdict is not None:
+            return verdict
+        bits *= 2
+    raise Undecided(
+        f"Whether the parameters are {show(loss)}-private downwards was not decided at "
+        f"{LAST_PRECISION} bits; raise flood_mean slightly and certify again."
+    )
+
+
+def _judge(
+    cell: Cell, loss: Fraction, shift: int, bits: int, floor: list[int] | None,
+    value: Callable[[int], arb],
+) -> Tightest | None:
+    """The verdict on one shift, or None if this precision does not tell."""
+    places = floor or []
+    for m in places:
+        if value(m) < 1:
+            raise PrivacyViolation(
+                f"The parameters are not certified for a downward loss of {show(loss)}: "
+                f"the inequality fails for a change by {shift} at m = {m}; "
+                "raise flood_mean, input_pairs or mute_probability, or allow a larger epsilon.",
+                {"shift": shift, "place": m, "value": value(m).str(12, radius=False)},
+            )
+    if not places or not all(value(m) > 1 for m in places):
+        return None
+    least = min(places, key=lambda m: float(value(m)))
+    margin = at_precision(bits, lambda: (value(least) - 1).lower())
+    mantissa, exponent = margin.man_exp()
+    return Tightest(shift, least, Fraction(int(mantissa)) * Fraction(2) ** int(exponent), bits)
+
+
+def _descend(value: Callable[[int], arb], guess: int) -> int:
+    """Near the least place, by doubling steps downhill and then bisection on the slope."""
+    rises = lambda m: value(m + 1) > value(m)  # noqa: E731
+    low, high, step = -1, max(guess, 0), 1  # falls at low, rises at high
+    while not rises(high):
+        low, high, step = high, high + step, 2 * step
+    step = 1
+    while high - low > 1 and low < 0:
+        lower = max(high - step, 0)
+        if not rises(lower):
+            low = lower
+        elif lower == 0:
+            return 0
+        else:
+            high, step = lower, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if rises(middle) else (middle, high)
+    return high
+
+
+def _floor(value: Callable[[int], arb], near: int) -> list[int] | None:
+    """Integers outside of which g is certainly larger: left of them it falls strictly, right of
+    them it rises strictly. None if this precision does not show them."""
+    left = right = near
+    while left > 0 and not value(left - 1) > value(left):
+        left -= 1
+        if near - left > WIDEST_FLOOR:
+            return None
+    while not value(right + 1) > value(right):
+        right += 1
+        if right - near > WIDEST_FLOOR:
+            return None
+    return list(range(left, right + 1))

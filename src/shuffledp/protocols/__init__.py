@@ -1,0 +1,26 @@
+"""Protocols made of cells: counting and integer sums, histograms, real sums."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.errors import ParameterError
+from shuffledp.protocols.base import Protocol, cell_from_dict
+from shuffledp.protocols.counting import Counting, IntegerSum
+
+__all__ = ["Counting", "IntegerSum", "Protocol", "protocol_from_dict"]
+
+
+def protocol_from_dict(data: Any) -> Protocol:
+    """The protocol behind `Protocol.describe`; refuses what is not one."""
+    try:
+        kind, epsilon = data["kind"], Fraction(data["epsilon"])
+        if kind == "counting":
+            return Counting(epsilon, cell_from_dict(data["cell"]))
+        if kind == "integers":
+            return IntegerSum(epsilon, cell_from_dict(data["cell"]))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise ParameterError(f"The protocol's description is incomplete or malformed: {error}.") \
+            from None
+    raise ParameterError(f"There is no protocol of kind {kind!r}.")

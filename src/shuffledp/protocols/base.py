@@ -1,0 +1,139 @@
+"""A protocol is an encoder (value → cell values), its cells, and a decoder (cells → estimate)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.batch import Report, View, release
+from shuffledp.cell import Cell, Counts
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.numbers import to_float
+
+Progress = Callable[[int], None]
+STRIDE = 1 << 16  # users randomized at a time: the arrays stay in the cache
+
+
+@dataclass(frozen=True)
+class CellUse:
+    """A cell, how many copies of it run side by side, and what each direction may cost."""
+
+    cell: Cell
+    copies: int
+    up: Fraction
+    """ε that a change upwards may cost: at most the cell's up_epsilon."""
+    down: Fraction
+    """ε that a change downwards may cost: what the certificate proves."""
+
+
+class Protocol(ABC):
+    """P = (randomize, shuffle, analyze) with a privacy target."""
+
+    kind: ClassVar[str]
+    epsilon: Fraction
+
+    @property
+    @abstractmethod
+    def uses(self) -> tuple[CellUse, ...]:
+        """The cells, with the budget of each direction."""
+
+    @abstractmethod
+    def loss(self) -> Fraction:
+        """What replacing one user's value costs, if every cell keeps its budgets."""
+
+    @abstractmethod
+    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        """The users' cell values before randomizing; refuses what does not fit."""
+
+    @abstractmethod
+    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+        """The values of one cell (by its number among all copies) behind encoded values."""
+
+    @abstractmethod
+    def tally(self, codes: NDArray[np.int64]) -> Counts:
+        """How many users hold each code: all that `aggregate_tally` needs."""
+
+    @abstractmethod
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        """The report of all users in a tally together, in one go."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Everything that fixes the protocol, as JSON can hold it exactly."""
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every copy of every cell, in wire order."""
+        return [use.cell for use in self.uses for _ in range(use.copies)]
+
+    @property
+    def users(self) -> int:
+        """How many reports a release needs."""
+        return self.uses[0].cell.users
+
+    def messages_per_user(self) -> float:
+        """The expected number of messages of a user, whatever it holds (an upper bound)."""
+        return to_float(
+            lambda: sum((use.cell.messages_per_user() * use.copies for use in self.uses), start=0)
+        )
+
+    def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
+        """One user's report."""
+        return self.randomize_all(np.array([value]), entropy)
+
+    def randomize_all(
+        self, values: NDArray[Any], entropy: Entropy = SYSTEM, progress: Progress | None = None
+    ) -> Report:
+        """The reports of many users, each randomized on its own, added up."""
+        codes = self.encode(values, entropy)
+        cells = self.cells
+        plus, minus = np.zeros((2, len(cells)), np.int64)
+        for begin in range(0, len(codes), STRIDE):
+            part = codes[begin : begin + STRIDE]
+            for number, cell in enumerate(cells):
+                y_plus, y_minus = cell.randomize(self.split(part, number), entropy)
+                plus[number] += y_plus.sum()
+                minus[number] += y_minus.sum()
+            if progress:
+                progress(len(part))
+        return Report(len(codes), plus, minus, entropy.seeded)
+
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Report:
+        """The same law as `randomize_all`, at a cost that hardly grows with the users."""
+        return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
+
+    def release(self, batch: Report) -> View:
+        """The view of a batch that is large enough; raises `ShortBatchError` otherwise."""
+        return release(batch, self.users)
+
+
+def cell_to_dict(cell: Cell) -> dict[str, Any]:
+    """A cell's parameters as exact text."""
+    return {
+        "users": cell.users,
+        "largest": cell.largest,
+        "up_epsilon": str(cell.up_epsilon),
+        "down_epsilon": str(cell.down_epsilon),
+        "mute_probability": str(cell.mute_probability),
+        "input_pairs": cell.input_pairs,
+        "flood_mean": str(cell.flood_mean),
+    }
+
+
+def cell_from_dict(data: dict[str, Any]) -> Cell:
+    """The cell behind `cell_to_dict`."""
+    return Cell(
+        int(data["users"]),
+        int(data["largest"]),
+        Fraction(data["up_epsilon"]),
+        Fraction(data["down_epsilon"]),
+        Fraction(data["mute_probability"]),
+        int(data["input_pairs"]),
+        Fraction(data["flood_mean"]),
+    )

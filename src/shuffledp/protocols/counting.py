@@ -1,0 +1,97 @@
+"""Counting and integer sums: one cell ([GKM23] Section 3; MATH §8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.batch import Report, View
+from shuffledp.cell import Cell, Counts
+from shuffledp.errors import ParameterError
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.numbers import to_float
+from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
+from shuffledp.protocols.error_law import interval
+from shuffledp.protocols.results import Estimate
+
+
+@dataclass(frozen=True)
+class IntegerSum(Protocol):
+    """The sum of values 0..D, one per user."""
+
+    epsilon: Fraction
+    cell: Cell
+    kind: ClassVar[str] = "integers"
+    query: ClassVar[str] = "sum"
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        return (CellUse(self.cell, 1, self.cell.up_epsilon, self.epsilon),)
+
+    def loss(self) -> Fraction:
+        """A replacement goes up or down, not both."""
+        return max(self.uses[0].up, self.uses[0].down)
+
+    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        return self.cell.checked(values)
+
+    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+        return codes
+
+    def tally(self, codes: NDArray[np.int64]) -> Counts:
+        return np.bincount(codes, minlength=self.cell.largest + 1).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        plus, minus = self.cell.aggregate(tally, entropy)
+        return Report(int(tally.sum()), np.array([plus]), np.array([minus]), entropy.seeded)
+
+    def randomize_each(
+        self, values: NDArray[Any], entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """Every user's report: how many +1 and −1 each of them sends."""
+        return self.cell.randomize(self.encode(values), entropy)
+
+    def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
+        """The unbiased estimate with its exact interval."""
+        plus, minus = int(view.plus[0]), int(view.minus[0])
+        value = to_float(lambda: self.cell.estimate(plus, minus, view.users))
+        low, high = interval(self.cell, view.users, plus - minus, 1 - confidence)
+        return Estimate(
+            query=self.query,
+            value=value,
+            low=low,
+            high=high,
+            confidence=confidence,
+            rmse=self.rmse(view.users, value),
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+        )
+
+    def rmse(self, users: int, total: float | None = None) -> float:
+        """The root mean squared error at a true total; at the worst one if none is given."""
+        largest = self.cell.largest
+        most = users * largest
+        total = most if total is None else min(max(total, 0), most)
+        squares = Fraction(total) * largest
+        return to_float(lambda: self.cell.mean_squared_error(users, squares).sqrt())
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.kind, "epsilon": str(self.epsilon), "cell": cell_to_dict(self.cell)}
+
+
+@dataclass(frozen=True)
+class Counting(IntegerSum):
+    """How many users hold 1: the paper's protocol."""
+
+    kind: ClassVar[str] = "counting"
+    query: ClassVar[str] = "count"
+
+    def __post_init__(self) -> None:
+        if self.cell.largest != 1:
+            raise ParameterError("Counting needs a cell for the values 0 and 1.")

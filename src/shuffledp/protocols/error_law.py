@@ -1,0 +1,144 @@
+"""The true law of a cell's error, for intervals (MATH §4). Reporting only: floats are fine here.
+
+For a true sum T the plain sum is S = T − (what the muted users held) + z_plus − z_minus. With
+D = 1 the muted part is Bin(T, q) exactly; with larger D it depends on how T is spread over the
+users, and the widest case in convex order, T in lumps of D, is used. An interval holds the T for
+which S is not an outlier (inversion of two one-sided tests). It is not cut to what is possible:
+below 0 the law is continued by symmetry, so that a negative estimate keeps its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.cell import Cell
+from shuffledp.exact.numbers import to_float
+
+Masses = NDArray[np.float64]
+
+FINEST = 1 << 21  # lattice points of a noise law at most
+TAIL = 48.0  # e^−48 is less than a float can resolve beside 1
+
+
+def negative_binomial_masses(shape: float, decay: float) -> Masses:
+    """NB(shape, 1 − e^−decay) from 0 up to a negligible tail."""
+    size = int((TAIL + 4 * shape) / decay) + 16
+    k = np.arange(size - 1, dtype=np.float64)
+    logs = np.concatenate([[0.0], np.cumsum(np.log((k + shape) / (k + 1)) - decay)])
+    masses: Masses = np.exp(logs + shape * math.log(-math.expm1(-decay)))
+    return masses
+
+
+def binomial_masses(trials: int, probability: float) -> tuple[int, Masses]:
+    """(first, masses) of Bin(trials, probability) around its mean, up to negligible tails."""
+    mean = trials * probability
+    reach = 10 * math.sqrt(mean * (1 - probability)) + 40
+    first, last = max(0, int(mean - reach)), min(trials, int(mean + reach))
+    mode = min(max(int((trials + 1) * probability), first), last)
+    k = np.arange(first, last, dtype=np.float64)
+    steps = np.log((trials - k) / (k + 1) * (probability / (1 - probability)))
+    logs = np.concatenate([[0.0], np.cumsum(steps)])
+    masses = np.exp(logs - logs[mode - first])
+    return first, masses / masses.sum()
+
+
+def convolve(left: Masses, right: Masses) -> Masses:
+    """The law of the sum of two independent variables."""
+    size = len(left) + len(right) - 1
+    if min(len(left), len(right)) < 64:
+        return np.convolve(left, right)
+    space = 1 << (size - 1).bit_length()
+    product = np.fft.irfft(np.fft.rfft(left, space) * np.fft.rfft(right, space), space)[:size]
+    return np.maximum(product, 0.0)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """z_plus − z_minus on a lattice: masses at first·step, (first+1)·step, …"""
+
+    step: int
+    first: int
+    masses: Masses
+
+    @cached_property
+    def cumulative(self) -> Masses:
+        return np.minimum(np.cumsum(self.masses), 1.0)
+
+    def at_most(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
+        """P(noise ≤ bound)."""
+        place = np.floor(bound / self.step).astype(np.int64) - self.first
+        inside = self.cumulative[np.clip(place, 0, len(self.cumulative) - 1)]
+        return np.where(place < 0, 0.0, inside)
+
+
+@lru_cache(maxsize=64)
+def noise_of(cell: Cell, users: int) -> Noise:
+    """The noise that so many users add to the plain sum."""
+    up, down = float(cell.plus_noise.decay), float(cell.minus_noise.decay)
+    shape = users / cell.users
+    step = max(1, math.ceil((TAIL + 4 * shape) * (1 / up + 1 / down) / FINEST))
+    plus = negative_binomial_masses(shape, up * step)
+    minus = negative_binomial_masses(shape, down * step)
+    return Noise(step, 1 - len(minus), convolve(plus, minus[::-1]))
+
+
+def chance_at_most(cell: Cell, users: int, total: int, plain_sum: float) -> float:
+    """P(S ≤ plain_sum) when the true sum is `total`."""
+    noise, q = noise_of(cell, users), float(cell.mute_probability)
+    lumps, rest = divmod(abs(total), cell.largest)
+    first, masses = binomial_masses(lumps, q)
+    direction = 1 if total >= 0 else -1
+    lost = direction * cell.largest * (first + np.arange(len(masses)))
+    chance = 0.0
+    for weight, muted_rest in ((1 - q, 0), (q, rest)):
+        bound = plain_sum - total + direction * muted_rest + lost
+        chance += weight * float(masses @ noise.at_most(bound))
+    return chance
+
+
+def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[int, int]:
+    """The totals that explain S = plain_sum, each side missed with chance at most outside/2."""
+
+    def not_too_low(total: int) -> bool:
+        return 1 - chance_at_most(cell, users, total, plain_sum - 1) > outside / 2
+
+    def too_high(total: int) -> bool:
+        return chance_at_most(cell, users, total, plain_sum) <= outside / 2
+
+    start = round(plain_sum / (1 - float(cell.mute_probability)))
+    return first_true(not_too_low, start), first_true(too_high, start) - 1
+
+
+def error_range(cell: Cell, users: int, total: int, outside: float) -> tuple[float, float]:
+    """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
+    outside/2 on each side."""
+    kept = 1 - float(cell.mute_probability)
+    start = round(total * kept)
+    ends = []
+    for level in (outside / 2, 1 - outside / 2):
+        end = first_true(lambda s, p=level: chance_at_most(cell, users, total, s) >= p, start)  # type: ignore[misc]
+        ends.append(to_float(lambda end=end: cell.estimate(end, 0, users) - total))  # type: ignore[misc]
+    return ends[0], ends[1]
+
+
+def first_true(holds: Callable[[int], bool], start: int) -> int:
+    """The least integer for which a condition holds that, once true, stays true."""
+    step = 1
+    if holds(start):
+        low, high = start - 1, start
+        while holds(low):
+            low, high, step = low - step, low, 2 * step
+    else:
+        low, high = start, start + 1
+        while not holds(high):
+            low, high, step = high, high + step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
