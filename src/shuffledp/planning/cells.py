@@ -82,13 +82,13 @@ def _root(a: Floats, b: Floats, c: Floats) -> Floats:
     return result
 
 
-def propose(task: CellTask, pairs: int | None = None) -> Proposal:
+def propose(task: CellTask, pairs: int | None = None, zooms: int = ZOOMS) -> Proposal:
     """The cheapest point; among those with so many pairs if a number is given."""
     lowest, epsilon = least_down_epsilon(task), float(task.down)
     places = np.linspace(0.02, 1.0, GRID)  # of b between the least that the error allows and ε
     beyond = np.linspace(-12.0, 5.0, GRID)  # of s: ln of the excess over the limit
     best = Proposal(np.inf, 0.0, 0.0, 0.0)
-    for _ in range(ZOOMS):
+    for _ in range(zooms):
         b = (lowest + places * (epsilon - lowest))[:, None]
         s = np.full_like(b, pairs) if pairs else _beyond_limit(task, b, beyond)
         down, s = np.broadcast_arrays(b, s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -152,14 +153,15 @@ def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
         )
     least = Fraction(least_rmse(task)) ** 2
     found: tuple[CellTask, Cell] | None = None if thin is None else (loosest, thin)
-    real = _tightest_error(task, least, loosest.mse, messages, None)
+    real = _tightest_error(task, (least, loosest.mse), messages, None)
     if real is None:
         if found is None:
             raise PlanningError("No plan is that cheap; allow more messages.")
         return found
     middle = int(propose(replace(task, mse=real)).pairs)
     for pairs in range(max(1, middle - 1), middle + 3):
-        mse = _tightest_error(task, least, loosest.mse, messages, pairs)
+        near = max(least, real * Fraction(98, 100)), min(real * 3, loosest.mse)
+        mse = _tightest_error(task, near, messages, pairs)
         if mse is not None and (found is None or mse < found[0].mse):
             better = replace(task, mse=mse)
             found = better, settle(better, propose(better, pairs))
@@ -177,16 +179,20 @@ def _thinning_error(task: CellTask) -> Fraction:
 
 
 def _tightest_error(
-    task: CellTask, least: Fraction, most: Fraction, messages: float, pairs: int | None
+    task: CellTask, between: tuple[Fraction, Fraction], messages: float, pairs: int | None
 ) -> Fraction | None:
-    """The least mse between two for which the proposal costs at most `messages`."""
-    fits = lambda mse: propose(replace(task, mse=mse), pairs).messages <= messages  # noqa: E731
+    """The least mse between two for which the proposal costs at most `messages`, within 0.01 % of
+    what it exceeds the lower one by."""
+    least, most = (float(end) for end in between)
+    zooms = 5 if pairs else 3
+
+    def fits(mse: float) -> bool:
+        return propose(replace(task, mse=Fraction(mse)), pairs, zooms).messages <= messages * (1 - 1e-5)
+
     if most <= least or not fits(most):
         return None
-    span = float(most / least - 1)
-    low, high = -30.0, 0.0  # of ln((mse/least − 1)/span)
-    for _ in range(18):
+    low, high = math.log(1e-9 * (most - least)), math.log(most - least)
+    while high - low > 1e-4 if pairs else high - low > 0.05:
         middle = (low + high) / 2
-        mse = least * (1 + Fraction(span * 2.718281828459045**middle))
-        low, high = (low, middle) if fits(mse) else (middle, high)
-    return least * (1 + Fraction(span * 2.718281828459045**high))
+        low, high = (low, middle) if fits(least + math.exp(middle)) else (middle, high)
+    return Fraction(min(least + math.exp(high), most))

@@ -19,11 +19,12 @@ from shuffledp.planning.special import Floats, digamma_rise, log_gamma_rise
 STEPS = 34  # halvings of ln m between −30 and 40: about 9 digits
 
 
-def shifts(largest: int) -> list[int]:
-    """The changes δ to look at while proposing; the certificate looks at all of them."""
-    return sorted({1, 2, largest, *(max(1, round(largest * 0.5**k)) for k in range(1, 8))} & set(
-        range(1, largest + 1)
-    ))
+
+
+def shifts(largest: int) -> set[int]:
+    """The changes δ to look at while proposing: δ = D was the tightest wherever we looked, δ = 1
+    guards the small floods. The certificate looks at all of them."""
+    return {1, largest}
 
 
 def log_terms(
@@ -74,8 +75,12 @@ def _touch(
     """How far the muted term exceeds what touching at m = δ−1+e^position needs; and ln λ there."""
     above = np.exp(position)
     m = above + (shift - 1)
-    delta = np.full_like(above, shift)
-    p, s = digamma_rise(above, delta), digamma_rise(m + 1, pairs)
-    log_flood = (log_e + log_gamma_rise(above, delta) + np.log1p(p / s)) / shift
+    s = digamma_rise(m + 1, pairs)
+    if shift == 1:  # (m)_1 = m; spelled out because most plans need no other shift
+        p, log_falling = 1 / above, position
+    else:
+        delta = np.full_like(above, shift)
+        p, log_falling = digamma_rise(above, delta), log_gamma_rise(above, delta)
+    log_flood = (log_e + log_falling + np.log1p(p / s)) / shift
     log_muted = log_k + pairs * log_flood - log_gamma_rise(m + 1, pairs)
     return log_muted + np.log1p(s / p), log_flood

@@ -1,0 +1,57 @@
+"""The command `shuffledp`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from shuffledp import __version__
+from shuffledp.errors import ShuffleDPError
+
+COMMANDS = ("plan", "certify", "query", "simulate", "version")
+"""Modules beside this one, each with `add_to(commands)`."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong input gets one sentence and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        sentence = message[0].upper() + message[1:].rstrip(".")
+        self.exit(2, f"{sentence}; see {self.prog} --help.\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands."""
+    top = Parser(
+        prog="shuffledp",
+        description="Pure differential privacy in the shuffle model: plan, certify, run.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"shuffledp {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; 0 if it did, 2 with one sentence if it could not, 130 if interrupted."""
+    args = parser().parse_args(arguments)
+    try:
+        args.run(args)
+    except ShuffleDPError as error:
+        print(str(error), file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was written.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

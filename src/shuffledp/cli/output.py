@@ -1,0 +1,102 @@
+"""How commands talk: JSON for programs, rich tables for people, and nothing half-written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shuffledp.errors import MissingExtra, ParameterError
+from shuffledp.protocols.base import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Commands = Any  # argparse's sub-parsers; their type has no public name
+
+
+def console(to_error: bool = False) -> Console:
+    """The terminal, through rich; 100 columns where there is none."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        raise MissingExtra("rich", "cli") from None
+    stream = sys.stderr if to_error else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else 100, highlight=False)
+
+
+def add_command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], None], summary: str
+) -> argparse.ArgumentParser:
+    """A sub-command with --json; `run` gets the parsed arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=summary, allow_abbrev=False
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -> None:
+    """The result: as JSON if asked for, else shown to a person."""
+    if args.json:
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        show(console())
+
+
+def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
+    """A two-column table of facts."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+@contextmanager
+def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iterator[Progress]:
+    """A progress bar on standard error; silent with --json or without a terminal."""
+    if args.json or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import Progress as Bar
+
+    with Bar(console=console(to_error=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda step: bar.advance(task, step)
+
+
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    """Writes a file completely or not at all."""
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, target)
+    except OSError as error:
+        raise ParameterError(
+            f"{target} cannot be written ({error.strerror}); choose a folder you may write to."
+        ) from None
+
+
+def read_json(path: str | Path) -> Any:
+    """The JSON in a file."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
+    except ValueError:
+        raise ParameterError(f"{path} holds no valid JSON; give a file that was written whole.") \
+            from None
