@@ -3,9 +3,13 @@
 A user sends its value inside `input_pairs` cancelling pairs, or, with probability
 `mute_probability`, nothing of it; and always its share of two noises and of the flood:
 
-    y    = (s + x, s) with probability 1 − q, (0, 0) with probability q
+    y    = (s + x, s + h) with probability 1 − q, (0, 0) with probability q
     z_plus ~ NB(1/n, 1 − e^(−a/D)),  z_minus ~ NB(1/n, 1 − e^(−b/D)),  z_both ~ Poi(λ/n)
     send  y_plus + z_plus + z_both  times +1  and  y_minus + z_minus + z_both  times −1
+
+h is 0 in the paper. A kept user's messages then add up to x − h, a muted one's to 0: the analyzer
+adds h for everybody, so that a muted user counts as h, and muting costs (x − h)² instead of x².
+With h = ⌊D/2⌋ that is a quarter, which allows a larger q and so fewer pairs (docs/mathematics.md).
 
 Shares add up by infinite divisibility, so the noise of k users is one draw of NB(k/n) and one of
 Poi(kλ/n): `aggregate` uses that, and its cost does not grow with k.
@@ -51,6 +55,8 @@ class Cell:
     """s: cancelling pairs around the value."""
     flood_mean: Fraction
     """λ: the expected number of pairs in the flood of all users together."""
+    stand_in: int = 0
+    """h: the value that a muted user is taken to hold."""
 
     def __post_init__(self) -> None:
         whole(self.users, "users", most=MOST_USERS)
@@ -59,7 +65,9 @@ class Cell:
         positive(self.down_epsilon, "down_epsilon")
         probability(self.mute_probability, "mute_probability")
         whole(self.input_pairs, "input_pairs", least=0)
-        if self.flood_mean < 0 or (self.flood_mean == 0 and self.input_pairs > 0):
+        whole(self.stand_in, "stand_in", least=0, most=self.largest)
+        bare = self.input_pairs == 0 and self.stand_in == 0
+        if self.flood_mean < 0 or (self.flood_mean == 0 and not bare):
             raise ParameterError("flood_mean must be above 0 where there are input pairs to hide.")
 
     @cached_property
@@ -93,7 +101,7 @@ class Cell:
         values = self.checked(values)
         muted = sampler(self.mute).draw(values.size, entropy).astype(bool)  # line 2
         y_plus = values + self.input_pairs
-        y_minus = np.full(values.size, self.input_pairs, np.int64)
+        y_minus = np.full(values.size, self.input_pairs + self.stand_in, np.int64)
         y_plus[muted] = 0
         y_minus[muted] = 0
         sampler(self.plus_noise.share(self.users)).add_draws(entropy, y_plus)  # line 3
@@ -116,7 +124,7 @@ class Cell:
         for value in np.flatnonzero(tally):
             kept = self.kept(int(tally[value]), entropy)
             plus += kept * (self.input_pairs + int(value))
-            minus += kept * self.input_pairs
+            minus += kept * (self.input_pairs + self.stand_in)
         return plus, minus
 
     def kept(self, users: int, entropy: Entropy = SYSTEM) -> int:
@@ -154,10 +162,19 @@ class Cell:
         centre = ball(Fraction(users, self.users)) * (
             self.plus_noise.mean() - self.minus_noise.mean()
         )
-        return (plus - minus - centre) / ball(1 - self.mute_probability)
+        kept = (plus - minus - centre) / ball(1 - self.mute_probability)
+        return users * self.stand_in + kept
+
+    def most_squares(self, users: int, total: Fraction | int | None = None) -> Fraction:
+        """The largest sum of (x − h)² over users whose values add up to `total` (to anything if
+        None): values at the ends of 0..D are the worst."""
+        d, h = self.largest, self.stand_in
+        if total is None:
+            return Fraction(users * max(h, d - h) ** 2)
+        return Fraction(total) * (d - 2 * h) + users * h * h
 
     def mean_squared_error(self, users: int, sum_of_squares: Fraction | int) -> arb:
-        """The error's exact second moment, for users whose squared values add up so (MATH §4)."""
+        """The error's exact second moment, for users whose (x − h)² add up so (MATH §4)."""
         q = self.mute_probability
         noise = self.plus_noise.variance() + self.minus_noise.variance()
         muted = ball(q * (1 - q) * sum_of_squares)
@@ -169,4 +186,5 @@ class Cell:
         x = Fraction(self.largest if mean_value is None else mean_value)
         noise = (self.plus_noise.mean() + self.minus_noise.mean()) / self.users
         flood = ball(2 * self.flood_mean / self.users)
-        return ball((1 - self.mute_probability) * (2 * self.input_pairs + x)) + flood + noise
+        sent = 2 * self.input_pairs + self.stand_in + x
+        return ball((1 - self.mute_probability) * sent) + flood + noise

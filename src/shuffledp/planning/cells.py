@@ -42,6 +42,12 @@ class CellTask:
     """The mean squared error allowed …"""
     relative: Fraction | None = None
     """… or, with R here, mse + (R · true sum)² for every true sum."""
+    stand_in: int = 0
+    """What a muted user is taken to hold."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.largest, self.stand_in
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,8 @@ def mute_odds(task: CellTask, down_epsilon: Floats) -> Floats:
     d, n, target = task.largest, float(task.expected), float(task.mse)
     up = np.full_like(down_epsilon, float(task.up) / d)
     noise = n / task.users * (noise_variance(up) + noise_variance(down_epsilon / d))
-    all_at_largest = _root(noise, 2 * noise + n * d * d, noise - target)
+    farthest = max(task.stand_in, d - task.stand_in)
+    all_at_largest = _root(noise, 2 * noise + n * farthest**2, noise - target)
     if task.relative is None:
         return all_at_largest
     r = float(task.relative)
@@ -127,9 +134,10 @@ def _costs(task: CellTask, down: Floats, pairs: Floats) -> tuple[Floats, Floats]
     possible = odds > 0
     odds = np.where(possible, odds, 1.0)
     up, loss = (np.full_like(down, float(x)) for x in (task.up, task.down))
-    flood = least_flood(task.largest, up, down, loss, odds, pairs)
+    flood = least_flood(task.shape, up, down, loss, odds, pairs)
     noise = 1 / np.expm1(up / task.largest) + 1 / np.expm1(down / task.largest)
-    cost = (2 * pairs + task.largest) / (1 + odds) + (2 * flood + noise) / task.users
+    sent = 2 * pairs + task.largest + task.stand_in
+    cost = sent / (1 + odds) + (2 * flood + noise) / task.users
     return np.where(possible, cost, np.inf), flood
 
 
@@ -141,7 +149,7 @@ def limit_messages(task: CellTask) -> float:
     for _ in range(ZOOMS):
         b = lowest + places * (epsilon - lowest)
         odds = np.maximum(mute_odds(task, b), 1e-300)
-        costs = (2 * _limit_pairs(task, b, odds) + task.largest) / (1 + odds)
+        costs = (2 * _limit_pairs(task, b, odds) + sum(task.shape)) / (1 + odds)
         at = int(np.argmin(costs))
         best = min(best, float(costs[at]))
         places = _zoom(places, at, 1e-6, 1.0)
@@ -151,7 +159,7 @@ def limit_messages(task: CellTask) -> float:
 def _limit_pairs(task: CellTask, b: Floats, odds: Floats) -> Floats:
     """The least real s that the limit allows at each b."""
     up, loss = (np.full_like(b, float(x)) for x in (task.up, task.down))
-    terms = [(k, *log_terms(k, task.largest, up, b, loss, odds)) for k in shifts(task.largest)]
+    terms = [(k, *log_terms(k, task.shape, up, b, loss, odds)) for k in shifts(task.largest)]
     low, high = np.full_like(b, -20.0), np.full_like(b, 60.0)
     for _ in range(50):
         middle = (low + high) / 2
@@ -170,6 +178,9 @@ def cheapest_cell(task: CellTask) -> Cell:
     thin = without_pairs(task)
     if thin is not None:
         return thin
+    if task.relative is None and task.largest > 1:
+        centred = replace(task, stand_in=task.largest // 2)
+        task = min(task, centred, key=lambda choice: propose(choice).messages)
     real = propose(task)
     if not np.isfinite(real.messages):
         raise PlanningError(
@@ -199,7 +210,14 @@ def settle(task: CellTask, proposal: Proposal) -> Cell:
             break
         q = round_to(slack * odds / (1 + odds), digits, up=False)
         cell = Cell(
-            task.users, task.largest, task.up, down_epsilon, q, round(proposal.pairs), Fraction(1)
+            task.users,
+            task.largest,
+            task.up,
+            down_epsilon,
+            q,
+            round(proposal.pairs),
+            Fraction(1),
+            task.stand_in,
         )
         if sign(lambda cell=cell: error_left(task, cell))[0] > 0:  # type: ignore[misc]
             return _with_flood(task, cell)
@@ -212,7 +230,7 @@ def _with_flood(task: CellTask, cell: Cell) -> Cell:
     odds = float(cell.mute_probability / (1 - cell.mute_probability))
     flood = float(
         least_flood(
-            cell.largest,
+            (cell.largest, cell.stand_in),
             *(np.array([float(x)]) for x in (task.up, cell.down_epsilon, task.down)),
             np.array([odds]),
             np.array([float(cell.input_pairs)]),
@@ -237,7 +255,7 @@ def error_left(task: CellTask, cell: Cell) -> arb:
     p = q / (1 - q)
     noise = cell.mean_squared_error(n, 0)
     if task.relative is None:
-        muted = p * n * d * d
+        muted = p * cell.most_squares(n)
     else:
         r2 = task.relative**2
         total = min(p * d / (2 * r2), Fraction(n * d))

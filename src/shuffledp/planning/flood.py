@@ -16,6 +16,9 @@ import numpy as np
 
 from shuffledp.planning.special import Floats, digamma_rise, log_gamma_rise
 
+Shape = tuple[int, int]
+"""A cell's largest value D and its stand-in h."""
+
 STEPS = 34  # halvings of ln m between −30 and 40: about 9 digits
 
 
@@ -28,10 +31,16 @@ def shifts(largest: int) -> set[int]:
 
 
 def log_terms(
-    shift: int, largest: int, up: Floats, down: Floats, loss: Floats, odds: Floats
+    shift: int, shape: Shape, up: Floats, down: Floats, loss: Floats, odds: Floats
 ) -> tuple[Floats, Floats]:
-    """ln K_δ and ln E_δ: the weights of the muted term and of the data term."""
-    log_k = np.log(np.expm1(loss) * odds) - up * (largest - shift) / largest
+    """ln K and ln E: the weights of the muted term and of the data term, at the worse of the two
+    lower values that the certificate looks at (both with s pairs: a slightly cautious proposal)."""
+    largest, stand_in = shape
+    low = largest - shift
+    fade = np.maximum(
+        up * max(low - stand_in, 0) + down * max(stand_in - low, 0), down * stand_in
+    )
+    log_k = np.log(np.expm1(loss) * odds) - fade / largest
     return log_k, loss - down * shift / largest
 
 
@@ -44,12 +53,12 @@ def reaches_limit(shift: int, log_k: Floats, log_e: Floats, pairs: Floats) -> Fl
 
 
 def least_flood(
-    largest: int, up: Floats, down: Floats, loss: Floats, odds: Floats, pairs: Floats
+    shape: Shape, up: Floats, down: Floats, loss: Floats, odds: Floats, pairs: Floats
 ) -> Floats:
     """λ at the edge of privacy, ∞ where no flood is enough. All arguments of one shape."""
     flood = np.zeros_like(pairs)
-    for shift in shifts(largest):
-        log_k, log_e = log_terms(shift, largest, up, down, loss, odds)
+    for shift in shifts(shape[0]):
+        log_k, log_e = log_terms(shift, shape, up, down, loss, odds)
         edge = _edge(shift, log_k, log_e, pairs)
         possible = reaches_limit(shift, log_k, log_e, pairs) > 1e-12
         flood = np.maximum(flood, np.where(possible, edge, np.inf))

@@ -46,6 +46,7 @@ class CellProof:
             "tightest": {
                 "inequality": "down",
                 "shift": self.tightest.shift,
+                "value": self.tightest.value,
                 "place": self.tightest.place,
                 "margin": f"{float(self.tightest.margin):.6e}",
                 "precision_bits": self.tightest.precision,

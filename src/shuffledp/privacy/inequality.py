@@ -1,13 +1,15 @@
 """The inequality behind every certificate, decided in ball arithmetic (MATH §3 and §8).
 
-A cell loses at most L downwards if for every 1 ≤ δ ≤ D and every integer m ≥ 0
+A cell loses at most L downwards if for every change δ = 1..D, every lower value x = 0..D−δ and
+every integer m ≥ 0, with t = min(x, h),
 
-    g_δ(m) = (e^L − 1) A e^(−a(D−δ)/D) r(m) + e^(L − bδ/D) m(m−1)⋯(m−δ+1)/λ^δ  ≥  1,
-    A = q/(1−q),   r(m) = λ^s m!/(m+s)!
+    g(m) = (e^L − 1) A e^(−(a(x−t) + b(h−t))/D) r(m) + e^(L − bδ/D) m(m−1)⋯(m−δ+1)/λ^δ  ≥  1,
+    A = q/(1−q),   r(m) = λ^(s+t) m!/(m+s+t)!
 
-r is log-convex and the falling factorial has non-negative second differences, so g_δ is convex
-in m: to the left of a strict fall and to the right of a strict rise nothing can be smaller, and a
-handful of evaluations decide about all m.
+The proof is in docs/mathematics.md; h = 0 is MATH §8. In x the muted term is log-concave up to h
+and falls beyond, so x = 0 and x = D−δ decide about all x. In m, r is log-convex and the falling
+factorial has non-negative second differences, so g is convex: to the left of a strict fall and to
+the right of a strict rise nothing can be smaller, and a handful of evaluations decide about all m.
 """
 
 from __future__ import annotations
@@ -31,19 +33,23 @@ class Tightest:
 
     shift: int
     """δ: by how much the value changes."""
+    value: int
+    """x: the lower of the two values."""
     place: int
-    """m: the integer at which g_δ is least."""
+    """m: the integer at which g is least."""
     margin: Fraction
-    """A lower bound on g_δ(m) − 1."""
+    """A lower bound on g(m) − 1."""
     precision: int
     """Bits of working precision that decided it."""
 
 
-def g(cell: Cell, loss: Fraction, shift: int, m: int) -> arb:
-    """g_δ(m) at the current precision."""
+def g(cell: Cell, loss: Fraction, shift: int, low: int, m: int) -> arb:
+    """g(m) for a change by `shift` from the lower value `low`, at the current precision."""
     d, a, b = cell.largest, cell.up_epsilon, cell.down_epsilon
-    q, s = cell.mute_probability, cell.input_pairs
-    lift = ball(loss).expm1() * ball(q / (1 - q)) * (-ball(a * (d - shift) / d)).exp()
+    q, t = cell.mute_probability, min(low, cell.stand_in)
+    s = cell.input_pairs + t
+    fade = (a * (low - t) + b * (cell.stand_in - t)) / d
+    lift = ball(loss).expm1() * ball(q / (1 - q)) * (-ball(fade)).exp()
     if cell.flood_mean == 0:
         return lift  # no flood: m = 0 is the only place, and there are no pairs (r = 1)
     log_flood = ball(cell.flood_mean).log()
@@ -60,34 +66,37 @@ def tightest(
 ) -> Tightest:
     """The tightest place of the inequality over all shifts and all integers.
 
-    Ensures: returns only if g_δ(m) > 1 holds for every δ and m; raises `PrivacyViolation` with the
+    Ensures: returns only if g(m) > 1 holds for every δ, x and m; raises `PrivacyViolation` with the
     witness where it fails, `Undecided` where the precision limit comes first.
     """
     found: Tightest | None = None
     guess = int(cell.flood_mean)
     for shift in range(1, cell.largest + 1):
-        here = _tightest_of_shift(cell, loss, shift, guess)
-        guess = here.place
-        if found is None or here.margin < found.margin:
-            found = here
+        for low in {0, cell.largest - shift} if cell.stand_in else {cell.largest - shift}:
+            here = _tightest_of_change(cell, loss, shift, low, guess)
+            guess = here.place
+            if found is None or here.margin < found.margin:
+                found = here
         if progress:
             progress(1)
     assert found is not None
     return found
 
 
-def _tightest_of_shift(cell: Cell, loss: Fraction, shift: int, guess: int) -> Tightest:
+def _tightest_of_change(
+    cell: Cell, loss: Fraction, shift: int, low: int, guess: int
+) -> Tightest:
     bits = FIRST_PRECISION
     while bits <= LAST_PRECISION:
         known: dict[int, arb] = {}
 
         def value(m: int, bits: int = bits, known: dict[int, arb] = known) -> arb:
             if m not in known:
-                known[m] = at_precision(bits, lambda: g(cell, loss, shift, m))
+                known[m] = at_precision(bits, lambda: g(cell, loss, shift, low, m))
             return known[m]
 
         floor = [0] if cell.flood_mean == 0 else _floor(value, _descend(value, guess))
-        verdict = _judge(cell, loss, shift, bits, floor, value)
+        verdict = _judge(loss, (shift, low), bits, floor, value)
         if verdict is not None:
             return verdict
         bits *= 2
@@ -98,25 +107,29 @@ def _tightest_of_shift(cell: Cell, loss: Fraction, shift: int, guess: int) -> Ti
 
 
 def _judge(
-    cell: Cell, loss: Fraction, shift: int, bits: int, floor: list[int] | None,
+    loss: Fraction,
+    change: tuple[int, int],
+    bits: int,
+    floor: list[int] | None,
     value: Callable[[int], arb],
 ) -> Tightest | None:
-    """The verdict on one shift, or None if this precision does not tell."""
+    """The verdict on one change, or None if this precision does not tell."""
+    shift, low = change
     places = floor or []
     for m in places:
         if value(m) < 1:
             raise PrivacyViolation(
                 f"The parameters are not certified for a downward loss of {show(loss)}: "
-                f"the inequality fails for a change by {shift} at m = {m}; "
+                f"the inequality fails between {low} and {low + shift} at m = {m}; "
                 "raise flood_mean, input_pairs or mute_probability, or allow a larger epsilon.",
-                {"shift": shift, "place": m, "value": value(m).str(12, radius=False)},
+                {"shift": shift, "value": low, "place": m, "g": value(m).str(12, radius=False)},
             )
     if not places or not all(value(m) > 1 for m in places):
         return None
     least = min(places, key=lambda m: float(value(m)))
     margin = at_precision(bits, lambda: (value(least) - 1).lower())
     mantissa, exponent = margin.man_exp()
-    return Tightest(shift, least, Fraction(int(mantissa)) * Fraction(2) ** int(exponent), bits)
+    return Tightest(shift, low, least, Fraction(int(mantissa)) * Fraction(2) ** int(exponent), bits)
 
 
 def _descend(value: Callable[[int], arb], guess: int) -> int:

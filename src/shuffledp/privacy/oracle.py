@@ -57,7 +57,7 @@ def noise_plane(cell: Cell, size: int) -> Plane:
 def with_user(plane: Plane, cell: Cell, value: int) -> Plane:
     """The view after one more user's input part (Algorithm 1, line 2)."""
     q = float(cell.mute_probability)
-    right, up = cell.input_pairs + value, cell.input_pairs
+    right, up = cell.input_pairs + value, cell.input_pairs + cell.stand_in
     moved = np.zeros_like(plane)
     moved[right:, up:] = plane[: len(plane) - right, : len(plane) - up]
     return q * plane + (1 - q) * moved

@@ -8,8 +8,10 @@ from typing import Any
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Protocol, cell_from_dict
 from shuffledp.protocols.counting import Counting, IntegerSum
+from shuffledp.protocols.histogram import Histogram
+from shuffledp.protocols.summation import RealSum
 
-__all__ = ["Counting", "IntegerSum", "Protocol", "protocol_from_dict"]
+__all__ = ["Counting", "Histogram", "IntegerSum", "Protocol", "RealSum", "protocol_from_dict"]
 
 
 def protocol_from_dict(data: Any) -> Protocol:
@@ -20,6 +22,12 @@ def protocol_from_dict(data: Any) -> Protocol:
             return Counting(epsilon, cell_from_dict(data["cell"]))
         if kind == "integers":
             return IntegerSum(epsilon, cell_from_dict(data["cell"]))
+        if kind == "histogram":
+            labels, other = tuple(data["labels"]), data.get("other")
+            return Histogram(epsilon, cell_from_dict(data["cell"]), labels, other)
+        if kind == "summation":
+            digits = tuple(cell_from_dict(digit) for digit in data["digits"])
+            return RealSum(epsilon, digits, Fraction(data["low"]), Fraction(data["high"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ParameterError(f"The protocol's description is incomplete or malformed: {error}.") \
             from None

@@ -123,6 +123,7 @@ def cell_to_dict(cell: Cell) -> dict[str, Any]:
         "mute_probability": str(cell.mute_probability),
         "input_pairs": cell.input_pairs,
         "flood_mean": str(cell.flood_mean),
+        "stand_in": cell.stand_in,
     }
 
 
@@ -136,4 +137,5 @@ def cell_from_dict(data: dict[str, Any]) -> Cell:
         Fraction(data["mute_probability"]),
         int(data["input_pairs"]),
         Fraction(data["flood_mean"]),
+        int(data["stand_in"]),
     )

@@ -75,10 +75,9 @@ class IntegerSum(Protocol):
 
     def rmse(self, users: int, total: float | None = None) -> float:
         """The root mean squared error at a true total; at the worst one if none is given."""
-        largest = self.cell.largest
-        most = users * largest
-        total = most if total is None else min(max(total, 0), most)
-        squares = Fraction(total) * largest
+        if total is not None:
+            total = min(max(Fraction(total), Fraction(0)), Fraction(users * self.cell.largest))
+        squares = self.cell.most_squares(users, total)
         return to_float(lambda: self.cell.mean_squared_error(users, squares).sqrt())
 
     def describe(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The true law of a cell's error, for intervals (MATH §4). Reporting only: floats are fine here.
 
-For a true sum T the plain sum is S = T − (what the muted users held) + z_plus − z_minus. With
-D = 1 the muted part is Bin(T, q) exactly; with larger D it depends on how T is spread over the
-users, and the widest case in convex order, T in lumps of D, is used. An interval holds the T for
+For a true sum T the plain sum is S = T − n·h − (what the muted users held above h) + z_plus −
+z_minus. With D = 1 the muted part is Bin(T, q) exactly; with larger D it depends on how T is
+spread over the users, and the widest case in convex order, T in lumps of D, is used. An interval holds the T for
 which S is not an outlier (inversion of two one-sided tests). It is not cut to what is possible:
 below 0 the law is continued by symmetry, so that a negative estimate keeps its interval.
 """
@@ -90,16 +90,19 @@ def noise_of(cell: Cell, users: int) -> Noise:
 
 def chance_at_most(cell: Cell, users: int, total: int, plain_sum: float) -> float:
     """P(S ≤ plain_sum) when the true sum is `total`."""
-    noise, q = noise_of(cell, users), float(cell.mute_probability)
+    noise, q, h = noise_of(cell, users), float(cell.mute_probability), cell.stand_in
     lumps, rest = divmod(abs(total), cell.largest)
-    first, masses = binomial_masses(lumps, q)
     direction = 1 if total >= 0 else -1
-    lost = direction * cell.largest * (first + np.arange(len(masses)))
-    chance = 0.0
-    for weight, muted_rest in ((1 - q, 0), (q, rest)):
-        bound = plain_sum - total + direction * muted_rest + lost
-        chance += weight * float(masses @ noise.at_most(bound))
-    return chance
+    first, masses = binomial_masses(lumps, q)
+    lost = direction * (cell.largest - h) * (first + np.arange(len(masses), dtype=np.float64))
+    if h:
+        low_first, low_masses = binomial_masses(max(users - lumps, 0), q)
+        gained = h * (low_first + np.arange(len(low_masses), dtype=np.float64))
+        lost = np.subtract.outer(lost, gained).ravel()
+        masses = np.outer(masses, low_masses).ravel()
+    base = plain_sum + users * h - total + lost
+    chance = (1 - q) * float(masses @ noise.at_most(base))
+    return chance + q * float(masses @ noise.at_most(base + direction * rest))
 
 
 def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[int, int]:
@@ -111,15 +114,24 @@ def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[in
     def too_high(total: int) -> bool:
         return chance_at_most(cell, users, total, plain_sum) <= outside / 2
 
-    start = round(plain_sum / (1 - float(cell.mute_probability)))
+    start = round(plain_sum / (1 - float(cell.mute_probability))) + users * cell.stand_in
     return first_true(not_too_low, start), first_true(too_high, start) - 1
+
+
+def intervals(
+    cell: Cell, users: int, plain_sums: NDArray[np.int64], outside: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`interval` of many sums of like cells; equal sums are looked at once."""
+    seen, places = np.unique(plain_sums, return_inverse=True)
+    ends = np.array([interval(cell, users, int(s), outside) for s in seen], np.int64)
+    return ends[places, 0], ends[places, 1]
 
 
 def error_range(cell: Cell, users: int, total: int, outside: float) -> tuple[float, float]:
     """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
     outside/2 on each side."""
     kept = 1 - float(cell.mute_probability)
-    start = round(total * kept)
+    start = round((total - users * cell.stand_in) * kept)
     ends = []
     for level in (outside / 2, 1 - outside / 2):
         end = first_true(lambda s, p=level: chance_at_most(cell, users, total, s) >= p, start)  # type: ignore[misc]

@@ -7,27 +7,56 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 NEIGHBOURS = "replace one user's value"
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What every result carries: how sure, for whom, and with what promise."""
+
+    epsilon: Fraction
+    users: int
+    messages_per_user: float
+    confidence: float
+    rmse: float
+    """The forecast root mean squared error, at this estimate (of a histogram: its worst bucket)."""
+    seeded: bool = False
+    certificate: Mapping[str, Any] | None = None
+    clamped: bool = False
+    neighbours: str = NEIGHBOURS
+
+    def promise(self) -> dict[str, Any]:
+        """These, as JSON can hold them."""
+        return {
+            "epsilon": float(self.epsilon),
+            "epsilon_exact": str(self.epsilon),
+            "privacy": "none: seeded" if self.seeded else "pure ε-DP in the shuffle model",
+            "users": self.users,
+            "neighbours": self.neighbours,
+            "confidence": self.confidence,
+            "rmse": self.rmse,
+            "messages_per_user": self.messages_per_user,
+            "seeded": self.seeded,
+            "clamped": self.clamped,
+            "certificate": None if self.certificate is None else dict(self.certificate),
+        }
+
+    def marks(self) -> str:
+        """What weakens the promise, in words."""
+        return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Result):
     """An unbiased estimate of one number, with its interval and its promise."""
 
     query: str
     value: float
     low: float
     high: float
-    confidence: float
-    rmse: float
-    """The forecast root mean squared error, at this estimate."""
-    epsilon: Fraction
-    users: int
-    messages_per_user: float
-    seeded: bool = False
-    certificate: Mapping[str, Any] | None = None
-    clamped: bool = False
-    neighbours: str = NEIGHBOURS
 
     def clamp(self, low: float, high: float) -> Estimate:
         """The same, cut to what is possible, and marked as such: no longer unbiased."""
@@ -40,21 +69,66 @@ class Estimate:
             "query": self.query,
             "estimate": self.value,
             "interval": [self.low, self.high],
-            "confidence": self.confidence,
-            "rmse": self.rmse,
-            "epsilon": str(self.epsilon),
-            "users": self.users,
-            "neighbours": self.neighbours,
-            "messages_per_user": self.messages_per_user,
-            "seeded": self.seeded,
-            "clamped": self.clamped,
-            "certificate": None if self.certificate is None else dict(self.certificate),
+            **self.promise(),
         }
 
     def __str__(self) -> str:
-        marks = " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
         return (
             f"{self.query} ≈ {self.value:,.2f}  "
             f"({self.confidence:.0%} interval {self.low:,.2f} … {self.high:,.2f}, "
-            f"RMSE {self.rmse:,.2f}; ε = {float(self.epsilon):g}, {self.users:,} users){marks}"
+            f"RMSE {self.rmse:,.2f}; ε = {float(self.epsilon):g}, {self.users:,} users)"
+            f"{self.marks()}"
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HistogramEstimate(Result):
+    """Unbiased estimates of all buckets, each with its own interval and one for all at once."""
+
+    labels: tuple[str | int, ...]
+    values: NDArray[np.float64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    joint_low: NDArray[np.int64]
+    joint_high: NDArray[np.int64]
+    query: str = "histogram"
+
+    def clamp(self, low: float, high: float) -> HistogramEstimate:
+        """The same, cut to what is possible, and marked as such: no longer unbiased."""
+        names = ("values", "low", "high", "joint_low", "joint_high")
+        cut = {name: np.clip(getattr(self, name), low, high) for name in names}
+        return replace(self, clamped=True, **cut)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The histogram as JSON can hold it."""
+        rows = zip(
+            self.labels, self.values, self.low, self.high, self.joint_low, self.joint_high,
+            strict=True,
+        )
+        return {
+            "query": self.query,
+            "buckets": [
+                {
+                    "label": label,
+                    "estimate": float(value),
+                    "interval": [int(low), int(high)],
+                    "joint_interval": [int(joint_low), int(joint_high)],
+                }
+                for label, value, low, high, joint_low, joint_high in rows
+            ],
+            **self.promise(),
+        }
+
+    def __str__(self) -> str:
+        width = max(len(str(label)) for label in self.labels)
+        lines = [
+            f"{label!s:>{width}}  {value:>14,.1f}   {low:,} … {high:,}"
+            for label, value, low, high in zip(
+                self.labels, self.values, self.low, self.high, strict=True
+            )
+        ]
+        head = (
+            f"histogram of {self.users:,} users, ε = {float(self.epsilon):g}, "
+            f"{self.confidence:.0%} intervals, RMSE {self.rmse:,.2f} per bucket{self.marks()}"
+        )
+        return "\n".join([head, *lines])

@@ -1,0 +1,167 @@
+"""Histograms: one cell per bucket, the budget split by direction (MATH §7).
+
+Replacing a user's label moves one bucket down and another one up, on independent randomness, so
+the loss is up + down. Every user takes part in every bucket, and each bucket mutes on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.batch import Report, View
+from shuffledp.cell import Cell, Counts
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.numbers import to_float
+from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
+from shuffledp.protocols.error_law import intervals
+from shuffledp.protocols.results import HistogramEstimate
+
+Label = str | int
+
+MOST_BUCKETS = 10**6
+
+
+def checked_labels(labels: object) -> tuple[Label, ...]:
+    """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
+    if isinstance(labels, int) and not isinstance(labels, bool):
+        labels = range(labels)
+    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+        raise ParameterError("buckets must be a whole number or a list of labels.")
+    names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+    if not 1 < len(names) <= MOST_BUCKETS:
+        raise ParameterError(
+            f"A histogram needs 2 to {MOST_BUCKETS:,} buckets; {len(names):,} were given."
+        )
+    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+        raise ParameterError("Bucket labels must be texts or whole numbers.")
+    if len(set(names)) < len(names):
+        raise ParameterError("Two buckets have the same label; give every bucket a name of its own.")
+    return names
+
+
+@dataclass(frozen=True)
+class Histogram(Protocol):
+    """How many users hold each label."""
+
+    epsilon: Fraction
+    cell: Cell
+    labels: tuple[Label, ...]
+    other: Label | None = None
+    """The bucket that takes every unknown label; without one, an unknown label is an error."""
+    kind: ClassVar[str] = "histogram"
+    query: ClassVar[str] = "histogram"
+
+    def __post_init__(self) -> None:
+        checked_labels(self.labels)
+        if self.cell.largest != 1:
+            raise ParameterError("A bucket needs a cell for the values 0 and 1.")
+        if self.other is not None and self.other not in self.labels:
+            raise ParameterError("The bucket for other labels must be one of the buckets.")
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        up = self.cell.up_epsilon
+        return (CellUse(self.cell, len(self.labels), up, self.epsilon - up),)
+
+    def loss(self) -> Fraction:
+        """One bucket goes down and one goes up."""
+        return self.uses[0].up + self.uses[0].down
+
+    @cached_property
+    def _number(self) -> dict[Label, int]:
+        return {label: number for number, label in enumerate(self.labels)}
+
+    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        values = np.asarray(values)
+        if values.dtype.kind not in "iuUSO":
+            raise ValueOutOfRange(
+                f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
+            )
+        seen, places = np.unique(values.astype(object) if values.dtype.kind == "S" else values,
+                                 return_inverse=True)
+        return self.numbers(seen.tolist())[places]
+
+    def numbers(self, labels: list[Any]) -> NDArray[np.int64]:
+        """The bucket number of each label; the unknown go to `other` or are refused."""
+        found = [self._number.get(label, -1) for label in labels]
+        numbers = np.array(found, np.int64)
+        unknown = numbers < 0
+        if unknown.any():
+            if self.other is None:
+                raise ValueOutOfRange(
+                    "Some label is none of the buckets; nothing was randomized: add the missing "
+                    "bucket, or name one that takes all others."
+                )
+            numbers[unknown] = self._number[self.other]
+        return numbers
+
+    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+        return (codes == cell).astype(np.int64)
+
+    def tally(self, codes: NDArray[np.int64]) -> Counts:
+        return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        users, s = int(tally.sum()), self.cell.input_pairs
+        if users == 0:
+            return Report(0, np.zeros_like(tally), np.zeros_like(tally), entropy.seeded)
+        plus, minus = self.cell.noise(users, len(tally), entropy)
+        ones = np.array([self.cell.kept(int(count), entropy) for count in tally])
+        zeros = np.array([self.cell.kept(users - int(count), entropy) for count in tally])
+        return Report(
+            users, plus + ones * (s + 1) + zeros * s, minus + (ones + zeros) * s, entropy.seeded
+        )
+
+    def analyze(self, view: View, confidence: float = 0.95) -> HistogramEstimate:
+        """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
+        (buckets are independent, so each misses with 1 − confidence^(1/B))."""
+        sums = view.plus - view.minus
+        centre, scale = (
+            to_float(lambda s=s: self.cell.estimate(s, 0, view.users)) for s in (0, 1)  # type: ignore[misc]
+        )
+        values = centre + sums * (scale - centre)
+        joint = -np.expm1(np.log(confidence) / len(sums))
+        low, high = intervals(self.cell, view.users, sums, 1 - confidence)
+        joint_low, joint_high = intervals(self.cell, view.users, sums, float(joint))
+        return HistogramEstimate(
+            labels=self.labels,
+            values=values,
+            low=low,
+            high=high,
+            joint_low=joint_low,
+            joint_high=joint_high,
+            confidence=confidence,
+            rmse=self.rmse(view.users, float(values.max())),
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+        )
+
+    def rmse(self, users: int, count: float | None = None) -> float:
+        """A bucket's root mean squared error at a true count; at the worst if none is given."""
+        squares = Fraction(users if count is None else min(max(count, 0), users))
+        return to_float(lambda: self.cell.mean_squared_error(users, squares).sqrt())
+
+    def messages_per_user(self) -> float:
+        """The expected number of messages: one bucket holds 1, the others 0."""
+        others = len(self.labels) - 1
+        return to_float(
+            lambda: self.cell.messages_per_user(1) + others * self.cell.messages_per_user(0)
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "epsilon": str(self.epsilon),
+            "cell": cell_to_dict(self.cell),
+            "labels": list(self.labels),
+            "other": self.other,
+        }
