@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from shuffledp import __version__
+from shuffledp.version import __version__
 from shuffledp.errors import ShuffleDPError
 
-COMMANDS = ("plan", "certify", "query", "simulate", "version")
+COMMANDS = ("plan", "certify", "query", "simulate", "ledger", "version")
 """Modules beside this one, each with `add_to(commands)`."""
 
 

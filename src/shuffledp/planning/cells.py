@@ -220,28 +220,47 @@ def settle(task: CellTask, proposal: Proposal) -> Cell:
             task.stand_in,
         )
         if sign(lambda cell=cell: error_left(task, cell))[0] > 0:  # type: ignore[misc]
-            return _with_flood(task, cell)
+            return _with_flood(cell, task.down)
         slack *= 1 - 1e-6
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
 
 
-def _with_flood(task: CellTask, cell: Cell) -> Cell:
+def with_best_pairs(cell: Cell, loss: Fraction) -> Cell:
+    """The cell with the number of pairs, and the flood that goes with it, that cost least; its
+    noise and muting stay as they are."""
+    fewest = 1
+    while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
+        fewest *= 2
+        if fewest > 1e9:
+            raise PlanningError("No flood makes these parameters private; allow a larger error.")
+    low, high = max(1, fewest // 2), 8 * fewest
+    for _ in range(12):
+        pairs = np.unique(np.linspace(low, high, 64).astype(np.int64))
+        costs = 2 * pairs + 2 * _flood(cell, loss, pairs.astype(np.float64)) / cell.users
+        at = int(np.argmin(costs))
+        if len(pairs) < 64:
+            break
+        low, high = int(pairs[max(at - 2, 0)]), int(pairs[min(at + 2, len(pairs) - 1)])
+    return _with_flood(replace(cell, input_pairs=int(pairs[at])), loss)
+
+
+def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:
+    """The least flood for each number of pairs, in floats."""
+    odds = cell.mute_probability / (1 - cell.mute_probability)
+    given = (cell.up_epsilon, cell.down_epsilon, loss, odds)
+    shape = cell.largest, cell.stand_in
+    return least_flood(shape, *(np.full_like(pairs, float(x)) for x in given), pairs)
+
+
+def _with_flood(cell: Cell, loss: Fraction) -> Cell:
     """The cell with the smallest flood, to six digits, that certifies."""
-    odds = float(cell.mute_probability / (1 - cell.mute_probability))
-    flood = float(
-        least_flood(
-            (cell.largest, cell.stand_in),
-            *(np.array([float(x)]) for x in (task.up, cell.down_epsilon, task.down)),
-            np.array([odds]),
-            np.array([float(cell.input_pairs)]),
-        )[0]
-    )
+    flood = float(_flood(cell, loss, np.array([float(cell.input_pairs)]))[0])
     for attempt in range(40):
         if not np.isfinite(flood):
             break
         candidate = replace(cell, flood_mean=round_to(flood, 6, up=True))
         try:
-            tightest(candidate, task.down)
+            tightest(candidate, loss)
             return candidate
         except CertificateError:
             flood *= 1 + 1e-5 * 2**attempt

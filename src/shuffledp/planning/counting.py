@@ -9,7 +9,6 @@ from typing import Any
 
 from shuffledp.cell import LARGEST, MOST_USERS, Cell
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.numbers import ExactNumber, positive, show, to_float, whole
 from shuffledp.planning.cells import (
     CellTask,
@@ -23,7 +22,7 @@ from shuffledp.planning.cells import (
 )
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.printed import printed_recipe
-from shuffledp.planning.target import Target
+from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.counting import Counting, IntegerSum
 from shuffledp.protocols.error_law import error_range
@@ -101,19 +100,19 @@ def _plan(
     epsilon = checked_epsilon(epsilon)
     sure, come = checked_users(users, expected)
     task = CellTask(sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error)
-    central = DiscreteLaplace(epsilon / largest)
+    central = laplace_variance(epsilon / largest)
     if target.max_messages is not None:
         task, cell = best_for_messages(task, float(target.max_messages))
     else:
         task = replace(task, mse=target.mse(central))
         cell = cheapest_cell(task)
     protocol = kind(epsilon, cell)
-    forecast = _forecast(protocol, task, central)
+    forecast = _forecast(protocol, task, math.sqrt(central))
     printed = _printed(sure, epsilon, target) if largest == 1 else None
     return Plan(protocol, certify(protocol), target, come, forecast, printed)
 
 
-def _forecast(protocol: IntegerSum, task: CellTask, central: DiscreteLaplace) -> Forecast:
+def _forecast(protocol: IntegerSum, task: CellTask, central_rmse: float) -> Forecast:
     n, cell = task.expected, protocol.cell
     low, high = error_range(cell, n, n * cell.largest, 0.05)
     return Forecast(
@@ -121,7 +120,7 @@ def _forecast(protocol: IntegerSum, task: CellTask, central: DiscreteLaplace) ->
         limit_messages=limit_messages(task) if cell.input_pairs else protocol.messages_per_user(),
         rmse=protocol.rmse(n),
         rmse_at_zero=protocol.rmse(n, 0),
-        central_rmse=to_float(lambda: central.variance().sqrt()),
+        central_rmse=central_rmse,
         error_low=low,
         error_high=high,
     )

@@ -18,7 +18,7 @@ import numpy as np
 from shuffledp.planning.cells import noise_variance
 from shuffledp.planning.special import Floats
 
-BASES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32)
+BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4
 CORNERS = 2187  # of a cube at most; in more dimensions the axes alone are tried
 
@@ -43,17 +43,25 @@ class Shares:
     epsilon: tuple[float, ...]
     down_epsilon: tuple[float, ...]
     odds: tuple[float, ...]
+    stand_in: tuple[float, ...]
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(largest value, stand-in) of each digit."""
+        return [(base - 1, int(h)) for base, h in zip(self.radix, self.stand_in, strict=True)]
 
 
 def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
     """Mixed radices, large bases first, whose rounding takes a fair part of the error."""
-    finest = 4 * math.sqrt(task.expected / (4 * 0.002 * task.mse))
-    for digits in range(1, MOST_DIGITS + 1):
-        for radix in itertools.combinations_with_replacement(sorted(BASES, reverse=True), digits):
-            grid = math.prod(radix) - 1
-            rounding = task.expected / (4 * grid * grid)
-            if rounding < 0.6 * task.mse and (rounding > 0.002 * task.mse or grid < finest / 4):
-                yield radix
+    first, later = sorted(BASES, reverse=True), [base for base in BASES[::-1] if base <= 9]
+    for digits in range(MOST_DIGITS):
+        for top in first:
+            below = [base for base in later if base <= top]
+            for rest in itertools.combinations_with_replacement(below, digits):
+                grid = math.prod((top, *rest)) - 1
+                rounding = task.expected / (4 * grid * grid)
+                if rounding < 0.6 * task.mse and (rounding > 0.004 * task.mse or grid <= 8):
+                    yield (top, *rest)
 
 
 class Landscape:
@@ -66,6 +74,8 @@ class Landscape:
         self.grid = math.prod(radix) - 1
         weights = [math.prod(radix[place + 1 :]) for place in range(len(radix))]
         self.weight = np.array(weights, float) / self.grid
+        self.stand_in = np.floor(self.largest / 2) if task.relative is None else 0 * self.largest
+        self.farthest = np.maximum(self.stand_in, self.largest - self.stand_in)
         self.left = task.mse - task.expected / (4 * self.grid * self.grid)
 
     @property
@@ -86,7 +96,6 @@ class Landscape:
         task, k = self.task, len(self.radix)
         weights = np.exp(points[:, :k] - points[:, :k].max(axis=1, keepdims=True))
         epsilon = task.epsilon * weights / weights.sum(axis=1, keepdims=True)
-        b = epsilon * -np.expm1(-np.exp(points[:, k : 2 * k]))
         b = epsilon - np.minimum(epsilon * np.exp(points[:, k : 2 * k]), 0.98 * epsilon)
         noise = noise_variance(epsilon / self.largest) + noise_variance(b / self.largest)
         noise = task.expected / task.users * noise * self.weight**2
@@ -100,7 +109,7 @@ class Landscape:
         else:
             share = np.exp(points[:, 2 * k :] - points[:, 2 * k :].max(axis=1, keepdims=True))
             share = share / share.sum(axis=1, keepdims=True)
-            odds = left * share / (self.weight**2 * task.expected * self.largest**2 + 2 * noise)
+            odds = left * share / (self.weight**2 * task.expected * self.farthest**2 + 2 * noise)
         return epsilon, b, np.where(left > 0, np.minimum(odds, 1.0), -1.0)
 
     def cost(self, points: Floats) -> Floats:
@@ -108,14 +117,15 @@ class Landscape:
         epsilon, b, odds = self.unpack(points)
         possible = (odds > 0).all(axis=1)
         odds = np.where(odds > 0, odds, 1.0)
-        lumps = limit_lumps(np.log(np.expm1(epsilon) * odds), epsilon - b)
-        messages = ((2 * lumps + 1) * self.largest / (1 + odds)).sum(axis=1)
-        return np.where(possible, messages, np.inf)
+        log_k = np.log(np.expm1(epsilon) * odds) - b * self.stand_in / self.largest
+        sent = (2 * limit_lumps(log_k, epsilon - b) + 1) * self.largest + self.stand_in
+        return np.where(possible, (sent / (1 + odds)).sum(axis=1), np.inf)
 
     def shares(self, point: Floats) -> Shares:
         """A point in words."""
         rows = [tuple(float(x) for x in row[0]) for row in self.unpack(point[None, :])]
-        return Shares(self.radix, float(self.cost(point[None, :])[0]), *rows)
+        cost = float(self.cost(point[None, :])[0])
+        return Shares(self.radix, cost, *rows, stand_in=tuple(float(h) for h in self.stand_in))
 
 
 def limit_lumps(log_k: Floats, gap: Floats) -> Floats:
@@ -148,17 +158,20 @@ def search(landscape: Landscape, rounds: int) -> tuple[float, Floats]:
     return best, point
 
 
-def best_shares(task: SumTask, fixed_radix: Sequence[int] | None = None) -> Shares | None:
-    """The cheapest radix and shares, or None if no radix meets the error."""
+def best_shares(
+    task: SumTask, fixed_radix: Sequence[int] | None = None, quick: bool = False
+) -> Shares | None:
+    """The cheapest radix and shares, or None if no radix meets the error; `quick` looks at fewer
+    points."""
     if fixed_radix is not None:
         landscape = Landscape(task, fixed_radix)
         cost, point = search(landscape, 400)
         return landscape.shares(point) if math.isfinite(cost) else None
     rough = []
     for radix in radices(task):
-        cost, _ = search(Landscape(task, radix), 10)
+        cost, _ = search(Landscape(task, radix), 3 if quick else 7)
         rough.append((cost, radix))
-    finalists = [radix for cost, radix in sorted(rough)[:8] if math.isfinite(cost)]
+    finalists = [radix for cost, radix in sorted(rough)[: 3 if quick else 8] if math.isfinite(cost)]
     fine = [(*search(Landscape(task, radix), 60), radix) for radix in finalists]
     if not fine:
         return None

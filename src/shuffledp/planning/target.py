@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.numbers import ExactNumber, at_precision, ball, positive, show
+from shuffledp.exact.numbers import ExactNumber, at_precision, positive, show
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
 
@@ -51,14 +51,13 @@ class Target:
             number(relative_error, "relative_error"),
         )
 
-    def mse(self, central: DiscreteLaplace, scale: Fraction = Fraction(1)) -> Fraction:
-        """The mean squared error allowed, never more than was asked: (1+ρ) times the variance of
-        the central mechanism (in units of `scale`), or rmse²."""
+    def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
+        """The mean squared error allowed: (1+ρ) times the central mechanism's, or rmse² (with rmse
+        in units of `scale`)."""
         if self.rmse is not None:
             return (self.rmse / scale) ** 2
         assert self.mse_overhead is not None
-        overhead = self.mse_overhead
-        return lower_bound_of(lambda: ball(1 + overhead) * central.variance())
+        return (1 + self.mse_overhead) * central_variance
 
     def to_dict(self) -> dict[str, str]:
         """What was asked, as exact text."""
@@ -74,7 +73,8 @@ class Target:
         return ", ".join(words[name].format(text) for name, text in self.to_dict().items())
 
 
-def lower_bound_of(quantity) -> Fraction:  # type: ignore[no-untyped-def]
-    """A Fraction just below a positive quantity."""
-    mantissa, exponent = at_precision(128, lambda: quantity().lower()).man_exp()
+def laplace_variance(decay: Fraction) -> Fraction:
+    """Var(DLap(decay)), from below by less than 2⁻¹⁰⁰ of it: the yardstick for counts."""
+    bound = at_precision(128, lambda: DiscreteLaplace(decay).variance().lower())
+    mantissa, exponent = bound.man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

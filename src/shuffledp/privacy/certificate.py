@@ -26,6 +26,7 @@ RULES = {
     "integers": "max(up, down)",
     "histogram": "up + down",
     "summation": "sum over cells of max(up, down)",
+    "ranges": "sum over levels of up + down",
 }
 
 
@@ -89,7 +90,7 @@ def certify(protocol: Protocol, progress: Callable[[int], None] | None = None) -
     Ensures: returned only if for every cell up_epsilon ≤ up and the downward inequality holds for
     down, both in exact or ball arithmetic, and the composed loss is at most ε.
     """
-    from shuffledp import __version__
+    from shuffledp.version import __version__
 
     loss = protocol.loss()
     if loss > protocol.epsilon:

@@ -9,9 +9,18 @@ from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Protocol, cell_from_dict
 from shuffledp.protocols.counting import Counting, IntegerSum
 from shuffledp.protocols.histogram import Histogram
+from shuffledp.protocols.ranges import Ranges
 from shuffledp.protocols.summation import RealSum
 
-__all__ = ["Counting", "Histogram", "IntegerSum", "Protocol", "RealSum", "protocol_from_dict"]
+__all__ = [
+    "Counting",
+    "Histogram",
+    "IntegerSum",
+    "Protocol",
+    "Ranges",
+    "RealSum",
+    "protocol_from_dict",
+]
 
 
 def protocol_from_dict(data: Any) -> Protocol:
@@ -28,6 +37,12 @@ def protocol_from_dict(data: Any) -> Protocol:
         if kind == "summation":
             digits = tuple(cell_from_dict(digit) for digit in data["digits"])
             return RealSum(epsilon, digits, Fraction(data["low"]), Fraction(data["high"]))
+        if kind == "ranges":
+            levels = tuple(
+                (int(level["buckets"]), cell_from_dict(level["cell"]), Fraction(level["down"]))
+                for level in data["levels"]
+            )
+            return Ranges(epsilon, levels, Fraction(data["low"]), Fraction(data["high"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ParameterError(f"The protocol's description is incomplete or malformed: {error}.") \
             from None

@@ -15,7 +15,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
 from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
-from shuffledp.protocols.error_law import interval
+from shuffledp.protocols.error_law import error_law, interval
 from shuffledp.protocols.results import Estimate
 
 
@@ -71,7 +71,11 @@ class IntegerSum(Protocol):
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
+            errors=lambda: error_law(self.cell, view.users, self._inside(value, view.users)),
         )
+
+    def _inside(self, value: float, users: int) -> int:
+        return min(max(round(value), 0), users * self.cell.largest)
 
     def rmse(self, users: int, total: float | None = None) -> float:
         """The root mean squared error at a true total; at the worst one if none is given."""

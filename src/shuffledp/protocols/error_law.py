@@ -139,6 +139,17 @@ def error_range(cell: Cell, users: int, total: int, outside: float) -> tuple[flo
     return ends[0], ends[1]
 
 
+def error_law(cell: Cell, users: int, total: int) -> tuple[Masses, Masses]:
+    """The errors of the estimate and how likely each is, when the true sum is `total`."""
+    low, high = error_range(cell, users, total, 1e-6)
+    kept = 1 - float(cell.mute_probability)
+    centre = to_float(lambda: cell.estimate(0, 0, users))
+    first, last = (round((end + total - centre) * kept) for end in (low, high))
+    sums = np.unique(np.linspace(first, last, min(last - first + 1, 801)).astype(np.int64))
+    chances = np.array([chance_at_most(cell, users, total, int(s)) for s in sums])
+    return centre + sums[1:] / kept - total, np.diff(chances)
+
+
 def first_true(holds: Callable[[int], bool], start: int) -> int:
     """The least integer for which a condition holds that, once true, stays true."""
     step = 1

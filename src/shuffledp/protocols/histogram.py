@@ -46,6 +46,19 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     return names
 
 
+def aggregate_buckets(
+    cell: Cell, tally: Counts, entropy: Entropy = SYSTEM
+) -> tuple[Counts, Counts]:
+    """How many +1 and −1 arrive for each bucket, from users of whom `tally[b]` hold bucket b."""
+    users, s = int(tally.sum()), cell.input_pairs
+    if users == 0:
+        return np.zeros_like(tally), np.zeros_like(tally)
+    plus, minus = cell.noise(users, len(tally), entropy)
+    ones = np.array([cell.kept(int(count), entropy) for count in tally])
+    zeros = np.array([cell.kept(users - int(count), entropy) for count in tally])
+    return plus + ones * (s + 1) + zeros * s, minus + (ones + zeros) * s
+
+
 @dataclass(frozen=True)
 class Histogram(Protocol):
     """How many users hold each label."""
@@ -80,13 +93,26 @@ class Histogram(Protocol):
 
     def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
         values = np.asarray(values)
-        if values.dtype.kind not in "iuUSO":
+        if values.dtype.kind in "iu" and self._plain:
+            return self._encode_numbers(values)
+        if values.dtype.kind not in "iuUO":
             raise ValueOutOfRange(
                 f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
             )
-        seen, places = np.unique(values.astype(object) if values.dtype.kind == "S" else values,
-                                 return_inverse=True)
+        seen, places = np.unique(values, return_inverse=True)
         return self.numbers(seen.tolist())[places]
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether the labels are 0, 1, …, so that a label is its bucket's number."""
+        return self.labels == tuple(range(len(self.labels)))
+
+    def _encode_numbers(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        codes = values.astype(np.int64, copy=False)
+        if codes.size and (int(codes.min()) < 0 or int(codes.max()) >= len(self.labels)):
+            inside = (codes >= 0) & (codes < len(self.labels))
+            return np.where(inside, codes, self.numbers([None])[0])
+        return codes
 
     def numbers(self, labels: list[Any]) -> NDArray[np.int64]:
         """The bucket number of each label; the unknown go to `other` or are refused."""
@@ -109,15 +135,8 @@ class Histogram(Protocol):
         return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        users, s = int(tally.sum()), self.cell.input_pairs
-        if users == 0:
-            return Report(0, np.zeros_like(tally), np.zeros_like(tally), entropy.seeded)
-        plus, minus = self.cell.noise(users, len(tally), entropy)
-        ones = np.array([self.cell.kept(int(count), entropy) for count in tally])
-        zeros = np.array([self.cell.kept(users - int(count), entropy) for count in tally])
-        return Report(
-            users, plus + ones * (s + 1) + zeros * s, minus + (ones + zeros) * s, entropy.seeded
-        )
+        plus, minus = aggregate_buckets(self.cell, tally, entropy)
+        return Report(int(tally.sum()), plus, minus, entropy.seeded)
 
     def analyze(self, view: View, confidence: float = 0.95) -> HistogramEstimate:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once

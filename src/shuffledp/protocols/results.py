@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Errors and how likely each is."""
 
 NEIGHBOURS = "replace one user's value"
 
@@ -44,6 +49,15 @@ class Result:
             "certificate": None if self.certificate is None else dict(self.certificate),
         }
 
+    def plot(self, path: str | None = None) -> Any:
+        """A picture of the result (a matplotlib figure), saved if a path is given."""
+        # by name: pictures live above this room, and only whoever asks for one needs matplotlib
+        return import_module("shuffledp.plots").plot(self, path)
+
+    def _repr_html_(self) -> str:
+        """The result in a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
     def marks(self) -> str:
         """What weakens the promise, in words."""
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
@@ -57,6 +71,8 @@ class Estimate(Result):
     value: float
     low: float
     high: float
+    errors: Callable[[], ErrorLaw] | None = field(default=None, repr=False, compare=False)
+    """Gives the law of estimate − truth, for pictures."""
 
     def clamp(self, low: float, high: float) -> Estimate:
         """The same, cut to what is possible, and marked as such: no longer unbiased."""

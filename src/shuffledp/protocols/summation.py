@@ -22,8 +22,8 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball, show, to_float
 from shuffledp.exact.sampler import Uniform
 from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
-from shuffledp.protocols.results import Estimate
-from shuffledp.protocols.total_law import Part, error_quantiles
+from shuffledp.protocols.results import ErrorLaw, Estimate
+from shuffledp.protocols.total_law import Part, error_masses, error_quantiles
 
 FINEST_GRID = 1 << 24
 
@@ -157,6 +157,7 @@ class RealSum(Protocol):
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
+            errors=lambda: self.error_law(view.users, totals),
         )
 
     def error_quantiles(
@@ -164,14 +165,20 @@ class RealSum(Protocol):
     ) -> list[float]:
         """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
         are given."""
-        parts = [
-            Part(cell, weight, self._likely_total(cell, users, total))
-            for cell, weight, total in zip(
-                self.digits, self.weights, totals or [math.inf] * len(self.digits), strict=True
-            )
-        ]
-        quantiles = error_quantiles(parts, users, users / 4, levels)
+        quantiles = error_quantiles(self._parts(users, totals), users, users / 4, levels)
         return [quantile * float(self.step) for quantile in quantiles]
+
+    def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
+        """Errors and how likely each is, thinned out for a picture."""
+        places, masses = error_masses(self._parts(users, totals), users, users / 4)
+        return places[::16] * float(self.step), masses[::16] * 16
+
+    def _parts(self, users: int, totals: list[float] | None) -> list[Part]:
+        known = totals or [math.inf] * len(self.digits)
+        return [
+            Part(cell, weight, self._likely_total(cell, users, total))
+            for cell, weight, total in zip(self.digits, self.weights, known, strict=True)
+        ]
 
     def _likely_total(self, cell: Cell, users: int, total: float) -> float:
         """An upper guess at a digit's true total, two errors above its estimate."""

@@ -61,15 +61,22 @@ def part_variance(part: Part, users: int) -> float:
     return part.weight**2 * mse
 
 
-def error_quantiles(
-    parts: Sequence[Part], users: int, rounding_variance: float, levels: Sequence[float]
-) -> list[float]:
-    """Quantiles of the whole error, rounding included."""
+def error_masses(
+    parts: Sequence[Part], users: int, rounding_variance: float
+) -> tuple[Floats, Floats]:
+    """Errors on a grid and how likely each is, rounding included."""
     spread = rounding_variance + sum(part_variance(part, users) for part in parts)
     step = 2 * REACH * spread**0.5 / POINTS
     t = 2 * np.pi * np.fft.fftfreq(POINTS, step)
     logs = sum((log_part(part, users, t) for part in parts), start=-rounding_variance * t * t / 2)
     density = np.fft.fftshift(np.fft.ifft(np.exp(logs).conj()).real)
-    cumulative = np.cumsum(np.maximum(density, 0.0))
-    places = (np.arange(POINTS) - POINTS // 2 + 0.5) * step
-    return [float(np.interp(level, cumulative / cumulative[-1], places)) for level in levels]
+    masses = np.maximum(density, 0.0)
+    return (np.arange(POINTS) - POINTS // 2) * step, masses / masses.sum()
+
+
+def error_quantiles(
+    parts: Sequence[Part], users: int, rounding_variance: float, levels: Sequence[float]
+) -> list[float]:
+    """Quantiles of the whole error."""
+    places, masses = error_masses(parts, users, rounding_variance)
+    return [float(np.interp(level, np.cumsum(masses), places)) for level in levels]

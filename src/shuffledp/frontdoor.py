@@ -1,0 +1,240 @@
+"""One call on a column: plan, randomize, shuffle, analyze.
+
+**Each row is one user.** Be honest about what these calls are for: whoever already holds all raw
+values and is trusted with them gets the same answer more cheaply from the central mechanism. Use
+them to rehearse a deployment on real data, for rows that other parties will randomize, and for
+research.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.batch import Report
+from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.numbers import ExactNumber, exact
+from shuffledp.frames import Column, column_of
+from shuffledp.ledger import Ledger
+from shuffledp.planning import counting, histogram as histograms, ranges, summation
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.base import Progress
+from shuffledp.protocols.histogram import Label
+from shuffledp.protocols.ranges import RangesEstimate
+from shuffledp.protocols.results import Estimate, HistogramEstimate
+
+Values = NDArray[Any]
+
+# typed: True must not find the plan that was made for 1
+plan_count = lru_cache(maxsize=64, typed=True)(counting.plan_count)
+plan_integers = lru_cache(maxsize=64, typed=True)(counting.plan_integers)
+plan_sum = lru_cache(maxsize=64, typed=True)(summation.plan_sum)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a query, whatever it asks."""
+
+    column: str | None = None
+    """Which column of a frame or file."""
+    users: int | None = None
+    """How many rows the guarantee may count on; all of them unless fewer are said."""
+    confidence: float = 0.95
+    ledger: str | Path | None = None
+    """A budget to draw on; refuses before anything is released."""
+    per_user: bool = False
+    """Randomize row by row, as devices would, instead of in one draw of the same law."""
+    entropy: Entropy = SYSTEM
+    progress: Progress | None = None
+
+
+def _options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
+    """(how to run, what to aim for) from a call's keyword arguments."""
+    names = Options.__dataclass_fields__
+    how = Options(**{name: value for name, value in given.items() if name in names})
+    return how, {name: value for name, value in given.items() if name not in names}
+
+
+def run(
+    data: Any,
+    how: Options,
+    make_plan: Callable[[int], Plan],
+    prepare: Callable[[Values], Values],
+    what: str,
+) -> Any:
+    """A query on a column: all data is looked at before a ledger is charged or anything is
+    released."""
+    column = column_of(data, how.column)
+    if how.users is not None and how.users > column.rows:
+        raise ShortBatchError(column.rows, how.users)
+    plan = make_plan(column.rows if how.users is None else how.users)
+    batch = _batch(plan, column, how, prepare)
+    if how.ledger is not None:
+        Ledger(how.ledger).spend(plan.epsilon, what, seeded=how.entropy.seeded)
+    return plan.analyze(plan.release(batch), how.confidence)
+
+
+def _batch(plan: Plan, column: Column, how: Options, prepare: Callable[[Values], Values]) -> Report:
+    """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
+    tell = how.progress or (lambda _: None)
+    if how.per_user:
+        reports = (
+            plan.randomize_all(prepare(values), how.entropy, how.progress)
+            for values in column.batches()
+        )
+        first = next(reports)
+        return sum(reports, start=first)
+    tally: NDArray[np.int64] | None = None
+    for values in column.batches():
+        part = plan.protocol.tally(plan.protocol.encode(prepare(values), how.entropy))
+        tally = part if tally is None else tally + part
+        tell(len(values))
+    assert tally is not None
+    report: Report = plan.protocol.aggregate_tally(tally, how.entropy)
+    return report
+
+
+def count(data: Any, epsilon: ExactNumber, *, equals: Any = None, **options: Any) -> Estimate:
+    """How many rows are true (or 1), or equal to `equals`.
+
+    Options: column, users, confidence, ledger, per_user, entropy, progress; and a target:
+    mse_overhead (½ unless said), rmse, relative_error, max_messages, expected.
+    """
+    how, aim = _options(options)
+    result: Estimate = run(
+        data,
+        how,
+        lambda users: plan_count(users, epsilon, **aim),
+        lambda values: truth(values, equals),
+        "count",
+    )
+    return result
+
+
+def truth(values: Values, equals: Any) -> Values:
+    """0 or 1 per row."""
+    if equals is not None:
+        if values.dtype.kind in "biuf" and isinstance(equals, str):
+            equals = float(exact(equals, "the value to compare with"))
+        return np.asarray(values == equals).astype(np.int64)
+    if values.dtype.kind == "b":
+        return values.astype(np.int64)
+    if values.dtype.kind == "f" and np.isin(values, (0.0, 1.0)).all():
+        return values.astype(np.int64)
+    if values.dtype.kind in "iu":
+        return values
+    raise ValueOutOfRange(
+        "A count needs a column of true/false or 0/1; say which value to count with equals= "
+        "(--equals)."
+    )
+
+
+def histogram(
+    data: Any,
+    epsilon: ExactNumber,
+    buckets: int | Sequence[Label],
+    *,
+    other: Label | None = None,
+    **options: Any,
+) -> HistogramEstimate:
+    """How many rows hold each label. Labels must be known beforehand: reading them off the data
+    would tell who is there. Unknown ones go to the bucket `other`, or are refused."""
+    how, aim = _options(options)
+    result: HistogramEstimate = run(
+        data,
+        how,
+        lambda users: histograms.plan_histogram(users, epsilon, buckets, other=other, **aim),
+        lambda values: values,
+        "histogram",
+    )
+    return result
+
+
+def total(
+    data: Any,
+    epsilon: ExactNumber,
+    *,
+    bounds: tuple[ExactNumber, ExactNumber] | None = None,
+    largest: int | None = None,
+    clamp: bool = False,
+    **options: Any,
+) -> Estimate:
+    """The sum of a column: of real values within `bounds`, or of whole numbers 0..`largest`.
+
+    A value outside is refused, or with clamp=True moved to the nearer bound.
+    """
+    how, aim = _options(options)
+    if (bounds is None) == (largest is None):
+        raise ParameterError(
+            "A sum needs either bounds=(low, high) for real values or largest=D for 0..D."
+        )
+    if bounds is None:
+        low, high = exact(0, "low"), exact(largest or 0, "the largest value")
+        make = lambda users: plan_integers(users, epsilon, largest, **aim)  # noqa: E731
+    else:
+        low, high = summation.checked_bounds(bounds)
+        make = lambda users: plan_sum(users, epsilon, bounds=(low, high), **aim)  # noqa: E731
+    prepare = _clamped(float(low), float(high)) if clamp else lambda values: values
+    result: Estimate = run(data, how, make, prepare, "sum")
+    return result
+
+
+def _clamped(low: float, high: float) -> Callable[[Values], Values]:
+    def prepare(values: Values) -> Values:
+        if values.dtype.kind not in "biuf":
+            return values  # the protocol refuses it
+        return np.clip(values, low, high).astype(values.dtype)
+
+    return prepare
+
+
+def mean(
+    data: Any, epsilon: ExactNumber, bounds: tuple[ExactNumber, ExactNumber], **options: Any
+) -> Estimate:
+    """The mean of a column of real values within `bounds`: the sum over the public number of
+    rows."""
+    whole = total(data, epsilon, bounds=bounds, **options)
+    n, law = whole.users, whole.errors
+    return replace(
+        whole,
+        query="mean",
+        value=whole.value / n,
+        low=whole.low / n,
+        high=whole.high / n,
+        rmse=whole.rmse / n,
+        errors=None if law is None else lambda: (law()[0] / n, law()[1]),
+    )
+
+
+def quantiles(
+    data: Any,
+    epsilon: ExactNumber,
+    bounds: tuple[ExactNumber, ExactNumber],
+    probabilities: Sequence[float] = (0.25, 0.5, 0.75),
+    *,
+    bins: int = 64,
+    clamp: bool = False,
+    **options: Any,
+) -> RangesEstimate:
+    """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
+    `bounds` (on several levels where that errs less)."""
+    how, aim = _options(options)
+    for probability in probabilities:
+        if not 0 < exact(probability, "a quantile") < 1:
+            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+    low, high = summation.checked_bounds(bounds)
+    result: RangesEstimate = run(
+        data,
+        how,
+        lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
+        _clamped(float(low), float(high)) if clamp else lambda values: values,
+        "quantiles",
+    )
+    return replace(result, probabilities=tuple(float(p) for p in probabilities))

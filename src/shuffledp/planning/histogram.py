@@ -1,0 +1,99 @@
+"""Plans for histograms: one cell per bucket, ε split between up and down (MATH §7)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from shuffledp.cell import Cell
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import ExactNumber, round_to
+from shuffledp.planning.cells import CellTask, cheapest_cell, limit_messages, propose
+from shuffledp.planning.counting import best_for_messages, checked_epsilon, checked_users
+from shuffledp.planning.plan import Forecast, Plan
+from shuffledp.planning.target import Target, laplace_variance
+from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.error_law import error_range
+from shuffledp.protocols.histogram import Histogram, Label, checked_labels
+
+SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up
+LIKELY = 0.42  # where the best split lies for most targets
+
+
+def plan_histogram(
+    users: int,
+    epsilon: ExactNumber,
+    buckets: object,
+    *,
+    other: Label | None = None,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    relative_error: ExactNumber | None = None,
+    max_messages: ExactNumber | None = None,
+    expected: int | None = None,
+) -> Plan:
+    """The cheapest certified histogram over `buckets` (labels, or how many).
+
+    The targets are per bucket, the yardstick is DLap(ε/2) per bucket; `max_messages` counts all
+    buckets together. `other` names the bucket (added if it is none of them) for unknown labels.
+    """
+    epsilon = checked_epsilon(epsilon)
+    labels = checked_labels(buckets)
+    if other is not None and other not in labels:
+        labels = checked_labels([*labels, other])
+    sure, come = checked_users(users, expected)
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    central = laplace_variance(epsilon / 2)
+    task, cell = _cell(epsilon, sure, come, target, len(labels))
+    protocol = Histogram(epsilon, cell, labels, other)
+    forecast = _forecast(protocol, task, math.sqrt(central))
+    return Plan(protocol, certify(protocol), target, come, forecast)
+
+
+def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
+    """The task with so much of ε for the way up."""
+    exact_up = round_to(float(epsilon) * up, 3, up=False)
+    return replace(task, up=exact_up, down=epsilon - exact_up)
+
+
+def bucket_cell(epsilon: Fraction, sure: int, come: int, target: Target) -> Cell:
+    """The cheapest cell for a bucket that may move by ε in all, up and down."""
+    return _cell(epsilon, sure, come, target, 1)[1]
+
+
+def _cell(
+    epsilon: Fraction, sure: int, come: int, target: Target, buckets: int
+) -> tuple[CellTask, Cell]:
+    task = CellTask(sure, come, 1, epsilon / 2, epsilon / 2, Fraction(1), target.relative_error)
+    if target.max_messages is not None:
+        per_bucket = float(target.max_messages) / buckets
+        return best_for_messages(split_task(epsilon, LIKELY, task), per_bucket)
+    task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
+    cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
+    rough = min(SPLITS, key=cost)
+    best = split_task(epsilon, min((rough + step / 100 for step in (-2, 0, 2)), key=cost), task)
+    return best, cheapest_cell(best)
+
+
+def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forecast:
+    n, cell, buckets = task.expected, protocol.cell, len(protocol.labels)
+    low, high = error_range(cell, n, n, 0.05)
+    total = protocol.messages_per_user()
+    if buckets * total * n > 2**62:
+        raise ParameterError("So many users and buckets overflow 64-bit counts; plan for fewer.")
+    return Forecast(
+        messages_per_user=total,
+        limit_messages=_limit(task, buckets) if cell.input_pairs else total,
+        rmse=protocol.rmse(n),
+        rmse_at_zero=protocol.rmse(n, 0),
+        central_rmse=central_rmse,
+        error_low=low,
+        error_high=high,
+        bits_per_message=math.ceil(math.log2(2 * buckets)),
+    )
+
+
+def _limit(task: CellTask, buckets: int) -> float:
+    """The limit for all buckets, of which a user's value is 1 in one only."""
+    return buckets * (limit_messages(task) - 1) + 1
