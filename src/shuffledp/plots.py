@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import MissingExtra, ParameterError
 from shuffledp.planning.plan import Plan
+from shuffledp.protocols.error_law import lattice_bins
 from shuffledp.protocols.ranges import RangesEstimate
 from shuffledp.protocols.results import Estimate, HistogramEstimate, Result
 
@@ -65,7 +66,8 @@ def _number(result: Estimate) -> Any:
         inside = (errors >= result.value - result.high) & (errors <= result.value - result.low)
         values, colours = result.value - errors, np.where(inside, BAR, SOFT)
         axes.bar(values, chances / width, width=width, color=colours, linewidth=0)
-        reach = np.abs(errors[np.cumsum(chances) / chances.sum() < 0.9995]).max()
+        below = np.cumsum(chances) / chances.sum()
+        reach = np.abs(errors[(below > 0.0005) & (below < 0.9995)]).max()
         axes.set_xlim(result.value - 1.1 * reach, result.value + 1.1 * reach)
     axes.axvline(result.value, color=LINE, linewidth=1.6)
     axes.set_title(
@@ -127,15 +129,13 @@ def plot_simulation(
     """The errors of many runs beside the law they should follow."""
     figure, axes = new_figure()
     places, chances = law
-    step = float(np.median(np.diff(places)))
-    group = max(1, round(3.5 * errors.std() / len(errors) ** (1 / 3) / step))
-    first = places[0] - (group - 0.5) * step
-    edges = np.arange(first, places[-1] + group * step, group * step)
+    edges = lattice_bins(places, 3.5 * errors.std() / len(errors) ** (1 / 3))
+    width = edges[1] - edges[0]
     axes.hist(errors, bins=edges, density=True, color=SOFT, label=f"{len(errors):,} runs")
     expected, _ = np.histogram(places, bins=edges, weights=chances)
     axes.step(
         edges,
-        np.append(expected, expected[-1]) / (group * step),
+        np.append(expected, expected[-1]) / width,
         where="post",
         color=BAR,
         label="exact error law",

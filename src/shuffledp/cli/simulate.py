@@ -14,7 +14,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import whole
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.error_law import error_law
+from shuffledp.protocols.error_law import error_law, lattice_bins
 from shuffledp.testing import SeededEntropy
 
 
@@ -108,7 +108,8 @@ def _table(data: dict[str, Any], errors: Any, law: tuple[Any, Any]) -> Any:
     table = Table(title="errors: measured beside the exact law", title_justify="left", box=None)
     for name in ("error", "measured", "exact", ""):
         table.add_column(name, justify="left" if name == "" else "right")
-    edges = np.linspace(-3.5, 3.5, 15) * max(data["forecast_rmse"], 1e-9)
+    edges = lattice_bins(law[0], 0.5 * data["forecast_rmse"])
+    edges = edges[np.abs(edges) < 4 * data["forecast_rmse"]]
     measured, _ = np.histogram(errors, bins=edges)
     exact, _ = np.histogram(law[0], bins=edges, weights=law[1])
     for place in range(len(measured)):

@@ -71,8 +71,12 @@ class Binomial(Law):
             raise ParameterError("Binomial needs trials ≥ 0 and a probability in [0, 1].")
 
     @property
+    def first(self) -> int:  # type: ignore[override]
+        return self.trials if self.probability == 1 else 0
+
+    @property
     def last(self) -> int:  # type: ignore[override]
-        return self.trials
+        return 0 if self.probability == 0 else self.trials
 
     def pmf(self, k: int) -> arb:
         n, p = self.trials, self.probability
@@ -89,8 +93,6 @@ class Binomial(Law):
             return outside
         if self.trials == 1:
             return ball(1 - self.probability)
-        if self.probability in (0, 1):
-            return arb(int(k >= self.trials * self.probability))
         return ball(1 - self.probability).beta_lower(arb(self.trials - k), arb(k + 1), 1)
 
     def ratio(self, k: int) -> arb:

@@ -26,6 +26,7 @@ from shuffledp.exact.numbers import at_precision, to_float
 CHUNK = 1 << 16  # words per pass: words and results stay in the L2 cache
 WIDEST = 1 << 16  # thresholds in a table at most
 SCALAR_COST = 500  # a draw without a table costs about as much as this many thresholds
+WALK = 256  # steps beside an anchor that are added up rather than evaluated anew
 UNKNOWN = 0xFFFF  # in the look-up table: 16 bits do not decide
 RARE = 0.99  # from this probability of the first value on, only the other draws are looked at
 
@@ -55,12 +56,37 @@ class Uniform:
 
 def invert(law: Law, uniform: Uniform) -> int:
     """The value k with F(k−1) ≤ U < F(k). Floats propose where to look; `arb` decides."""
-    below = lambda k: uniform.below(lambda: law.cdf(k))  # noqa: E731
-    low, high = _bracket(law, below, _guess(law, uniform))
+    guess = _guess(law, uniform)
+    cdf = _near(law, guess)
+    below = lambda k: uniform.below(lambda: cdf(k))  # noqa: E731
+    low, high = _bracket(law, below, guess)
     while high - low > 1:  # F(low) ≤ U < F(high)
         middle = (low + high) // 2
         low, high = (low, middle) if below(middle) else (middle, high)
     return high
+
+
+def _near(law: Law, anchor: int) -> Callable[[int], arb]:
+    """The cdf, from one evaluation at the anchor and sums of masses beside it: an incomplete beta
+    function costs a thousand times what a step does."""
+    known: dict[int, dict[int, tuple[arb, arb]]] = {}
+
+    def cdf(k: int) -> arb:
+        inside = (law.first is None or k >= law.first) and (law.last is None or k <= law.last)
+        if abs(k - anchor) > WALK or not inside:
+            return law.cdf(k)
+        here = known.setdefault(ctx.prec, {anchor: (law.cdf(anchor), law.pmf(anchor))})
+        for j in range(anchor + 1, k + 1):
+            if j not in here:
+                mass = here[j - 1][1] * law.ratio(j - 1)
+                here[j] = here[j - 1][0] + mass, mass
+        for j in range(anchor - 1, k - 1, -1):
+            if j not in here:
+                total, mass = here[j + 1]
+                here[j] = total - mass, mass / law.ratio(j)
+        return here[k][0]
+
+    return cdf
 
 
 def _guess(law: Law, uniform: Uniform) -> int:

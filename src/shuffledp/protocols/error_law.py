@@ -150,6 +150,14 @@ def error_law(cell: Cell, users: int, total: int) -> tuple[Masses, Masses]:
     return centre + sums[1:] / kept - total, np.diff(chances)
 
 
+def lattice_bins(places: Masses, width: float) -> Masses:
+    """Edges of about this width that hold the same number of lattice points each."""
+    step = float(np.median(np.diff(places)))
+    group = max(1, round(width / step))
+    start = places[0] - (group - 0.5) * step
+    return np.arange(start, places[-1] + group * step, group * step)
+
+
 def first_true(holds: Callable[[int], bool], start: int) -> int:
     """The least integer for which a condition holds that, once true, stays true."""
     step = 1

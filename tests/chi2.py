@@ -1,0 +1,30 @@
+"""Goodness of fit, with the p-value from mpmath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mpmath
+import numpy as np
+
+
+def p_value(draws: np.ndarray, expected: Sequence[float], first: int = 0) -> float:
+    """χ² of draws against probabilities of first, first+1, …; rare values are put together."""
+    chances = np.asarray(expected, float)
+    inside = (draws >= first) & (draws < first + len(chances))
+    counts = np.bincount(draws[inside] - first, minlength=len(chances)).astype(float)
+    counts = np.append(counts, (~inside).sum())
+    chances = np.append(chances, max(1 - chances.sum(), 0.0)) * len(draws)
+    groups: list[tuple[float, float]] = []
+    seen = wanted = 0.0
+    for count, chance in zip(counts, chances, strict=True):
+        seen, wanted = seen + count, wanted + chance
+        if wanted >= 8:
+            groups.append((seen, wanted))
+            seen = wanted = 0.0
+    if groups and (wanted or seen):
+        last = groups.pop()
+        groups.append((last[0] + seen, last[1] + wanted))
+    statistic = sum((count - chance) ** 2 / chance for count, chance in groups)
+    freedom = max(len(groups) - 1, 1)
+    return float(mpmath.gammainc(freedom / 2, statistic / 2, mpmath.inf, regularized=True))

@@ -1,0 +1,191 @@
+"""Certificates: against brute force, against a second program, and against those who change them."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shuffledp import certify, plan_count, plan_histogram, plan_integers, plan_sum, recheck
+from shuffledp.cell import Cell
+from shuffledp.errors import CertificateError, ParameterError, PrivacyViolation
+from shuffledp.exact.laws import DiscreteLaplace
+from shuffledp.planning.cells import CellTask, propose, settle
+from shuffledp.planning.printed import printed_recipe
+from shuffledp.privacy.inequality import g, tightest
+from shuffledp.privacy.oracle import max_divergence
+from shuffledp.protocols import Counting, Histogram, IntegerSum, RealSum
+
+F = Fraction
+ROOT = Path(__file__).parents[2]
+
+
+def load_checker():  # type: ignore[no-untyped-def]
+    spec = importlib.util.spec_from_file_location("checker", ROOT / "vectors/check_certificate.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CHECKER = load_checker()
+
+
+def tight_cell(largest: int, stand_in: int, users: int, epsilon: int) -> Cell:
+    """A cell that is certified with hardly any margin."""
+    central = float(DiscreteLaplace(F(epsilon, largest)).variance())
+    task = CellTask(users, users, largest, F(epsilon), F(epsilon), F(1.5 * central), None, stand_in)
+    pairs = max(2, round(propose(task).pairs))
+    return settle(task, propose(task, pairs))
+
+
+@pytest.mark.parametrize(("largest", "stand_in", "users", "epsilon"), [
+    (1, 0, 3, 1), (1, 0, 10, 1), (1, 0, 4, 2), (1, 1, 4, 1),
+    (3, 0, 2, 2), (3, 1, 4, 1), (3, 2, 4, 1), (3, 3, 5, 2), (2, 1, 4, 1), (4, 2, 10, 2),
+])
+def test_brute_force_agrees_and_one_pair_less_is_too_few(
+    largest: int, stand_in: int, users: int, epsilon: int
+) -> None:
+    cell = tight_cell(largest, stand_in, users, epsilon)
+    for others in (1, 2, 3) if largest == 1 else (1, 2):
+        loss = max_divergence(cell, others, 260)
+        assert loss.up <= epsilon + 1e-9 and loss.down <= epsilon + 1e-9
+    assert max_divergence(cell, 1, 260).worst > 0.99 * epsilon  # tight: nothing given away
+    less = replace(cell, input_pairs=cell.input_pairs - 1)
+    assert max_divergence(less, 1, 260).down > epsilon
+    with pytest.raises(PrivacyViolation):
+        tightest(less, F(epsilon))
+
+
+def test_brute_force_over_every_mix_of_more_users() -> None:
+    cell = tight_cell(1, 0, 5, 1)
+    for users in (5, 10):
+        loss = max_divergence(cell, users, 220)
+        assert loss.up <= 1 + 1e-9 and loss.down <= 1 + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 4), st.integers(0, 4), st.integers(1, 6), st.integers(1, 40),
+    st.fractions(F(1, 50), F(1, 2)), st.fractions(F(1, 4), F(3)), st.fractions(F(1, 10), F(9, 10)),
+)
+def test_whatever_is_certified_is_private(
+    largest: int, stand_in: int, pairs: int, flood: int, q: Fraction, epsilon: Fraction, part: Fraction
+) -> None:
+    """Random parameters: never a certificate where brute force finds more loss."""
+    cell = Cell(2, largest, epsilon, epsilon * part, q, pairs, F(flood), min(stand_in, largest))
+    try:
+        tightest(cell, epsilon)
+    except CertificateError:
+        return
+    assert max_divergence(cell, 1, 140).worst <= float(epsilon) + 1e-9
+
+
+def test_the_inequality_is_convex_and_the_tightest_place_is_its_least() -> None:
+    cell = tight_cell(3, 1, 20, 1)
+    found = tightest(cell, F(1))
+    values = [float(g(cell, F(1), found.shift, found.value, m)) for m in range(1000)]
+    assert min(range(1000), key=values.__getitem__) == found.place
+    second = [values[m - 1] - 2 * values[m] + values[m + 1] for m in range(1, 999)]
+    assert min(second) > -1e-9
+    every = min(float(g(cell, F(1), shift, x, m)) for shift in (1, 2, 3)
+                for x in range(4 - shift) for m in range(0, 600))
+    assert every == pytest.approx(1 + float(found.margin), abs=1e-9)
+
+
+PLANS = {
+    "count": lambda: plan_count(10**6, 1),
+    "count, small epsilon": lambda: plan_count(10**4, "0.05"),
+    "count, relative": lambda: plan_count(10**9, 1, relative_error="0.01"),
+    "count, thinning": lambda: plan_count(1000, 1, max_messages=1),
+    "integers": lambda: plan_integers(1000, "0.5", 7),
+    "histogram": lambda: plan_histogram(10**4, 1, ["a", "b", "c"]),
+    "sum": lambda: plan_sum(10**4, 1, bounds=(-5, 20)),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_stranger_can_check_every_plan(name: str) -> None:
+    data = json.loads(json.dumps(PLANS[name]().to_dict()))
+    assert CHECKER.check(data) == F(data["epsilon_exact"])
+    assert recheck(data).to_dict() == data["certificate"]
+    cells = data["certificate"]["protocol"]
+    parts = cells.get("digits") or [cells["cell"]]
+    if parts[0]["input_pairs"]:
+        parts[0]["input_pairs"] -= 1  # the twin: a program that says yes to everything fails here
+        with pytest.raises(CHECKER.Rejected):
+            CHECKER.check(data)
+        with pytest.raises(PrivacyViolation) as caught:
+            recheck(data)
+        assert {"shift", "value", "place"} <= set(caught.value.witness)
+
+
+def test_the_checker_imports_nothing_of_the_package() -> None:
+    text = (ROOT / "vectors/check_certificate.py").read_text()
+    imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
+    assert imports == {"__future__", "json", "sys", "fractions", "typing"}
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("epsilon", "2"), ("loss", "1/2"), ("users", 5), ("rule", "none"),
+    ("neighbours", "add one"), ("format", "other"),
+])
+def test_a_claim_that_does_not_follow_is_refused(field: str, value: object) -> None:
+    data = plan_count(1000, 1).to_dict()["certificate"]
+    with pytest.raises(ParameterError):
+        recheck({**data, field: value})
+
+
+@pytest.mark.parametrize("bad", [None, 5, [], {}, {"format": "shuffledp certificate 1"},
+                                 {"format": "shuffledp certificate 1", "protocol": {"kind": "x"}}])
+def test_what_is_no_certificate_is_refused(bad: object) -> None:
+    with pytest.raises(ParameterError):
+        recheck(bad)
+
+
+def test_budgets_that_add_up_to_too_much() -> None:
+    cell = plan_count(1000, 1).protocol.cell
+    with pytest.raises(PrivacyViolation, match="add up to"):
+        certify(Counting(F(1, 2), cell))
+    with pytest.raises(PrivacyViolation):
+        certify(Histogram(F(3, 2), cell, ("a", "b")))
+    digits = plan_sum(1000, 1).protocol.digits
+    with pytest.raises(PrivacyViolation, match="add up to"):
+        certify(RealSum(F(9, 10), digits, F(0), F(1)))
+    with pytest.raises(ParameterError):
+        Counting(F(1), replace(cell, largest=2))
+
+
+def test_a_flood_on_the_edge_is_decided_by_more_digits() -> None:
+    """Bisect the flood to 60 digits: close to the edge the verdict needs more than 128 bits."""
+    cell = plan_integers(1000, 1, 2).protocol.cell
+    low, high = cell.flood_mean / 2, cell.flood_mean
+    for _ in range(220):
+        middle = (low + high) / 2
+        try:
+            tightest(replace(cell, flood_mean=middle), F(1))
+            high = middle
+        except PrivacyViolation:
+            low = middle
+    edge = tightest(replace(cell, flood_mean=high), F(1))
+    assert edge.precision > 128 and 0 < edge.margin < F(1, 10**50)
+
+
+@pytest.mark.parametrize("epsilon", ["1", "0.1", "3"])
+def test_the_printed_condition_is_sufficient_and_loose(epsilon: str) -> None:
+    recipe = printed_recipe(10**4, F(epsilon), F(1, 2))
+    margin = certify(Counting(F(epsilon), recipe.cell)).proofs[0].tightest.margin
+    assert margin > 0
+    far_fewer = replace(recipe.cell, input_pairs=recipe.cell.input_pairs // 2)
+    assert certify(Counting(F(epsilon), far_fewer))
+
+
+def test_integers_are_certified_for_every_change() -> None:
+    plan = plan_integers(100, 1, 6)
+    assert isinstance(plan.protocol, IntegerSum) and plan.certificate.loss == 1
+    proof = plan.certificate.proofs[0]
+    assert 1 <= proof.tightest.shift <= 6 and proof.tightest.margin > 0

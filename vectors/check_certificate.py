@@ -1,0 +1,236 @@
+"""An independent check of shuffledp certificates: standard library only, integers only.
+
+    python vectors/check_certificate.py FILE [FILE …]
+
+It shares no code, no arithmetic library and no search with the package. Reals are enclosed
+between integers over 2^BITS; e^x comes from its Taylor series with the remainder added, r(m) from
+its product. What it proves is stated in docs/mathematics.md, "The inequality".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from fractions import Fraction
+from typing import Any
+
+BITS = 320
+ONE = 1 << BITS
+
+
+class Rejected(Exception):
+    """The certificate does not hold, or could not be decided."""
+
+
+class Real:
+    """A real number between low/2^BITS and high/2^BITS."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+
+    @classmethod
+    def of(cls, number: Fraction | int) -> Real:
+        scaled = Fraction(number) * ONE
+        floor = scaled.numerator // scaled.denominator
+        return cls(floor, floor + (scaled.denominator != 1))
+
+    def __add__(self, other: Real) -> Real:
+        return Real(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Real) -> Real:
+        return Real(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, other: Real) -> Real:
+        """For numbers that are not negative."""
+        if self.low < 0 or other.low < 0:
+            raise Rejected("a negative factor")
+        return Real(self.low * other.low >> BITS, -(-self.high * other.high >> BITS))
+
+    def above(self, other: Real) -> bool:
+        return self.low > other.high
+
+
+def exponential(x: Fraction) -> Real:
+    """e^x: halve the argument until it is small, add up the series, square back."""
+    if x < 0:
+        inverse = exponential(-x)
+        return Real(ONE * ONE // inverse.high, -(-ONE * ONE // inverse.low))
+    halvings = max(0, (x.numerator // x.denominator).bit_length() + 8)
+    small = Real.of(x / 2**halvings)
+    total, term, k = Real.of(1), Real.of(1), 0
+    while term.high > 1 and k < 4 * BITS:
+        k += 1
+        product = term * small
+        term = Real(product.low // k, -(-product.high // k))
+        total = total + term
+    total.high += 2 * term.high + 2  # the rest of the series is below twice the last term
+    for _ in range(halvings):
+        total = total * total
+    return total
+
+
+class Float:
+    """A positive real between two integers over a shared power of two; for long products."""
+
+    def __init__(self, low: int, high: int, exponent: int) -> None:
+        spare = max(0, high.bit_length() - BITS)
+        self.low, self.high = low >> spare, -(-high >> spare)
+        self.exponent = exponent + spare
+
+    def times(self, numerator: int, denominator: int) -> Float:
+        low = (self.low * numerator << 64) // denominator
+        high = -((-self.high * numerator << 64) // denominator)
+        return Float(low, high, self.exponent - 64)
+
+    def real(self) -> Real:
+        shift = self.exponent + BITS
+        if shift >= 0:
+            return Real(self.low << shift, self.high << shift)
+        return Real(self.low >> -shift, -(-self.high >> -shift))
+
+
+class Cell:
+    """One cell's numbers, as the certificate gives them."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.users = int(data["users"])
+        self.largest = int(data["largest"])
+        self.a = Fraction(data["up_epsilon"])
+        self.b = Fraction(data["down_epsilon"])
+        self.q = Fraction(data["mute_probability"])
+        self.s = int(data["input_pairs"])
+        self.flood = Fraction(data["flood_mean"])
+        self.h = int(data["stand_in"])
+        sound = self.users > 0 and self.largest > 0 and self.a > 0 and self.b > 0
+        if not (sound and 0 < self.q < 1 and self.s >= 0 and 0 <= self.h <= self.largest):
+            raise Rejected("parameters outside their domain")
+        if self.flood < 0 or (self.flood == 0 and (self.s > 0 or self.h > 0)):
+            raise Rejected("no flood to hide the pairs")
+
+
+class Inequality:
+    """g for one cell, one loss, one change from x to x + delta."""
+
+    def __init__(self, cell: Cell, loss: Fraction, delta: int, x: int) -> None:
+        self.cell, self.delta = cell, delta
+        t = min(x, cell.h)
+        self.pairs = cell.s + t
+        fade = (cell.a * (x - t) + cell.b * (cell.h - t)) / cell.largest
+        odds = Real.of(cell.q / (1 - cell.q))
+        self.lift = (exponential(loss) - Real.of(1)) * odds * exponential(-fade)
+        self.data = exponential(loss - cell.b * delta / cell.largest)
+        self.known: dict[int, Real] = {}
+
+    def __call__(self, m: int) -> Real:
+        if m not in self.known:
+            self.known[m] = self._value(m)
+        return self.known[m]
+
+    def _value(self, m: int) -> Real:
+        top, bottom = self.cell.flood.numerator, self.cell.flood.denominator
+        muted = Float(1, 1, 0)
+        for k in range(1, self.pairs + 1):
+            muted = muted.times(top, bottom * (m + k))
+        total = self.lift * muted.real()
+        if m >= self.delta:
+            falling = Float(1, 1, 0)
+            for k in range(self.delta):
+                falling = falling.times((m - k) * bottom, top)
+            total = total + self.data * falling.real()
+        return total
+
+    def check(self) -> None:
+        """g ≥ 1 at every integer, by convexity."""
+        one = Real.of(1)
+        if self.cell.flood == 0:
+            if not self.lift.above(one):
+                raise Rejected("the inequality fails without a flood")
+            return
+        right = 1
+        while not self(right + 1).above(self(right)):
+            right *= 2
+            if right > 1 << 80:
+                raise Rejected("no rising place found")
+        left = 0  # the least place at which g certainly rises lies in left..right
+        while left < right:
+            middle = (left + right) // 2
+            if self(middle + 1).above(self(middle)):
+                right = middle
+            else:
+                left = middle + 1
+        place = right
+        for _ in range(16):
+            if not self(place).above(one):
+                raise Rejected(f"the inequality fails or is undecided at m = {place}")
+            if place == 0 or self(place - 1).above(self(place)):
+                return
+            place -= 1
+        raise Rejected("no strict fall found to the left of the least place")
+
+
+def check_cell(cell: Cell, up: Fraction, down: Fraction) -> None:
+    """up_epsilon ≤ up, and the downward inequality for every change (x = 0 and x = D − δ decide)."""
+    if cell.a > up:
+        raise Rejected("up_epsilon exceeds what a change upwards may cost")
+    for delta in range(1, cell.largest + 1):
+        for x in {0, cell.largest - delta}:
+            Inequality(cell, down, delta, x).check()
+
+
+def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[tuple[Cell, Fraction, Fraction]]]:
+    """(loss of a replacement, the cells with their budgets), by the kind of protocol."""
+    epsilon, kind = Fraction(protocol["epsilon"]), protocol["kind"]
+    if kind in ("counting", "integers"):
+        cell = Cell(protocol["cell"])
+        if kind == "counting" and cell.largest != 1:
+            raise Rejected("counting is about 0 and 1")
+        return max(cell.a, epsilon), [(cell, cell.a, epsilon)]
+    if kind == "histogram":
+        cell = Cell(protocol["cell"])
+        if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
+            raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
+        return cell.a + (epsilon - cell.a), [(cell, cell.a, epsilon - cell.a)]
+    if kind == "summation":
+        cells = [Cell(digit) for digit in protocol["digits"]]
+        return sum((c.a for c in cells), start=Fraction(0)), [(c, c.a, c.a) for c in cells]
+    if kind == "ranges":
+        parts = [(Cell(level["cell"]), Fraction(level["down"])) for level in protocol["levels"]]
+        if any(cell.largest != 1 for cell, _ in parts):
+            raise Rejected("levels are about 0 and 1")
+        total = sum((cell.a + down for cell, down in parts), start=Fraction(0))
+        return total, [(cell, cell.a, down) for cell, down in parts]
+    raise Rejected(f"unknown kind {kind!r}")
+
+
+def check(data: dict[str, Any]) -> Fraction:
+    """ε, if the certificate (or the plan that holds one) proves it; raises `Rejected` otherwise."""
+    data = data.get("certificate", data)
+    if data.get("format") != "shuffledp certificate 1":
+        raise Rejected("not a certificate")
+    protocol = data["protocol"]
+    epsilon = Fraction(protocol["epsilon"])
+    loss, cells = budgets(protocol)
+    if loss > epsilon or Fraction(data["epsilon"]) != epsilon or Fraction(data["loss"]) != loss:
+        raise Rejected("the losses do not add up to what is claimed")
+    if any(cell.users != data["users"] for cell, _, _ in cells):
+        raise Rejected("the number of users differs")
+    for cell, up, down in cells:
+        check_cell(cell, up, down)
+    return epsilon
+
+
+def main() -> int:
+    status = 0
+    for name in sys.argv[1:]:
+        with open(name, encoding="utf-8") as file:
+            data = json.load(file)
+        try:
+            print(f"{name}: certified for epsilon = {check(data)}")
+        except Rejected as error:
+            print(f"{name}: rejected: {error}")
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
