@@ -161,8 +161,9 @@ def _parquet(path: Path, column: str | None) -> Column:
         name, rows = _known(column, file.schema_arrow.names), file.metadata.num_rows
 
     def batches() -> Iterator[NDArray[Any]]:
-        with pq.ParquetFile(path) as opened:
-            for batch in opened.iter_batches(batch_size=1 << 20, columns=[name]):
+        # without pre-buffering: it would hold the whole column of a large file
+        with pq.ParquetFile(path, pre_buffer=False) as opened:
+            for batch in opened.iter_batches(batch_size=1 << 18, columns=[name]):
                 yield to_numpy(batch.column(0))
 
     return Column(rows, batches)

@@ -118,7 +118,7 @@ class Ledger:
         except FileNotFoundError:
             raise ParameterError(
                 f"There is no ledger {self.path}; make one with: "
-                f"shuffledp ledger create {self.path} --budget E"
+                f"shuffledp ledger create {self.path} --budget 1."
             ) from None
         except (ValueError, KeyError, TypeError, OSError):
             raise ParameterError(

@@ -29,7 +29,7 @@ COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery
 @cache
 def small_plan(users: int = USERS) -> dict[str, Any]:
     """A cheap count: few messages, so that tests seal few."""
-    return plan_count(users, 2, mse_overhead=5, relative_error="0.2").to_dict()
+    return plan_count(users, 2, mse_overhead=2).to_dict()
 
 
 def bearing(token: str) -> dict[str, str]:

@@ -17,6 +17,9 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ball
 
 
+FEW = 1024
+
+
 class Law(ABC):
     """A distribution on the integers."""
 
@@ -91,9 +94,14 @@ class Binomial(Law):
         outside = self._outside(k)
         if outside is not None:
             return outside
-        if self.trials == 1:
-            return ball(1 - self.probability)
-        return ball(1 - self.probability).beta_lower(arb(self.trials - k), arb(k + 1), 1)
+        if k < FEW:  # adding up a few masses beats the incomplete beta function
+            total = mass = ball(1 - self.probability) ** self.trials
+            for j in range(k):
+                mass = mass * self.ratio(j)
+                total = total + mass
+            return total
+        above = ball(self.probability).beta_lower(arb(k + 1), arb(self.trials - k), 1)
+        return 1 - above  # this side is fast for small probabilities
 
     def ratio(self, k: int) -> arb:
         odds = ball(self.probability) / ball(1 - self.probability)

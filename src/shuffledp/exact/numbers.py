@@ -78,7 +78,7 @@ def ball(number: Fraction | int) -> arb:
     """The ball around an exact number at the current precision."""
     if isinstance(number, int):
         return arb(number)
-    return arb(fmpq(number.numerator, number.denominator))
+    return arb(fmpq(int(number.numerator), int(number.denominator)))
 
 
 def at_precision(bits: int, quantity: Callable[[], arb]) -> arb:

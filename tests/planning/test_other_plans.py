@@ -1,0 +1,105 @@
+"""Plans for histograms, real sums and quantiles."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from shuffledp import plan_histogram, plan_quantiles, plan_sum
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.exact.laws import DiscreteLaplace
+from shuffledp.planning.ranges import best_levels
+
+F = Fraction
+CENTRAL = math.sqrt(float(DiscreteLaplace(F(1)).variance()))
+
+
+@pytest.mark.parametrize(("users", "aim", "most"), [
+    (10**4, {}, 72), (10**6, {}, 121),
+    (10**6, {"relative_error": "0.01"}, 18), (10**9, {"relative_error": "0.01"}, 18),
+])
+def test_histogram_messages_to_reach(users: int, aim: dict[str, str], most: float) -> None:
+    plan = plan_histogram(users, 1, 10, **aim)  # type: ignore[arg-type]
+    assert plan.forecast.messages_per_user / 10 <= most
+    if not aim:
+        assert plan.forecast.rmse**2 <= 1.5 * float(DiscreteLaplace(F(1, 2)).variance())
+
+
+@pytest.mark.parametrize(("users", "factor", "most"), [
+    (10**4, 3, 215), (10**6, 3, 1275), (10**4, 2, 545), (10**6, 2, 2750),
+])
+def test_sum_messages_to_reach(users: int, factor: int, most: float) -> None:
+    plan = plan_sum(users, 1, rmse=str(factor * CENTRAL))
+    assert plan.forecast.messages_per_user <= most
+    assert plan.forecast.rmse <= factor * CENTRAL * (1 + 1e-9)
+    assert plan.certificate.loss == 1
+
+
+def test_bit_by_bit_costs_more() -> None:
+    error = str(3 * CENTRAL)
+    mixed, bits = plan_sum(10**4, 1, rmse=error), plan_sum(10**4, 1, rmse=error, radix=(2,) * 6)
+    assert bits.protocol.radix == (2,) * 6
+    assert mixed.forecast.messages_per_user < 0.5 * bits.forecast.messages_per_user
+
+
+def test_sums_scale_with_their_bounds() -> None:
+    unit, wide = plan_sum(1000, 1), plan_sum(1000, 1, bounds=(-10, 30))
+    assert wide.forecast.rmse == pytest.approx(40 * unit.forecast.rmse)
+    assert wide.forecast.messages_per_user == pytest.approx(unit.forecast.messages_per_user)
+
+
+def test_sum_for_a_number_of_messages() -> None:
+    plan = plan_sum(10**4, 1, max_messages=120)
+    assert 90 < plan.forecast.messages_per_user <= 120
+    assert plan.forecast.rmse < 5 * CENTRAL
+
+
+def test_sum_with_a_relative_tolerance() -> None:
+    plan = plan_sum(10**4, 1, relative_error="0.01")
+    assert plan.forecast.messages_per_user < 60
+    for part in (0.0, 0.001, 0.01, 0.1, 1.0):
+        totals = [part * 10**4 * cell.largest for cell in plan.protocol.digits]
+        allowed = 9 * 2 + (0.01 * part * 10**4) ** 2
+        assert plan.protocol.rmse(10**4, totals) ** 2 <= allowed * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0,), "01", (0, float("nan")), (0, "x")])
+def test_bounds_that_are_none(bounds: object) -> None:
+    with pytest.raises(ParameterError):
+        plan_sum(1000, 1, bounds=bounds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("radix", [(1, 2), (), (2,) * 30, ("x",)])
+def test_a_radix_that_is_none(radix: object) -> None:
+    with pytest.raises(ParameterError):
+        plan_sum(1000, 1, radix=radix)  # type: ignore[arg-type]
+
+
+def test_an_error_out_of_reach() -> None:
+    with pytest.raises(PlanningError, match="No digits reach"):
+        plan_sum(1000, 1, rmse="0.5")
+
+
+@pytest.mark.parametrize("buckets", [1, 0, ["a"], ["a", "a"], "abc", [1.5, 2], [True, False], None])
+def test_buckets_that_are_none(buckets: object) -> None:
+    with pytest.raises(ParameterError):
+        plan_histogram(1000, 1, buckets)
+
+
+def test_a_thousand_buckets() -> None:
+    plan = plan_histogram(10**5, 1, 1000, other="rest")
+    assert len(plan.protocol.labels) == 1001 and plan.forecast.bits_per_message == 11
+
+
+def test_histogram_messages_in_all() -> None:
+    plan = plan_histogram(10**4, 1, 5, max_messages=200)
+    assert 150 < plan.forecast.messages_per_user <= 200
+
+
+def test_levels_where_they_pay() -> None:
+    assert best_levels(16, F(1)) == (16,)
+    assert len(best_levels(256, F(1))) == 2
+    plan = plan_quantiles(10**4, 1, (0, 100), bins=64)
+    assert plan.certificate.loss == 1 and plan.protocol.levels[-1][0] == 64
+    with pytest.raises(ParameterError):
+        plan_quantiles(10**4, 1, (0, 100), bins=1)

@@ -1,0 +1,171 @@
+"""The device's side: one answer, stored before it is sent, the same bytes again."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+from service_trio import Trio
+
+from shuffledp.errors import SeededError, ValueOutOfRange
+from shuffledp.service import client as client_module
+from shuffledp.service.client import AsyncClient, Client, seal_report
+from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
+from shuffledp.service.outbox import Outbox
+from shuffledp.service.wire import read_upload
+from shuffledp.testing import SeededEntropy
+
+
+@pytest.fixture
+def task(tmp_path):
+    return Trio(tmp_path).task()
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.001)
+
+
+def answering(answers, seen):
+    """A shuffler that gives these answers in turn; an exception is raised."""
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.read())
+        found = answers[min(len(seen), len(answers)) - 1]
+        if isinstance(found, Exception):
+            raise found
+        return httpx.Response(found, json={"type": "urn:x:token-used", "detail": "used"})
+    return httpx.MockTransport(answer)
+
+
+def test_a_retry_sends_the_same_bytes(task, tmp_path):
+    seen: list[bytes] = []
+    transport = answering([httpx.ConnectError("away"), 503, 429, 201], seen)
+    with Client(task, "http://shuffler", "t", tmp_path / "box", transport=transport) as client:
+        client.send(1)
+    assert len(seen) == 4 and len(set(seen)) == 1
+    assert len(seen[0]) == task.report_size
+
+
+def test_bytes_are_stored_before_the_first_send(task, tmp_path):
+    box = Outbox(tmp_path / "box")
+    stored = []
+
+    def answer(request):
+        stored.append(box.stored(task.id) == request.read())
+        return httpx.Response(201)
+
+    Client(task, "http://s", "t", box, transport=httpx.MockTransport(answer)).send(0)
+    assert stored == [True]
+    assert box.stored(task.id) is None and box.answered(task.id)
+
+
+def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(task, tmp_path):
+    seen: list[bytes] = []
+    away = answering([httpx.ConnectError("away")], seen)
+    with pytest.raises(Unreachable, match="stored"):
+        Client(task, "http://s", "t", tmp_path, transport=away, attempts=3).send(1)
+    again = Client(task, "http://s", "t", tmp_path, transport=answering([201], seen))
+    again.resume()
+    again.resume()  # nothing left to send
+    assert len(seen) == 4 and len(set(seen)) == 1
+
+
+def test_a_second_value_is_refused(task, tmp_path):
+    client = Client(task, "http://s", "t", tmp_path, transport=answering([201], []))
+    client.send(1)
+    for value in (0, 1):
+        with pytest.raises(AlreadyAnswered):
+            client.send(value)
+    with pytest.raises(Unreachable):
+        fresh = Client(task, "http://s", "t", tmp_path / "b", transport=answering([503], []),
+                       attempts=1)
+        fresh.send(1)
+    with pytest.raises(AlreadyAnswered):  # stored but not acknowledged counts too
+        fresh.send(1)
+
+
+def test_two_programs_cannot_both_answer(task, tmp_path):
+    box = Outbox(tmp_path / "box")
+
+    def keep(number):
+        try:
+            box.keep(task.id, bytes([number]))
+            return 1
+        except AlreadyAnswered:
+            return 0
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(keep, range(32))) == 1
+
+
+def test_a_task_may_allow_more_answers(tmp_path):
+    task = Trio(tmp_path).task(repeat=True)
+    seen: list[bytes] = []
+    client = Client(task, "http://s", "t", tmp_path / "box", transport=answering([201], seen))
+    client.send(1)
+    client.send(0)
+    assert len(set(seen)) == 2
+
+
+def test_a_final_no_is_said_with_its_reason(task, tmp_path):
+    client = Client(task, "http://s", "t", tmp_path, transport=answering([409], []))
+    with pytest.raises(Refused, match="used") as refused:
+        client.send(1)
+    assert refused.value.status == 409 and refused.value.code == "token-used"
+
+
+def test_seeded_randomness_is_refused(task, tmp_path):
+    with pytest.raises(SeededError):
+        Client(task, "http://s", "t", tmp_path, entropy=SeededEntropy(1))
+    with pytest.raises(SeededError):
+        seal_report(task, 1, SeededEntropy(1))
+
+
+def test_a_wrong_value_leaves_nothing_behind(task, tmp_path):
+    client = Client(task, "http://s", "t", tmp_path / "box", transport=answering([201], []))
+    with pytest.raises(ValueOutOfRange):
+        client.send(7)
+    client.send(1)
+
+
+def test_an_overflowing_draw_is_drawn_again(task, monkeypatch):
+    drawn = []
+    real = type(task.protocol).randomize
+
+    def randomize(self, value, entropy):
+        report = real(self, value, entropy)
+        drawn.append(1)
+        if len(drawn) < 3:
+            report.plus[0] = task.messages + 1
+        return report
+
+    monkeypatch.setattr(type(task.protocol), "randomize", randomize)
+    assert len(seal_report(task, 1)) == task.report_size and len(drawn) == 3
+
+
+def test_every_report_has_the_same_size_whatever_the_value(task):
+    sizes = {len(seal_report(task, value)) for value in (0, 1) for _ in range(20)}
+    assert sizes == {task.report_size}
+    uploads = [read_upload(seal_report(task, 1)) for _ in range(20)]
+    assert len({upload.report_id for upload in uploads}) == 20
+    joined = b"".join(upload.sealed for upload in uploads)
+    rows = np.frombuffer(joined, np.uint8).reshape(-1, 52)
+    assert len(np.unique(rows[:, :32], axis=0)) == 20 * task.messages
+
+
+def test_the_async_client_does_the_same(task, tmp_path):
+    seen: list[bytes] = []
+
+    async def walk():
+        transport = answering([httpx.ReadTimeout("slow"), 201], seen)
+        async with AsyncClient(task, "http://s", "t", tmp_path, transport=transport) as client:
+            await client.send(1)
+            with pytest.raises(AlreadyAnswered):
+                await client.send(1)
+            await client.resume()
+
+    asyncio.run(walk())
+    assert len(seen) == 2 and len(set(seen)) == 1

@@ -1,0 +1,119 @@
+"""Nobody is talked into other parameters (must hold 4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service_trio import Trio, small_plan
+
+from shuffledp.errors import ShuffleDPError
+from shuffledp.service.client import Client
+from shuffledp.service.errors import TaskError
+from shuffledp.service.sealing import PublicKey, open_all, seal_all
+from shuffledp.service.task import BatchRule, Task, task_from_json
+
+
+@pytest.fixture
+def task(tmp_path):
+    return Trio(tmp_path).task()
+
+
+def test_id_is_the_hash_of_the_canonical_text(task):
+    assert task.id == hashlib.sha256(task.canonical()).digest()
+    assert task_from_json(task.canonical()).id == task.id
+    pretty = json.dumps(json.loads(task.canonical()), indent=3)
+    assert task_from_json(pretty, task.id).id == task.id
+
+
+def leaves(data, path=()):
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from leaves(value, (*path, name))
+    elif isinstance(data, list):
+        for place, value in enumerate(data):
+            yield from leaves(value, (*path, place))
+    else:
+        yield path
+
+
+def test_every_single_number_is_in_the_id(task):
+    data = json.loads(task.canonical())
+    changed = 0
+    for path in leaves(data):
+        other = json.loads(task.canonical())
+        target = other
+        for step in path[:-1]:
+            target = target[step]
+        value = target[path[-1]]
+        target[path[-1]] = (not value) if isinstance(value, bool) else \
+            value + 1 if isinstance(value, int) else f"{value}1"
+        with pytest.raises(ShuffleDPError):
+            task_from_json(json.dumps(other), task.id)
+        changed += 1
+    assert changed > 20
+
+
+@pytest.mark.parametrize(("where", "value"), [
+    (("certificate", "protocol", "cell", "flood_mean"), "1/2"),
+    (("certificate", "protocol", "cell", "input_pairs"), 0),
+    (("certificate", "protocol", "cell", "mute_probability"), "1/1000000"),
+    (("certificate", "epsilon"), "1"),
+    (("messages",), 10),
+    (("batch", "reports"), 19),
+])
+def test_a_weakened_task_is_not_believed(task, where, value, tmp_path):
+    """A client re-checks the certificate before it sends anything."""
+    data = json.loads(task.canonical())
+    target = data
+    for step in where[:-1]:
+        target = target[step]
+    target[where[-1]] = value
+    weak = task_from_json(json.dumps(data))
+    with pytest.raises(ShuffleDPError):
+        weak.verify()
+    with pytest.raises(ShuffleDPError):
+        Client(weak, "http://127.0.0.1:1", "token", tmp_path / "outbox")
+    assert not (tmp_path / "outbox").exists()
+
+
+def test_a_ciphertext_opens_under_its_own_task_only(tmp_path, task):
+    key = Trio(tmp_path).keys.all()[0]
+    sealed = seal_all([1], key.public, task.id)
+    assert open_all([sealed], key.secret, key.public.info(task.id)) == ([1], 0)
+    other = bytes(32)
+    assert open_all([sealed], key.secret, key.public.info(other)) == ([], 1)
+    next_epoch = PublicKey(key.key_id, key.epoch + 1, key.public.raw)
+    assert open_all([sealed], key.secret, next_epoch.info(task.id)) == ([], 1)
+
+
+def test_rules_that_make_no_sense_are_refused(task):
+    with pytest.raises(TaskError, match="never leaves"):
+        BatchRule(20, wait_seconds=5)
+    with pytest.raises(ShuffleDPError):
+        BatchRule(20, top_up="some")
+    with pytest.raises(TaskError, match="smaller than"):
+        Task.create(small_plan(), task.key, "short", BatchRule(19))
+    with pytest.raises(TaskError, match="order"):
+        Task.create(small_plan(), task.key, "x", order="by name")
+    with pytest.raises(TaskError, match="name"):
+        Task.create(small_plan(), task.key, "")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10,
+))
+def test_other_json_is_no_task(data):
+    with pytest.raises(TaskError):
+        task_from_json(json.dumps(data))
+
+
+def test_a_task_of_a_larger_k_is_fine(task):
+    """More padding than needed costs bytes, not privacy."""
+    data = json.loads(task.canonical()) | {"messages": task.messages + 5}
+    task_from_json(json.dumps(data)).verify()
