@@ -1,4 +1,4 @@
-"""Shared by all tests: the folder of this file is importable, so that `from chi2 import …` works."""
+"""Shared by all tests: this folder is importable, so that `from chi2 import …` works."""
 
 import sys
 from pathlib import Path

@@ -169,7 +169,7 @@ class Inequality:
 
 
 def check_cell(cell: Cell, up: Fraction, down: Fraction) -> None:
-    """up_epsilon ≤ up, and the downward inequality for every change (x = 0 and x = D − δ decide)."""
+    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide)."""
     if cell.a > up:
         raise Rejected("up_epsilon exceeds what a change upwards may cost")
     for delta in range(1, cell.largest + 1):

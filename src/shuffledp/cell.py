@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
-from shuffledp.exact.numbers import ball, positive, probability, whole
+from shuffledp.exact.numbers import ball, positive, probability, to_float, whole
 from shuffledp.exact.sampler import Uniform, invert, sampler
 
 Counts = NDArray[np.int64]
@@ -164,6 +164,12 @@ class Cell:
         )
         kept = (plus - minus - centre) / ball(1 - self.mute_probability)
         return users * self.stand_in + kept
+
+    def estimates(self, sums: Counts, users: int) -> NDArray[np.float64]:
+        """The estimates behind many plain sums V₊ − V₋, in floats, for reporting."""
+        centre = to_float(lambda: self.estimate(0, 0, users))
+        result: NDArray[np.float64] = centre + sums / (1 - float(self.mute_probability))
+        return result
 
     def most_squares(self, users: int, total: Fraction | int | None = None) -> Fraction:
         """The largest sum of (x − h)² over users whose values add up to `total` (to anything if

@@ -50,8 +50,9 @@ def _from_list(values: list[Any]) -> NDArray[Any]:
     try:
         return np.array(values)
     except ValueError:
-        raise DataError("The list mixes values of different shapes; give one value per user.") \
-            from None
+        raise DataError(
+            "The list mixes values of different shapes; give one value per user."
+        ) from None
 
 
 def _missing(count: int) -> str:
@@ -69,9 +70,7 @@ def _array_column(array: NDArray[Any]) -> Column:
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise DataError(_missing(int(np.isnan(array).sum())))
     step = 1 << 20
-    return Column(
-        len(array), lambda: (array[at : at + step] for at in range(0, len(array), step))
-    )
+    return Column(len(array), lambda: (array[at : at + step] for at in range(0, len(array), step)))
 
 
 def _arrow() -> Any:
@@ -88,7 +87,8 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
     if chunk.null_count:
         raise DataError(_missing(chunk.null_count))
     if pa.types.is_dictionary(chunk.type):
-        return np.asarray(chunk.dictionary.to_pylist(), dtype=object)[chunk.indices.to_numpy()]
+        labels = np.asarray(chunk.dictionary.to_pylist(), dtype=object)
+        return np.asarray(labels[chunk.indices.to_numpy()])
     if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
         return to_numpy(chunk.dictionary_encode())
     if pa.types.is_decimal(chunk.type):
@@ -180,6 +180,7 @@ def _csv(path: Path, column: str | None) -> Column:
         name = _known(column, opened.schema.names)
         kind = opened.schema.field(name).type
         options = pc.ConvertOptions(include_columns=[name], column_types={name: kind})
+
     def open_again() -> Any:
         return pc.open_csv(path, read_options=blocks, convert_options=options)
 

@@ -23,7 +23,8 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ExactNumber, exact
 from shuffledp.frames import Column, column_of
 from shuffledp.ledger import Ledger
-from shuffledp.planning import counting, histogram as histograms, ranges, summation
+from shuffledp.planning import counting, ranges, summation
+from shuffledp.planning import histogram as histograms
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import Progress
 from shuffledp.protocols.histogram import Label

@@ -14,8 +14,15 @@ SOURCES = sorted((ROOT / "src/shuffledp").rglob("*.py"))
 
 def test_rooms_import_downward_only() -> None:
     found = subprocess.run(
-        [str(Path(sys.executable).with_name("lint-imports")), "--config", str(ROOT / "pyproject.toml")],
-        capture_output=True, text=True, cwd=ROOT, check=False,
+        [
+            str(Path(sys.executable).with_name("lint-imports")),
+            "--config",
+            str(ROOT / "pyproject.toml"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
     )
     assert found.returncode == 0, found.stdout + found.stderr
 
@@ -52,8 +59,14 @@ def test_files_fit_in_a_head() -> None:
 
 
 def test_no_paths_or_hosts_of_a_workplace() -> None:
-    listed = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files"], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     names = listed.stdout.split() if listed.returncode == 0 else []
-    foul = re.compile("|".join(["index" + "-url", "/" + "simple/", re.escape(os.path.expanduser("~")) + "/"]))
+    foul = re.compile(
+        "|".join(["index" + "-url", "/" + "simple/", re.escape(os.path.expanduser("~")) + "/"])
+    )
     texts = [name for name in names if not name.endswith((".png", ".parquet"))]
-    assert not [n for n in texts if (ROOT / n).exists() and foul.search((ROOT / n).read_text("utf-8"))]
+    assert not [
+        n for n in texts if (ROOT / n).exists() and foul.search((ROOT / n).read_text("utf-8"))
+    ]

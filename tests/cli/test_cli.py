@@ -28,13 +28,23 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return code, out, err
 
 
-@pytest.mark.parametrize("words", [
-    ("count",), ("integers", "--largest", "5"), ("histogram", "--buckets", "a,b,c"),
-    ("sum", "--rmse", "5"), ("quantiles", "--bounds", "0,10", "--bins", "8"),
-    ("count", "--relative-error", "0.01"), ("count", "--max-messages", "20"),
-    ("count", "--expected", "2000", "--rmse", "5"), ("sum", "--radix", "3,3", "--mse-overhead", "30"),
-])
-def test_plans_as_json_and_as_tables(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("count",),
+        ("integers", "--largest", "5"),
+        ("histogram", "--buckets", "a,b,c"),
+        ("sum", "--rmse", "5"),
+        ("quantiles", "--bounds", "0,10", "--bins", "8"),
+        ("count", "--relative-error", "0.01"),
+        ("count", "--max-messages", "20"),
+        ("count", "--expected", "2000", "--rmse", "5"),
+        ("sum", "--radix", "3,3", "--mse-overhead", "30"),
+    ],
+)
+def test_plans_as_json_and_as_tables(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
     kind, *rest = words
     common = ("plan", kind, "--users", "1000", "--epsilon", "1", *rest)
     code, out, _ = run(capsys, *common, "--json")
@@ -69,15 +79,20 @@ def test_the_printed_recipe_stands_beside(capsys: pytest.CaptureFixture[str]) ->
     assert "erratum 4" in out
 
 
-@pytest.mark.parametrize(("words", "estimates"), [
-    (("count", "--column", "flag"), 1),
-    (("count", "--column", "way", "--equals", "bike"), 1),
-    (("count", "--column", "km", "--equals", "3"), 1),
-    (("integers", "--column", "km", "--largest", "9"), 1),
-    (("sum", "--column", "km", "--bounds", "0,9"), 1),
-    (("mean", "--column", "km", "--bounds", "0,5", "--clamp"), 1),
-])
-def test_queries(capsys: pytest.CaptureFixture[str], csv: str, words: tuple[str, ...], estimates: int) -> None:
+@pytest.mark.parametrize(
+    ("words", "estimates"),
+    [
+        (("count", "--column", "flag"), 1),
+        (("count", "--column", "way", "--equals", "bike"), 1),
+        (("count", "--column", "km", "--equals", "3"), 1),
+        (("integers", "--column", "km", "--largest", "9"), 1),
+        (("sum", "--column", "km", "--bounds", "0,9"), 1),
+        (("mean", "--column", "km", "--bounds", "0,5", "--clamp"), 1),
+    ],
+)
+def test_queries(
+    capsys: pytest.CaptureFixture[str], csv: str, words: tuple[str, ...], estimates: int
+) -> None:
     name, *rest = words
     code, out, _ = run(capsys, name, csv, "--epsilon", "4", *rest, "--json")
     data = json.loads(out)
@@ -92,14 +107,54 @@ def test_histogram_quantiles_pictures_and_ledger(
 ) -> None:
     ledger, picture = str(tmp_path / "b.json"), str(tmp_path / "p.png")
     assert run(capsys, "ledger", "create", ledger, "--budget", "3")[0] == 0
-    code, out, _ = run(capsys, "histogram", csv, "--column", "way", "--buckets", "walk,bike",
-                       "--epsilon", "2", "--plot", picture, "--ledger", ledger)
+    code, out, _ = run(
+        capsys,
+        "histogram",
+        csv,
+        "--column",
+        "way",
+        "--buckets",
+        "walk,bike",
+        "--epsilon",
+        "2",
+        "--plot",
+        picture,
+        "--ledger",
+        ledger,
+    )
     assert code == 0 and "remains" in out and Path(picture).exists()
-    code, out, err = run(capsys, "quantiles", csv, "--column", "km", "--bounds", "0,10",
-                         "--epsilon", "2", "--ledger", ledger)
+    code, out, err = run(
+        capsys,
+        "quantiles",
+        csv,
+        "--column",
+        "km",
+        "--bounds",
+        "0,10",
+        "--epsilon",
+        "2",
+        "--ledger",
+        ledger,
+    )
     assert code == 2 and "1 left of 3" in err and not out
-    code, out, _ = run(capsys, "quantiles", csv, "--column", "km", "--bounds", "0,10", "--epsilon",
-                       "1", "--ledger", ledger, "--json", "--bins", "10", "--at", "0.5")
+    code, out, _ = run(
+        capsys,
+        "quantiles",
+        csv,
+        "--column",
+        "km",
+        "--bounds",
+        "0,10",
+        "--epsilon",
+        "1",
+        "--ledger",
+        ledger,
+        "--json",
+        "--bins",
+        "10",
+        "--at",
+        "0.5",
+    )
     assert code == 0 and len(json.loads(out)["quantiles"]) == 1
     code, out, _ = run(capsys, "ledger", "show", ledger, "--json")
     assert json.loads(out)["remaining"] == "0"

@@ -47,11 +47,17 @@ def test_unbiased_with_the_forecast_error(cell: Cell, aggregate: bool, users: in
 
 def test_erratum_1_subtracting_the_pairs_would_be_wrong() -> None:
     values = np.ones(200, np.int64)
-    plain = np.array([
-        sum(int(sent.sum()) * sign for sent, sign in
-            zip(CELL.randomize(values, SeededEntropy(run)), (1, -1), strict=True))
-        for run in range(200)
-    ])
+    plain = np.array(
+        [
+            sum(
+                int(sent.sum()) * sign
+                for sent, sign in zip(
+                    CELL.randomize(values, SeededEntropy(run)), (1, -1), strict=True
+                )
+            )
+            for run in range(200)
+        ]
+    )
     assert abs(plain.mean() - 200) < 10  # Σ y is about the count already …
     assert abs(plain.mean() - 200 * CELL.input_pairs - 200) > 500  # … and Σ y − ns is not
 
@@ -70,8 +76,10 @@ def test_erratum_7_the_plain_sum_is_low_by_q_times_the_count() -> None:
 @pytest.mark.parametrize("cell", [CELL, DIGIT], ids=["count", "digit"])
 def test_erratum_2_messages_count_the_flood_twice(cell: Cell) -> None:
     values = np.full(200, cell.largest)
-    sent = [sum(part.sum() for part in cell.randomize(values, SeededEntropy(run))) / 200
-            for run in range(400)]
+    sent = [
+        sum(part.sum() for part in cell.randomize(values, SeededEntropy(run))) / 200
+        for run in range(400)
+    ]
     forecast = float(cell.messages_per_user())
     assert abs(np.mean(sent) - forecast) < 5 * np.std(sent) / 20
     printed = forecast - float(cell.flood_mean) / 200  # λ/n once, as in the print
@@ -144,16 +152,27 @@ def test_values_outside_are_refused_without_naming_them(values: list[int]) -> No
 
 def test_a_batch_of_one_and_of_none() -> None:
     cell = replace(CELL, users=1)
-    plus, minus = cell.randomize(np.array([1]))
+    plus, _ = cell.randomize(np.array([1]))
     assert plus.shape == (1,) and cell.aggregate(np.array([0, 0])) == (0, 0)
     assert sum(cell.aggregate(np.array([0, 1]))) > 0
 
 
-@pytest.mark.parametrize("change", [
-    {"users": 0}, {"largest": 0}, {"up_epsilon": F(0)}, {"down_epsilon": F(-1)},
-    {"mute_probability": F(0)}, {"mute_probability": F(1)}, {"input_pairs": -1},
-    {"flood_mean": F(0)}, {"flood_mean": F(-1)}, {"stand_in": 2},
-], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"users": 0},
+        {"largest": 0},
+        {"up_epsilon": F(0)},
+        {"down_epsilon": F(-1)},
+        {"mute_probability": F(0)},
+        {"mute_probability": F(1)},
+        {"input_pairs": -1},
+        {"flood_mean": F(0)},
+        {"flood_mean": F(-1)},
+        {"stand_in": 2},
+    ],
+    ids=str,
+)
 def test_parameters_outside_their_domain(change: dict[str, object]) -> None:
     """Erratum 4 among them: q must stay below 1."""
     with pytest.raises(ParameterError):

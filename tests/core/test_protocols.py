@@ -19,7 +19,9 @@ F = Fraction
 RNG = np.random.default_rng(7)  # makes test data, never noise
 
 
-def joint_loss(cells: list[Cell], before: tuple[int, ...], after: tuple[int, ...], size: int) -> float:
+def joint_loss(
+    cells: list[Cell], before: tuple[int, ...], after: tuple[int, ...], size: int
+) -> float:
     """max ln(P/Q) over the joint view of several independent cells: the sum over the cells."""
     loss = 0.0
     for cell, x, y in zip(cells, before, after, strict=True):
@@ -57,7 +59,10 @@ def test_one_mute_for_all_buckets_would_not_do() -> None:
 PLANS = {
     "count": (lambda: plan_count(300, 1), RNG.integers(0, 2, 300)),
     "count with more users": (lambda: plan_count(300, 1), RNG.integers(0, 2, 700)),
-    "count, relative": (lambda: plan_count(3000, 1, relative_error="0.05"), RNG.integers(0, 2, 3000)),
+    "count, relative": (
+        lambda: plan_count(3000, 1, relative_error="0.05"),
+        RNG.integers(0, 2, 3000),
+    ),
     "integers": (lambda: plan_integers(300, 1, 6), RNG.integers(0, 7, 300)),
     "sum": (lambda: plan_sum(300, 1, bounds=(-2, 3)), RNG.uniform(-2, 3, 300)),
     "sum, relative": (lambda: plan_sum(3000, 2, relative_error="0.05"), RNG.uniform(0, 1, 3000)),
@@ -143,8 +148,10 @@ def test_the_interval_is_the_exact_one() -> None:
     plan = plan_count(40, 1)
     cell = plan.protocol.cell
     for total in (0, 1, 20, 39, 40):
-        chances = {s: chance_at_most(cell, 40, total, s) - chance_at_most(cell, 40, total, s - 1)
-                   for s in range(-60, 110)}
+        chances = {
+            s: chance_at_most(cell, 40, total, s) - chance_at_most(cell, 40, total, s - 1)
+            for s in range(-60, 110)
+        }
         inside = 0.0
         for s, chance in chances.items():
             low, high = interval(cell, 40, s, 0.05)

@@ -62,12 +62,16 @@ def test_every_kind_of_column_counts_the_same(kind: str) -> None:
     assert total.value == pytest.approx(REALS.sum(), abs=60)
 
 
-@pytest.mark.parametrize("frame", [
-    lambda: pd.DataFrame({"a": FLAGS, "b": REALS}),
-    lambda: pl.DataFrame({"a": FLAGS, "b": REALS}),
-    lambda: pl.LazyFrame({"a": FLAGS, "b": REALS}),
-    lambda: pa.table({"a": FLAGS, "b": REALS}),
-], ids=["pandas", "polars", "lazy", "arrow"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda: pd.DataFrame({"a": FLAGS, "b": REALS}),
+        lambda: pl.DataFrame({"a": FLAGS, "b": REALS}),
+        lambda: pl.LazyFrame({"a": FLAGS, "b": REALS}),
+        lambda: pa.table({"a": FLAGS, "b": REALS}),
+    ],
+    ids=["pandas", "polars", "lazy", "arrow"],
+)
 def test_frames_need_a_column(frame) -> None:  # type: ignore[no-untyped-def]
     assert shuffledp.count(frame(), 8, column="a").value == pytest.approx(500, abs=4)
     with pytest.raises(ParameterError, match="Which column"):

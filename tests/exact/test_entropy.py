@@ -5,12 +5,11 @@ import os
 import threading
 
 import numpy as np
+from chi2 import p_value
 
 from shuffledp.exact.arrangement import arrange, permutation, subset
 from shuffledp.exact.entropy import BLOCK, SYSTEM, Entropy, Keystream
 from shuffledp.testing import SeededEntropy
-
-from chi2 import p_value
 
 
 def test_the_key_is_replaced_with_every_block() -> None:

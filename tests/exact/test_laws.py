@@ -62,8 +62,15 @@ def test_binomial_is_the_textbook_one() -> None:
         assert abs(law.pmf(k) - arb(exact.numerator) / exact.denominator) < 1e-12
 
 
-@pytest.mark.parametrize("law", [Poisson(Fraction(7, 3)), Geometric(Fraction(1, 2)),
-                                 NegativeBinomial(Fraction(3, 2), Fraction(1, 3))], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [
+        Poisson(Fraction(7, 3)),
+        Geometric(Fraction(1, 2)),
+        NegativeBinomial(Fraction(3, 2), Fraction(1, 3)),
+    ],
+    ids=str,
+)
 def test_shares_add_up_to_the_whole(law: Law) -> None:
     share = law.share(3)
     with ctx.workprec(150):
@@ -79,16 +86,25 @@ def test_discrete_laplace_is_the_difference_of_two_geometrics() -> None:
     law, half = DiscreteLaplace(Fraction(1)), Geometric(Fraction(1))
     with ctx.workprec(150):
         for k in range(-3, 4):
-            both = sum((half.pmf(j + max(k, 0)) * half.pmf(j + max(-k, 0)) for j in range(150)),
-                       start=arb(0))
+            both = sum(
+                (half.pmf(j + max(k, 0)) * half.pmf(j + max(-k, 0)) for j in range(150)),
+                start=arb(0),
+            )
             assert abs(both - law.pmf(k)) < 1e-30
 
 
-@pytest.mark.parametrize("make", [lambda: Binomial(-1, Fraction(1, 2)), lambda: Bernoulli(Fraction(3, 2)),
-                                  lambda: Poisson(Fraction(-1)), lambda: Geometric(Fraction(0)),
-                                  lambda: NegativeBinomial(Fraction(0), Fraction(1)),
-                                  lambda: DiscreteLaplace(Fraction(-1)),
-                                  lambda: Bernoulli(Fraction(1, 2)).share(3)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Binomial(-1, Fraction(1, 2)),
+        lambda: Bernoulli(Fraction(3, 2)),
+        lambda: Poisson(Fraction(-1)),
+        lambda: Geometric(Fraction(0)),
+        lambda: NegativeBinomial(Fraction(0), Fraction(1)),
+        lambda: DiscreteLaplace(Fraction(-1)),
+        lambda: Bernoulli(Fraction(1, 2)).share(3),
+    ],
+)
 def test_what_is_no_law_is_refused(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ParameterError):
         make()

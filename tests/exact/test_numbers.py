@@ -10,8 +10,23 @@ from shuffledp.errors import ParameterError, Undecided
 from shuffledp.exact.numbers import ball, exact, positive, round_to, show, sign, whole
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), True, "abc", "", None,
-                                 "1/0", "nan", "inf", [1], Decimal("NaN")])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        True,
+        "abc",
+        "",
+        None,
+        "1/0",
+        "nan",
+        "inf",
+        [1],
+        Decimal("NaN"),
+    ],
+)
 def test_what_is_no_number_is_refused(bad: object) -> None:
     with pytest.raises(ParameterError, match="epsilon must be"):
         exact(bad, "epsilon")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from chi2 import p_value
 
 from shuffledp.exact.laws import (
     Bernoulli,
@@ -17,8 +18,6 @@ from shuffledp.exact.laws import (
 )
 from shuffledp.exact.sampler import Sampler, Uniform, invert, sampler, thresholds
 from shuffledp.testing import SeededEntropy
-
-from chi2 import p_value
 
 F = Fraction
 
@@ -60,9 +59,18 @@ def test_draws_follow_the_law_and_not_its_neighbour(law: Law, neighbour: Law) ->
     assert p_value(draws, *expected(neighbour)) < 1e-4
 
 
-@pytest.mark.parametrize("law", [Poisson(F(1)), Bernoulli(F(1, 3)), Geometric(F(1, 3)),
-                                 DiscreteLaplace(F(1, 2)), NegativeBinomial(F(1, 9), F(1)),
-                                 Poisson(F(1, 300))], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [
+        Poisson(F(1)),
+        Bernoulli(F(1, 3)),
+        Geometric(F(1, 3)),
+        DiscreteLaplace(F(1, 2)),
+        NegativeBinomial(F(1, 9), F(1)),
+        Poisson(F(1, 300)),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("bits", [(4, 6), (4, 8), (6, 7), (8, 16)])
 def test_small_words_force_ties_and_the_law_stays(law: Law, bits: tuple[int, int]) -> None:
     small = Sampler(law, *bits)
@@ -79,16 +87,33 @@ def test_a_sampler_that_ignores_ties_is_found_out() -> None:
     assert p_value(draws, *expected(law)) < 1e-6
 
 
-@pytest.mark.parametrize("law", [Poisson(F(40)), Binomial(300, F(1, 3)), DiscreteLaplace(F(1, 5)),
-                                 NegativeBinomial(F(5, 2), F(1, 9)), Geometric(F(1, 40))], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [
+        Poisson(F(40)),
+        Binomial(300, F(1, 3)),
+        DiscreteLaplace(F(1, 5)),
+        NegativeBinomial(F(5, 2), F(1, 9)),
+        Geometric(F(1, 40)),
+    ],
+    ids=str,
+)
 def test_inversion_without_a_table_is_the_same_law(law: Law) -> None:
     entropy = SeededEntropy(f"invert {law}")
     draws = np.array([invert(law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(2000)])
     assert p_value(draws, *expected(law)) > 1e-4
 
 
-@pytest.mark.parametrize("law", [Poisson(F(10**12)), Binomial(10**12, F(1, 3)),
-                                 NegativeBinomial(F(3, 2), F(1, 10**7)), Geometric(F(1, 10**8))], ids=str)
+@pytest.mark.parametrize(
+    "law",
+    [
+        Poisson(F(10**12)),
+        Binomial(10**12, F(1, 3)),
+        NegativeBinomial(F(3, 2), F(1, 10**7)),
+        Geometric(F(1, 10**8)),
+    ],
+    ids=str,
+)
 def test_huge_laws_are_drawn_without_a_table(law: Law) -> None:
     entropy = SeededEntropy(f"huge {law}")
     draws = np.array([Sampler(law).draw_one(entropy) for _ in range(200)], float)

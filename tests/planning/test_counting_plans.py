@@ -20,10 +20,15 @@ def central(epsilon: str) -> float:
     return float(DiscreteLaplace(F(epsilon)).variance())
 
 
-@pytest.mark.parametrize(("epsilon", "overhead", "users", "most"), [
-    ("1", "0.5", 10**4, 54), ("1", "0.5", 10**6, 86), ("1", "0.1", 10**6, 308),
-    ("0.1", "0.5", 10**6, 521),
-])
+@pytest.mark.parametrize(
+    ("epsilon", "overhead", "users", "most"),
+    [
+        ("1", "0.5", 10**4, 54),
+        ("1", "0.5", 10**6, 86),
+        ("1", "0.1", 10**6, 308),
+        ("0.1", "0.5", 10**6, 521),
+    ],
+)
 def test_messages_to_reach(epsilon: str, overhead: str, users: int, most: float) -> None:
     plan = plan_count(users, epsilon, mse_overhead=overhead)
     assert plan.forecast.messages_per_user <= most
@@ -70,7 +75,9 @@ def test_messages_are_kept_and_used_up(messages: int) -> None:
 
 
 def test_more_messages_never_err_more() -> None:
-    errors = [plan_count(10**4, 1, max_messages=m).forecast.rmse for m in (2, 5, 8, 20, 50, 51, 200)]
+    errors = [
+        plan_count(10**4, 1, max_messages=m).forecast.rmse for m in (2, 5, 8, 20, 50, 51, 200)
+    ]
     assert errors == sorted(errors, reverse=True)
 
 
@@ -96,10 +103,16 @@ def test_what_is_no_epsilon(epsilon: object) -> None:
         plan_count(1000, epsilon)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("aim", [
-    {"rmse": 1, "mse_overhead": 1}, {"rmse": 0}, {"mse_overhead": "nan"},
-    {"max_messages": 5, "relative_error": 1}, {"relative_error": -1},
-])
+@pytest.mark.parametrize(
+    "aim",
+    [
+        {"rmse": 1, "mse_overhead": 1},
+        {"rmse": 0},
+        {"mse_overhead": "nan"},
+        {"max_messages": 5, "relative_error": 1},
+        {"relative_error": -1},
+    ],
+)
 def test_targets_that_make_no_sense(aim: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         plan_count(1000, 1, **aim)  # type: ignore[arg-type]
@@ -135,10 +148,20 @@ def test_two_noises_beat_one() -> None:
     plan = plan_count(10**6, 1)
     cell = plan.protocol.cell
     same = CellTask(10**6, 10**6, 1, cell.down_epsilon, F(1), F(1.5 * central("1")))
-    one_noise = Cell(10**6, 1, cell.down_epsilon, cell.down_epsilon, cell.mute_probability,
-                     cell.input_pairs, cell.flood_mean)
-    assert float(error_left(same, one_noise)) < 0 < float(
-        error_left(CellTask(10**6, 10**6, 1, F(1), F(1), F(1.5 * central("1"))), cell))
+    one_noise = Cell(
+        10**6,
+        1,
+        cell.down_epsilon,
+        cell.down_epsilon,
+        cell.mute_probability,
+        cell.input_pairs,
+        cell.flood_mean,
+    )
+    assert (
+        float(error_left(same, one_noise))
+        < 0
+        < float(error_left(CellTask(10**6, 10**6, 1, F(1), F(1), F(1.5 * central("1"))), cell))
+    )
     assert limit_messages(same) > 1.2 * plan.forecast.limit_messages
 
 
@@ -156,8 +179,11 @@ def test_integers(largest: int, users: int) -> None:
     relative = plan_integers(users, 1, largest, relative_error="0.02")
     assert relative.forecast.messages_per_user < plan.forecast.messages_per_user
     for total in (0, users // 100, users, users * largest):
-        mse = float(relative.protocol.cell.mean_squared_error(
-            users, relative.protocol.cell.most_squares(users, total)))
+        mse = float(
+            relative.protocol.cell.mean_squared_error(
+                users, relative.protocol.cell.most_squares(users, total)
+            )
+        )
         assert mse <= allowed + (0.02 * total) ** 2 * (1 + 1e-12)
 
 

@@ -14,10 +14,15 @@ F = Fraction
 CENTRAL = math.sqrt(float(DiscreteLaplace(F(1)).variance()))
 
 
-@pytest.mark.parametrize(("users", "aim", "most"), [
-    (10**4, {}, 72), (10**6, {}, 121),
-    (10**6, {"relative_error": "0.01"}, 18), (10**9, {"relative_error": "0.01"}, 18),
-])
+@pytest.mark.parametrize(
+    ("users", "aim", "most"),
+    [
+        (10**4, {}, 72),
+        (10**6, {}, 121),
+        (10**6, {"relative_error": "0.01"}, 18),
+        (10**9, {"relative_error": "0.01"}, 18),
+    ],
+)
 def test_histogram_messages_to_reach(users: int, aim: dict[str, str], most: float) -> None:
     plan = plan_histogram(users, 1, 10, **aim)  # type: ignore[arg-type]
     assert plan.forecast.messages_per_user / 10 <= most
@@ -25,9 +30,15 @@ def test_histogram_messages_to_reach(users: int, aim: dict[str, str], most: floa
         assert plan.forecast.rmse**2 <= 1.5 * float(DiscreteLaplace(F(1, 2)).variance())
 
 
-@pytest.mark.parametrize(("users", "factor", "most"), [
-    (10**4, 3, 215), (10**6, 3, 1275), (10**4, 2, 545), (10**6, 2, 2750),
-])
+@pytest.mark.parametrize(
+    ("users", "factor", "most"),
+    [
+        (10**4, 3, 215),
+        (10**6, 3, 1275),
+        (10**4, 2, 545),
+        (10**6, 2, 2750),
+    ],
+)
 def test_sum_messages_to_reach(users: int, factor: int, most: float) -> None:
     plan = plan_sum(users, 1, rmse=str(factor * CENTRAL))
     assert plan.forecast.messages_per_user <= most

@@ -1,4 +1,4 @@
-"""Certificates: against brute force, against a second program, and against those who change them."""
+"""Certificates: against brute force, a second program, and those who change them."""
 
 import importlib.util
 import json
@@ -43,10 +43,21 @@ def tight_cell(largest: int, stand_in: int, users: int, epsilon: int) -> Cell:
     return settle(task, propose(task, pairs))
 
 
-@pytest.mark.parametrize(("largest", "stand_in", "users", "epsilon"), [
-    (1, 0, 3, 1), (1, 0, 10, 1), (1, 0, 4, 2), (1, 1, 4, 1),
-    (3, 0, 2, 2), (3, 1, 4, 1), (3, 2, 4, 1), (3, 3, 5, 2), (2, 1, 4, 1), (4, 2, 10, 2),
-])
+@pytest.mark.parametrize(
+    ("largest", "stand_in", "users", "epsilon"),
+    [
+        (1, 0, 3, 1),
+        (1, 0, 10, 1),
+        (1, 0, 4, 2),
+        (1, 1, 4, 1),
+        (3, 0, 2, 2),
+        (3, 1, 4, 1),
+        (3, 2, 4, 1),
+        (3, 3, 5, 2),
+        (2, 1, 4, 1),
+        (4, 2, 10, 2),
+    ],
+)
 def test_brute_force_agrees_and_one_pair_less_is_too_few(
     largest: int, stand_in: int, users: int, epsilon: int
 ) -> None:
@@ -70,11 +81,22 @@ def test_brute_force_over_every_mix_of_more_users() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(1, 4), st.integers(0, 4), st.integers(1, 6), st.integers(1, 40),
-    st.fractions(F(1, 50), F(1, 2)), st.fractions(F(1, 4), F(3)), st.fractions(F(1, 10), F(9, 10)),
+    st.integers(1, 4),
+    st.integers(0, 4),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.fractions(F(1, 50), F(1, 2)),
+    st.fractions(F(1, 4), F(3)),
+    st.fractions(F(1, 10), F(9, 10)),
 )
 def test_whatever_is_certified_is_private(
-    largest: int, stand_in: int, pairs: int, flood: int, q: Fraction, epsilon: Fraction, part: Fraction
+    largest: int,
+    stand_in: int,
+    pairs: int,
+    flood: int,
+    q: Fraction,
+    epsilon: Fraction,
+    part: Fraction,
 ) -> None:
     """Random parameters: never a certificate where brute force finds more loss."""
     cell = Cell(2, largest, epsilon, epsilon * part, q, pairs, F(flood), min(stand_in, largest))
@@ -92,8 +114,12 @@ def test_the_inequality_is_convex_and_the_tightest_place_is_its_least() -> None:
     assert min(range(1000), key=values.__getitem__) == found.place
     second = [values[m - 1] - 2 * values[m] + values[m + 1] for m in range(1, 999)]
     assert min(second) > -1e-9
-    every = min(float(g(cell, F(1), shift, x, m)) for shift in (1, 2, 3)
-                for x in range(4 - shift) for m in range(0, 600))
+    every = min(
+        float(g(cell, F(1), shift, x, m))
+        for shift in (1, 2, 3)
+        for x in range(4 - shift)
+        for m in range(0, 600)
+    )
     assert every == pytest.approx(1 + float(found.margin), abs=1e-9)
 
 
@@ -130,18 +156,34 @@ def test_the_checker_imports_nothing_of_the_package() -> None:
     assert imports == {"__future__", "json", "sys", "fractions", "typing"}
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    ("epsilon", "2"), ("loss", "1/2"), ("users", 5), ("rule", "none"),
-    ("neighbours", "add one"), ("format", "other"),
-])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("epsilon", "2"),
+        ("loss", "1/2"),
+        ("users", 5),
+        ("rule", "none"),
+        ("neighbours", "add one"),
+        ("format", "other"),
+    ],
+)
 def test_a_claim_that_does_not_follow_is_refused(field: str, value: object) -> None:
     data = plan_count(1000, 1).to_dict()["certificate"]
     with pytest.raises(ParameterError):
         recheck({**data, field: value})
 
 
-@pytest.mark.parametrize("bad", [None, 5, [], {}, {"format": "shuffledp certificate 1"},
-                                 {"format": "shuffledp certificate 1", "protocol": {"kind": "x"}}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        None,
+        5,
+        [],
+        {},
+        {"format": "shuffledp certificate 1"},
+        {"format": "shuffledp certificate 1", "protocol": {"kind": "x"}},
+    ],
+)
 def test_what_is_no_certificate_is_refused(bad: object) -> None:
     with pytest.raises(ParameterError):
         recheck(bad)

@@ -25,8 +25,11 @@ def run(args: argparse.Namespace) -> None:
     ]
     for proof in certificate.proofs:
         rows.append(
-            ("tightest", f"m = {proof.tightest.place} for a change by {proof.tightest.shift}: "
-                         f"margin {float(proof.tightest.margin):.3g}")
+            (
+                "tightest",
+                f"m = {proof.tightest.place} for a change by {proof.tightest.shift}: "
+                f"margin {float(proof.tightest.margin):.3g}",
+            )
         )
     title = f"Certificate: {certificate.protocol.kind}"
     emit(args, certificate.to_dict(), lambda console: console.print(facts(title, rows)))

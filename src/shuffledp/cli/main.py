@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from shuffledp.version import __version__
 from shuffledp.errors import ShuffleDPError
+from shuffledp.version import __version__
 
 COMMANDS = ("plan", "certify", "query", "simulate", "ledger", "version")
 """Modules beside this one, each with `add_to(commands)`."""

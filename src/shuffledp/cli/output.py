@@ -98,5 +98,6 @@ def read_json(path: str | Path) -> Any:
     except OSError as error:
         raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except ValueError:
-        raise ParameterError(f"{path} holds no valid JSON; give a file that was written whole.") \
-            from None
+        raise ParameterError(
+            f"{path} holds no valid JSON; give a file that was written whole."
+        ) from None

@@ -152,8 +152,11 @@ def plan_table(plan: Plan) -> Any:
             f"no flood gets below {f.limit_messages:,.2f})",
         ),
         ("bytes", f"{f.bytes_per_user:,.1f} bare, {f.sealed_bytes_per_user:,} sealed, per user"),
-        ("RMSE", f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
-                 f"(central mechanism: {f.central_rmse:,.4g})"),
+        (
+            "RMSE",
+            f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
+            f"(central mechanism: {f.central_rmse:,.4g})",
+        ),
         ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
         *_printed_rows(plan.printed),
         *_warnings(plan),
@@ -189,8 +192,11 @@ def _parameters(plan: Plan) -> list[tuple[str, str]]:
         copies = f" × {use.copies}" if use.copies > 1 else ""
         rows.append((f"cell{copies}", text))
         rows.append(
-            ("", f"tightest at m = {place.place} for a change by {place.shift}: "
-                 f"margin {float(place.margin):.3g}, {place.precision} bits")
+            (
+                "",
+                f"tightest at m = {place.place} for a change by {place.shift}: "
+                f"margin {float(place.margin):.3g}, {place.precision} bits",
+            )
         )
     return rows
 

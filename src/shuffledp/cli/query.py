@@ -47,7 +47,7 @@ def _query(commands: Commands, name: str, summary: str) -> argparse.ArgumentPars
     )
     add_targets(parser)
     parser.add_argument("--confidence", default="0.95", metavar="P", help="of the interval (0.95)")
-    parser.add_argument("--per-user", action="store_true", help="randomize row by row, like devices")
+    parser.add_argument("--per-user", action="store_true", help="randomize row by row")
     parser.add_argument("--ledger", metavar="FILE", help="draw on this budget, refuse beyond it")
     parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     return parser
@@ -126,10 +126,8 @@ def _numbers(result: Result) -> Any:
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
     if isinstance(result, HistogramEstimate):
-        for label, *numbers in zip(
-            result.labels, result.values, result.low, result.high, strict=True
-        ):
-            table.add_row(str(label), *(f"{number:,.1f}" for number in numbers))
+        for label, *ends in zip(result.labels, result.values, result.low, result.high, strict=True):
+            table.add_row(str(label), *(f"{end:,.1f}" for end in ends))
         return table
     estimates = result.shown() if isinstance(result, RangesEstimate) else [result]
     for estimate in estimates:

@@ -48,7 +48,7 @@ class Keystream:
 
         stream = Cipher(AES(self._secret[:32]), CTR(self._secret[32:])).encryptor()
         self._secret = stream.update(bytes(KEY))  # fast key erasure: the old key is gone
-        stream.update_into(self._zeros[: target.size], target)
+        stream.update_into(self._zeros[: target.size].data, target.data)
 
 
 class Entropy:

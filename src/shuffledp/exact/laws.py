@@ -16,7 +16,6 @@ from flint import arb
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ball
 
-
 FEW = 1024
 
 

@@ -58,7 +58,10 @@ def invert(law: Law, uniform: Uniform) -> int:
     """The value k with F(k−1) ≤ U < F(k). Floats propose where to look; `arb` decides."""
     guess = _guess(law, uniform)
     cdf = _near(law, guess)
-    below = lambda k: uniform.below(lambda: cdf(k))  # noqa: E731
+
+    def below(k: int) -> bool:
+        return uniform.below(lambda: cdf(k))
+
     low, high = _bracket(law, below, guess)
     while high - low > 1:  # F(low) ≤ U < F(high)
         middle = (low + high) // 2
@@ -94,8 +97,9 @@ def _guess(law: Law, uniform: Uniform) -> int:
     middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
     deviation = to_float(law.variance) ** 0.5
     guess = round(to_float(law.mean) + deviation * NormalDist().inv_cdf(middle))
-    guess = guess if law.first is None else max(guess, law.first)
-    return guess if law.last is None else min(guess, law.last)
+    if law.first is not None:
+        guess = max(guess, law.first)
+    return int(guess if law.last is None else min(guess, law.last))
 
 
 def _bracket(law: Law, below: Callable[[int], bool], guess: int) -> tuple[int, int]:

@@ -110,7 +110,8 @@ def propose(task: CellTask, pairs: int | None = None, zooms: int = ZOOMS) -> Pro
 def _beyond_limit(task: CellTask, b: Floats, beyond: Floats) -> Floats:
     """Numbers of pairs above the limit at each b, at least 1."""
     limit = _limit_pairs(task, b, np.maximum(mute_odds(task, b), 1e-300))
-    return np.maximum(limit * (1 + np.exp(beyond)), 1.0)
+    pairs: Floats = np.maximum(limit * (1 + np.exp(beyond)), 1.0)
+    return pairs
 
 
 def _zoom(grid: Floats, at: int, low: float, high: float) -> Floats:
@@ -247,9 +248,10 @@ def with_best_pairs(cell: Cell, loss: Fraction) -> Cell:
 def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:
     """The least flood for each number of pairs, in floats."""
     odds = cell.mute_probability / (1 - cell.mute_probability)
-    given = (cell.up_epsilon, cell.down_epsilon, loss, odds)
-    shape = cell.largest, cell.stand_in
-    return least_flood(shape, *(np.full_like(pairs, float(x)) for x in given), pairs)
+    up, down, most, chance = (
+        np.full_like(pairs, float(x)) for x in (cell.up_epsilon, cell.down_epsilon, loss, odds)
+    )
+    return least_flood((cell.largest, cell.stand_in), up, down, most, chance, pairs)
 
 
 def _with_flood(cell: Cell, loss: Fraction) -> Cell:

@@ -186,7 +186,9 @@ def _tightest_error(
     zooms = 5 if pairs else 3
 
     def fits(mse: float) -> bool:
-        return propose(replace(task, mse=Fraction(mse)), pairs, zooms).messages <= messages * (1 - 1e-5)
+        return propose(replace(task, mse=Fraction(mse)), pairs, zooms).messages <= messages * (
+            1 - 1e-5
+        )
 
     if most <= least or not fits(most):
         return None

@@ -123,9 +123,9 @@ class Landscape:
 
     def shares(self, point: Floats) -> Shares:
         """A point in words."""
-        rows = [tuple(float(x) for x in row[0]) for row in self.unpack(point[None, :])]
+        epsilon, b, odds = (tuple(row[0].tolist()) for row in self.unpack(point[None, :]))
         cost = float(self.cost(point[None, :])[0])
-        return Shares(self.radix, cost, *rows, stand_in=tuple(float(h) for h in self.stand_in))
+        return Shares(self.radix, cost, epsilon, b, odds, tuple(self.stand_in.tolist()))
 
 
 def limit_lumps(log_k: Floats, gap: Floats) -> Floats:

@@ -22,8 +22,6 @@ Shape = tuple[int, int]
 STEPS = 34  # halvings of ln m between −30 and 40: about 9 digits
 
 
-
-
 def shifts(largest: int) -> set[int]:
     """The changes δ to look at while proposing: δ = D was the tightest wherever we looked, δ = 1
     guards the small floods. The certificate looks at all of them."""
@@ -37,9 +35,7 @@ def log_terms(
     lower values that the certificate looks at (both with s pairs: a slightly cautious proposal)."""
     largest, stand_in = shape
     low = largest - shift
-    fade = np.maximum(
-        up * max(low - stand_in, 0) + down * max(stand_in - low, 0), down * stand_in
-    )
+    fade = np.maximum(up * max(low - stand_in, 0) + down * max(stand_in - low, 0), down * stand_in)
     log_k = np.log(np.expm1(loss) * odds) - fade / largest
     return log_k, loss - down * shift / largest
 

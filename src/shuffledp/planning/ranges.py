@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import combinations
-
 import math
+from fractions import Fraction
+from itertools import combinations, pairwise
 
 from shuffledp.cell import Cell
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
@@ -56,10 +55,10 @@ def plan_quantiles(
 def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
     """The numbers of buckets per level with the least error at the worst edge."""
     divisors = [d for d in range(2, bins) if bins % d == 0] if bins <= WIDEST_SEARCH else []
-    chains = [(bins,)]
+    chains: list[tuple[int, ...]] = [(bins,)]
     for extra in range(1, MOST_LEVELS):
         for choice in combinations(divisors, extra):
-            if all(fine % coarse == 0 for coarse, fine in zip(choice, choice[1:], strict=False)):
+            if all(fine % coarse == 0 for coarse, fine in pairwise(choice)):
                 chains.append((*choice, bins))
 
     def error(chain: tuple[int, ...]) -> float:
@@ -72,9 +71,11 @@ def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
 def _forecast(protocol: Ranges, users: int) -> Forecast:
     rmse = protocol.rmse(users)
     numbers = [buckets for buckets, _, _ in protocol.levels]
-    central = math.sqrt(worst_range_variance(
-        numbers, [float(laplace_variance(protocol.epsilon / (2 * len(numbers))))] * len(numbers)
-    ))
+    central = math.sqrt(
+        worst_range_variance(
+            numbers, [float(laplace_variance(protocol.epsilon / (2 * len(numbers))))] * len(numbers)
+        )
+    )
     messages = protocol.messages_per_user()
     return Forecast(
         messages_per_user=messages,

@@ -26,7 +26,6 @@ def central_variance(epsilon: Fraction) -> Fraction:
     return 2 / epsilon**2
 
 
-
 def plan_sum(
     users: int,
     epsilon: ExactNumber,
@@ -170,7 +169,7 @@ def _best_for_messages(
         middle = (low + high) / 2
         task = SumTask(users, expected, float(epsilon), math.exp(middle))
         shares = best_shares(task, radix, quick=True)
-        cells = ()
+        cells: tuple[Cell, ...] = ()
         if shares is not None and shares.messages <= messages:
             cells = settle_digits(task, epsilon, shares)
         if cells and sum(to_float(cell.messages_per_user) for cell in cells) <= messages:

@@ -30,9 +30,15 @@ class Target:
         relative_error: ExactNumber | None = None,
     ) -> Target:
         """The target behind a caller's numbers; ρ = ½ if nothing is said."""
-        given = [name for name, value in
-                 (("mse_overhead", mse_overhead), ("rmse", rmse), ("max_messages", max_messages))
-                 if value is not None]
+        given = [
+            name
+            for name, value in (
+                ("mse_overhead", mse_overhead),
+                ("rmse", rmse),
+                ("max_messages", max_messages),
+            )
+            if value is not None
+        ]
         if len(given) > 1:
             raise ParameterError(
                 f"{' and '.join(given)} cannot be asked for together; give one of them."
@@ -41,14 +47,13 @@ class Target:
             raise ParameterError(
                 "relative_error goes with mse_overhead or rmse, not with max_messages; drop one."
             )
-        number = lambda value, name: None if value is None else positive(value, name)  # noqa: E731
         if not given:
             mse_overhead = DEFAULT_OVERHEAD
         return cls(
-            number(mse_overhead, "mse_overhead"),
-            number(rmse, "rmse"),
-            number(max_messages, "max_messages"),
-            number(relative_error, "relative_error"),
+            _number(mse_overhead, "mse_overhead"),
+            _number(rmse, "rmse"),
+            _number(max_messages, "max_messages"),
+            _number(relative_error, "relative_error"),
         )
 
     def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
@@ -71,6 +76,10 @@ class Target:
             "relative_error": "or within {} of the true value, whichever is larger",
         }
         return ", ".join(words[name].format(text) for name, text in self.to_dict().items())
+
+
+def _number(value: ExactNumber | None, name: str) -> Fraction | None:
+    return None if value is None else positive(value, name)
 
 
 def laplace_variance(decay: Fraction) -> Fraction:

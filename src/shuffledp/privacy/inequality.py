@@ -61,9 +61,7 @@ def g(cell: Cell, loss: Fraction, shift: int, low: int, m: int) -> arb:
     return muted + (ball(loss - b * shift / d) + falling).exp()
 
 
-def tightest(
-    cell: Cell, loss: Fraction, progress: Callable[[int], None] | None = None
-) -> Tightest:
+def tightest(cell: Cell, loss: Fraction, progress: Callable[[int], None] | None = None) -> Tightest:
     """The tightest place of the inequality over all shifts and all integers.
 
     Ensures: returns only if g(m) > 1 holds for every δ, x and m; raises `PrivacyViolation` with the
@@ -83,9 +81,7 @@ def tightest(
     return found
 
 
-def _tightest_of_change(
-    cell: Cell, loss: Fraction, shift: int, low: int, guess: int
-) -> Tightest:
+def _tightest_of_change(cell: Cell, loss: Fraction, shift: int, low: int, guess: int) -> Tightest:
     bits = FIRST_PRECISION
     while bits <= LAST_PRECISION:
         known: dict[int, arb] = {}
@@ -134,7 +130,10 @@ def _judge(
 
 def _descend(value: Callable[[int], arb], guess: int) -> int:
     """Near the least place, by doubling steps downhill and then bisection on the slope."""
-    rises = lambda m: value(m + 1) > value(m)  # noqa: E731
+
+    def rises(m: int) -> bool:
+        return bool(value(m + 1) > value(m))
+
     low, high, step = -1, max(guess, 0), 1  # falls at low, rises at high
     while not rises(high):
         low, high, step = high, high + step, 2 * step

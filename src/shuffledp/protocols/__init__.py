@@ -44,6 +44,7 @@ def protocol_from_dict(data: Any) -> Protocol:
             )
             return Ranges(epsilon, levels, Fraction(data["low"]), Fraction(data["high"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise ParameterError(f"The protocol's description is incomplete or malformed: {error}.") \
-            from None
+        raise ParameterError(
+            f"The protocol's description is incomplete or malformed: {error}."
+        ) from None
     raise ParameterError(f"There is no protocol of kind {kind!r}.")

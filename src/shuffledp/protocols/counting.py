@@ -75,13 +75,13 @@ class IntegerSum(Protocol):
         )
 
     def _inside(self, value: float, users: int) -> int:
+        """The possible total nearest to a value."""
         return min(max(round(value), 0), users * self.cell.largest)
 
     def rmse(self, users: int, total: float | None = None) -> float:
         """The root mean squared error at a true total; at the worst one if none is given."""
-        if total is not None:
-            total = min(max(Fraction(total), Fraction(0)), Fraction(users * self.cell.largest))
-        squares = self.cell.most_squares(users, total)
+        known = None if total is None else Fraction(self._inside(total, users))
+        squares = self.cell.most_squares(users, known)
         return to_float(lambda: self.cell.mean_squared_error(users, squares).sqrt())
 
     def describe(self) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 For a true sum T the plain sum is S = T − n·h − (what the muted users held above h) + z_plus −
 z_minus. With D = 1 the muted part is Bin(T, q) exactly; with larger D it depends on how T is
-spread over the users, and the widest case in convex order, T in lumps of D, is used. An interval holds the T for
-which S is not an outlier (inversion of two one-sided tests). It is not cut to what is possible:
-below 0 the law is continued by symmetry, so that a negative estimate keeps its interval.
+spread over the users, and the widest case in convex order, T in lumps of D, is used.
+
+An interval holds the T for which S is not an outlier (inversion of two one-sided tests). It is
+not cut to what is possible: below 0 the law is continued by symmetry, so that a negative estimate
+keeps its interval.
 """
 
 from __future__ import annotations

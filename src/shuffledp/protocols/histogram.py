@@ -42,7 +42,7 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
-        raise ParameterError("Two buckets have the same label; give every bucket a name of its own.")
+        raise ParameterError("Two buckets have the same label; give each a name of its own.")
     return names
 
 
@@ -129,7 +129,7 @@ class Histogram(Protocol):
         return numbers
 
     def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
-        return (codes == cell).astype(np.int64)
+        return np.equal(codes, cell).astype(np.int64)
 
     def tally(self, codes: NDArray[np.int64]) -> Counts:
         return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
@@ -142,10 +142,7 @@ class Histogram(Protocol):
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
         (buckets are independent, so each misses with 1 − confidence^(1/B))."""
         sums = view.plus - view.minus
-        centre, scale = (
-            to_float(lambda s=s: self.cell.estimate(s, 0, view.users)) for s in (0, 1)  # type: ignore[misc]
-        )
-        values = centre + sums * (scale - centre)
+        values = self.cell.estimates(sums, view.users)
         joint = -np.expm1(np.log(confidence) / len(sums))
         low, high = intervals(self.cell, view.users, sums, 1 - confidence)
         joint_low, joint_high = intervals(self.cell, view.users, sums, float(joint))

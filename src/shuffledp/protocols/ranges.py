@@ -8,10 +8,12 @@ users known, which gives the best linear estimate of every bucket and the error 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, ClassVar
 
@@ -70,10 +72,9 @@ class Ranges(Protocol):
 
     def __post_init__(self) -> None:
         numbers = [buckets for buckets, _, _ in self.levels]
-        steps = zip(numbers, numbers[1:], strict=False)
         if not numbers or numbers[0] < 2 or numbers[-1] > MOST_BUCKETS:
             raise ParameterError(f"A level needs 2 to {MOST_BUCKETS:,} buckets.")
-        if any(fine % coarse or fine == coarse for coarse, fine in steps):
+        if any(fine % coarse or fine == coarse for coarse, fine in pairwise(numbers)):
             raise ParameterError("Each level's number of buckets must divide the next one's.")
         if any(cell.largest != 1 for _, cell, _ in self.levels) or not self.low < self.high:
             raise ParameterError("Levels need cells for 0 and 1, and low must lie below high.")
@@ -113,7 +114,7 @@ class Ranges(Protocol):
     def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
         for buckets, _, _ in self.levels:
             if cell < buckets:
-                return (codes // (self.finest // buckets) == cell).astype(np.int64)
+                return np.equal(codes // (self.finest // buckets), cell).astype(np.int64)
             cell -= buckets
         raise IndexError("There is no such cell.")
 
@@ -138,7 +139,7 @@ class Ranges(Protocol):
     def rmse(self, users: int) -> float:
         """The error of the number of users below an edge, at the worst edge."""
         numbers = [buckets for buckets, _, _ in self.levels]
-        return worst_range_variance(numbers, self.variances(users)) ** 0.5
+        return math.sqrt(worst_range_variance(numbers, self.variances(users)))
 
     def analyze(self, view: View, confidence: float = 0.95) -> RangesEstimate:
         """All buckets combined, ready for range counts and quantiles."""
@@ -147,10 +148,8 @@ class Ranges(Protocol):
         counts = np.full(self.finest, view.users / self.finest)
         at = 0
         for (buckets, cell, _), gain in zip(self.levels, gains, strict=True):
-            centre, one = (to_float(lambda s=s, c=cell: c.estimate(s, 0, view.users)) for s in (0, 1))  # type: ignore[misc]
             sums = (view.plus - view.minus)[at : at + buckets]
-            observed = centre + sums * (one - centre) - view.users / buckets
-            counts = counts + gain @ observed
+            counts = counts + gain @ (cell.estimates(sums, view.users) - view.users / buckets)
             at += buckets
         return RangesEstimate(
             edges=self.edges,

@@ -118,7 +118,12 @@ class HistogramEstimate(Result):
     def to_dict(self) -> dict[str, Any]:
         """The histogram as JSON can hold it."""
         rows = zip(
-            self.labels, self.values, self.low, self.high, self.joint_low, self.joint_high,
+            self.labels,
+            self.values,
+            self.low,
+            self.high,
+            self.joint_low,
+            self.joint_high,
             strict=True,
         )
         return {

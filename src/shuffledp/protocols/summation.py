@@ -138,9 +138,10 @@ class RealSum(Protocol):
 
     def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
         """The unbiased estimate, with an interval from the law of its whole error."""
+        sums = view.plus - view.minus
         totals = [
-            to_float(lambda cell=cell, v=v: cell.estimate(int(v), 0, view.users))  # type: ignore[misc]
-            for cell, v in zip(self.digits, view.plus - view.minus, strict=True)
+            float(cell.estimates(sums[place : place + 1], view.users)[0])
+            for place, cell in enumerate(self.digits)
         ]
         units = sum(w * total for w, total in zip(self.weights, totals, strict=True))
         value = view.users * float(self.low) + units * float(self.step)

@@ -1,0 +1,45 @@
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := cli,frames,plot
+ALL := $(EXTRAS),service,postgres,spark,test
+
+.PHONY: demo test check bench bench-service figures clean
+
+demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
+	$(BIN)/python examples/demo.py
+
+test: .venv/test-ready  ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: .venv/test-ready  ## style, types, rooms
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/bench-ready  ## ratios against peers, in one run
+	$(BIN)/python scripts/bench.py
+
+bench-service: .venv/test-ready  ## the trio under load, on loopback
+	$(BIN)/python scripts/bench_service.py
+
+figures: .venv/demo-ready  ## every picture of the documents, from code
+	$(BIN)/python scripts/figures.py
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+
+.venv/demo-ready: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	@touch $@
+
+.venv/test-ready: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(ALL)]"
+	@touch $@ .venv/demo-ready
+
+.venv/bench-ready: .venv/test-ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+clean:
+	rm -rf .venv demo.png
