@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -32,9 +33,11 @@ from shuffledp.exact.numbers import ball, positive, probability, to_float, whole
 from shuffledp.exact.sampler import Uniform, invert, sampler
 
 Counts = NDArray[np.int64]
+Values = NDArray[Any]
 
 MOST_USERS = 10**13
 LARGEST = 10**6
+STRIDE = 1 << 17  # users at a time
 
 
 @dataclass(frozen=True)
@@ -92,22 +95,42 @@ class Cell:
 
     # Algorithm 1: the randomizer
 
-    def randomize(self, values: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+    def randomize(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """How many +1 and −1 each user sends, user by user, each with noise of its own.
 
         Requires: an integer array.
         Ensures: place i is an independent draw of the randomizer at values[i], exactly.
         """
         values = self.checked(values)
-        muted = sampler(self.mute).draw(values.size, entropy).astype(bool)  # line 2
-        y_plus = values + self.input_pairs
-        y_minus = np.full(values.size, self.input_pairs + self.stand_in, np.int64)
-        y_plus[muted] = 0
-        y_minus[muted] = 0
-        sampler(self.plus_noise.share(self.users)).add_draws(entropy, y_plus)  # line 3
-        sampler(self.minus_noise.share(self.users)).add_draws(entropy, y_minus)
-        sampler(self.flood.share(self.users)).add_draws(entropy, y_plus, y_minus)  # line 4
-        return y_plus, y_minus  # line 5
+        plus, minus = np.empty((2, values.size), np.int64)
+        for begin in range(0, values.size, STRIDE):  # part by part: it all stays in the cache
+            part = slice(begin, begin + STRIDE)
+            self._randomize_part(values[part], plus[part], minus[part], entropy)
+        return plus, minus
+
+    def _randomize_part(
+        self, values: Values, plus: Counts, minus: Counts, entropy: Entropy
+    ) -> None:
+        np.add(values, self.input_pairs, out=plus, casting="unsafe")
+        minus.fill(self.input_pairs + self.stand_in)
+        muted = sampler(self.mute).hits(values.size, entropy)  # line 2
+        plus[muted] = 0
+        minus[muted] = 0
+        sampler(self.plus_noise.share(self.users)).add_draws(entropy, plus)  # line 3
+        sampler(self.minus_noise.share(self.users)).add_draws(entropy, minus)
+        sampler(self.flood.share(self.users)).add_draws(entropy, plus, minus)  # lines 4 and 5
+
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """The sums of `randomize`: every user's own draws, of which only the sums are kept."""
+        values, size = self.checked(values), len(values)
+        muted = sampler(self.mute).hits(size, entropy)
+        kept = size - muted.size
+        held = int(values.sum(dtype=np.int64)) - int(values[muted].sum(dtype=np.int64))
+        both = sampler(self.flood.share(self.users)).total(size, entropy)
+        z_plus = sampler(self.plus_noise.share(self.users)).total(size, entropy)
+        z_minus = sampler(self.minus_noise.share(self.users)).total(size, entropy)
+        plus = kept * self.input_pairs + held + both + z_plus
+        return plus, kept * (self.input_pairs + self.stand_in) + both + z_minus
 
     def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
         """How many +1 and −1 users with these values send in all: `tally[x]` of them hold x.
@@ -140,20 +163,24 @@ class Cell:
         sampler(Poisson(share * self.flood_mean)).add_draws(entropy, plus, minus)
         return plus, minus
 
-    def checked(self, values: Counts) -> Counts:
-        """`values` as integers in 0..D, or a refusal that does not name them."""
+    def checked(self, values: Values) -> Values:
+        """`values` as integers in 0..D (not copied), or a refusal that does not name them."""
         array = np.asarray(values)
         if array.dtype.kind not in "biu":
             raise ValueOutOfRange(
                 f"Values must be whole numbers in 0..{self.largest}; "
                 f"an array of type {array.dtype} was given: round or encode it first."
             )
-        if array.size and (int(array.min()) < 0 or int(array.max()) > self.largest):
+        if (
+            array.size
+            and array.dtype.kind != "b"
+            and (int(array.min()) < 0 or int(array.max()) > self.largest)
+        ):
             raise ValueOutOfRange(
                 f"Some value lies outside 0..{self.largest}; nothing was randomized: "
                 "correct the data, or plan for a larger range."
             )
-        return array.astype(np.int64)
+        return array.view(np.uint8) if array.dtype.kind == "b" else array
 
     # Algorithm 2: the analyzer (erratum 1: the plain sum, unbiased here by MATH §4)
 

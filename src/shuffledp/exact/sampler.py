@@ -10,10 +10,9 @@ parameter and a draw, and no value is out of reach (MATH §10).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 from flint import arb, ctx
@@ -23,7 +22,7 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Law
 from shuffledp.exact.numbers import at_precision, to_float
 
-CHUNK = 1 << 16  # words per pass: words and results stay in the L2 cache
+CHUNK = 1 << 17  # words per pass: words and results stay in the L2 cache
 WIDEST = 1 << 16  # thresholds in a table at most
 SCALAR_COST = 500  # a draw without a table costs about as much as this many thresholds
 WALK = 256  # steps beside an anchor that are added up rather than evaluated anew
@@ -94,6 +93,8 @@ def _near(law: Law, anchor: int) -> Callable[[int], arb]:
 
 def _guess(law: Law, uniform: Uniform) -> int:
     """The normal quantile of U, within the support."""
+    from statistics import NormalDist  # here, for it takes a tenth of the package's import
+
     middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
     deviation = to_float(law.variance) ** 0.5
     guess = round(to_float(law.mean) + deviation * NormalDist().inv_cdf(middle))
@@ -196,43 +197,63 @@ class Sampler:
         Requires: targets of one length, one-dimensional.
         Ensures: place by place an independent draw of the law, exactly.
         """
-        size = targets[0].size
-        table = self._table_for(size)
-        for begin in range(0, size, CHUNK):
-            parts = [target[begin : begin + CHUNK] for target in targets]
-            if table is None:
-                self._add_one_by_one(entropy, parts)
+        for begin, size in _chunks(targets[0].size):
+            places, values, common = self._chunk(size, entropy)
+            for target in targets:
+                part = target[begin : begin + size]
+                if common is not None:
+                    part += common
+                if self.start:
+                    part += self.start
+                part[places] += values
+
+    def total(self, size: int, entropy: Entropy = SYSTEM) -> int:
+        """The sum of `size` independent draws, each drawn on its own."""
+        found = self.start * size
+        for _, part in _chunks(size):
+            _, values, common = self._chunk(part, entropy)
+            found += int(values.sum()) + (0 if common is None else int(common.sum(dtype=np.int64)))
+        return found
+
+    def hits(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        """The places of `size` independent draws that are not 0."""
+        found = []
+        for begin, part in _chunks(size):
+            places, values, common = self._chunk(part, entropy)
+            if common is None and not self.start:
+                found.append(begin + places[values != 0])
             else:
-                self._add_chunk(table, entropy, parts)
+                draws = np.full(part, self.start, np.int64)
+                draws += 0 if common is None else common
+                draws[places] += values
+                found.append(begin + np.flatnonzero(draws))
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _chunk(
+        self, size: int, entropy: Entropy
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16] | None]:
+        """Draws above the start, as (places, values there) on top of what is common: an array, or
+        None for zeros everywhere else."""
+        table = self._table_for(size)
+        if table is None:
+            draws = [invert(self.law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(size)]
+            return np.arange(size), np.array(draws, np.int64) - self.start, None
+        words = entropy.words(size, np.uint16)
+        if self.coarse_bits < 16:
+            words = words >> np.uint16(16 - self.coarse_bits)
+        if table.rare:
+            places = np.flatnonzero(words >= table.first_word)
+            return places, self._resolve(table, words[places], entropy), None
+        common = np.take(table.coarse, words, mode="clip")
+        places = np.flatnonzero(common == UNKNOWN)
+        common[places] = 0
+        return places, self._resolve(table, words[places], entropy), common
 
     def _table_for(self, size: int) -> Table | None:
         """The table, unless drawing without it is cheaper than building it."""
         if self._table is None and (self.width <= 4096 or size * SCALAR_COST >= self.width):
             self._table = Table(self.law, self.start, self.width, self.coarse_bits, self.fine_bits)
         return self._table
-
-    def _add_one_by_one(self, entropy: Entropy, parts: list[NDArray[np.int64]]) -> None:
-        for place in range(parts[0].size):
-            value = invert(self.law, Uniform(entropy.bits(64), 64, entropy))
-            for part in parts:
-                part[place] += value
-
-    def _add_chunk(self, table: Table, entropy: Entropy, parts: list[NDArray[np.int64]]) -> None:
-        words = entropy.words(parts[0].size, np.uint16)
-        if self.coarse_bits < 16:
-            words = words >> np.uint16(16 - self.coarse_bits)
-        if table.rare:
-            open_places = np.flatnonzero(words >= table.first_word)
-        else:
-            values = np.take(table.coarse, words, mode="clip")
-            open_places = np.flatnonzero(values == UNKNOWN)
-            values[open_places] = 0
-            for part in parts:
-                part += values
-                part += self.start
-        resolved = self._resolve(table, words[open_places], entropy)
-        for part in parts:
-            part[open_places] += resolved
 
     def _resolve(
         self, table: Table, words: NDArray[np.unsignedinteger], entropy: Entropy
@@ -245,6 +266,11 @@ class Sampler:
             uniform = Uniform(int(fine[place]), self.fine_bits, entropy)
             values[place] = invert(self.law, uniform) - self.start
         return values
+
+
+def _chunks(size: int) -> Iterator[tuple[int, int]]:
+    """(begin, length) of the passes over so many places."""
+    return ((begin, min(CHUNK, size - begin)) for begin in range(0, size, CHUNK))
 
 
 @lru_cache(maxsize=256)

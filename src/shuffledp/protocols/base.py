@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View, release
-from shuffledp.cell import Cell, Counts
+from shuffledp.cell import STRIDE, Cell, Counts, Values
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
 
 Progress = Callable[[int], None]
-STRIDE = 1 << 16  # users randomized at a time: the arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,15 @@ class Protocol(ABC):
         """What replacing one user's value costs, if every cell keeps its budgets."""
 
     @abstractmethod
-    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """The users' cell values before randomizing; refuses what does not fit."""
 
     @abstractmethod
-    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+    def split(self, codes: Values, cell: int) -> Values:
         """The values of one cell (by its number among all copies) behind encoded values."""
 
     @abstractmethod
-    def tally(self, codes: NDArray[np.int64]) -> Counts:
+    def tally(self, codes: Values) -> Counts:
         """How many users hold each code: all that `aggregate_tally` needs."""
 
     @abstractmethod
@@ -97,9 +96,9 @@ class Protocol(ABC):
         for begin in range(0, len(codes), STRIDE):
             part = codes[begin : begin + STRIDE]
             for number, cell in enumerate(cells):
-                y_plus, y_minus = cell.randomize(self.split(part, number), entropy)
-                plus[number] += y_plus.sum()
-                minus[number] += y_minus.sum()
+                sent = cell.randomize_total(self.split(part, number), entropy)
+                plus[number] += sent[0]
+                minus[number] += sent[1]
             if progress:
                 progress(len(part))
         return Report(len(codes), plus, minus, entropy.seeded)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
-from shuffledp.cell import Cell, Counts
+from shuffledp.cell import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
@@ -36,13 +36,16 @@ class IntegerSum(Protocol):
         """A replacement goes up or down, not both."""
         return max(self.uses[0].up, self.uses[0].down)
 
-    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         return self.cell.checked(values)
 
-    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+    def split(self, codes: Values, cell: int) -> Values:
         return codes
 
-    def tally(self, codes: NDArray[np.int64]) -> Counts:
+    def tally(self, codes: Values) -> Counts:
+        if self.cell.largest == 1:
+            ones = int(np.count_nonzero(codes))
+            return np.array([len(codes) - ones, ones])
         return np.bincount(codes, minlength=self.cell.largest + 1).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:

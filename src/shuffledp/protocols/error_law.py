@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -116,8 +117,23 @@ def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[in
     def too_high(total: int) -> bool:
         return chance_at_most(cell, users, total, plain_sum) <= outside / 2
 
-    start = round(plain_sum / (1 - float(cell.mute_probability))) + users * cell.stand_in
-    return first_true(not_too_low, start), first_true(too_high, start) - 1
+    kept = 1 - float(cell.mute_probability)
+    middle = plain_sum / kept + users * cell.stand_in
+    reach = _reach(cell, users, max(middle, 0.0), outside)
+    low, high = (
+        first_true(*end)
+        for end in ((not_too_low, round(middle - reach)), (too_high, round(middle + reach)))
+    )
+    return low, high - 1
+
+
+def _reach(cell: Cell, users: int, total: float, outside: float) -> float:
+    """A normal guess at how far an interval's ends lie from its middle: where to start looking."""
+    from statistics import NormalDist
+
+    squares = cell.most_squares(users, Fraction(min(total, users * cell.largest)))
+    error = to_float(lambda: cell.mean_squared_error(users, squares).sqrt())
+    return -NormalDist().inv_cdf(outside / 2) * error
 
 
 def intervals(
@@ -133,9 +149,10 @@ def error_range(cell: Cell, users: int, total: int, outside: float) -> tuple[flo
     """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
     outside/2 on each side."""
     kept = 1 - float(cell.mute_probability)
-    start = round((total - users * cell.stand_in) * kept)
+    reach = _reach(cell, users, max(total, 0), outside)
     ends = []
-    for level in (outside / 2, 1 - outside / 2):
+    for level, side in ((outside / 2, -reach), (1 - outside / 2, reach)):
+        start = round((total + side - users * cell.stand_in) * kept)
         end = first_true(lambda s, p=level: chance_at_most(cell, users, total, s) >= p, start)  # type: ignore[misc]
         ends.append(to_float(lambda end=end: cell.estimate(end, 0, users) - total))  # type: ignore[misc]
     return ends[0], ends[1]

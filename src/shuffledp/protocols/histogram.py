@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
-from shuffledp.cell import Cell, Counts
+from shuffledp.cell import Cell, Counts, Values
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
@@ -91,7 +91,7 @@ class Histogram(Protocol):
     def _number(self) -> dict[Label, int]:
         return {label: number for number, label in enumerate(self.labels)}
 
-    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         values = np.asarray(values)
         if values.dtype.kind in "iu" and self._plain:
             return self._encode_numbers(values)
@@ -107,8 +107,8 @@ class Histogram(Protocol):
         """Whether the labels are 0, 1, …, so that a label is its bucket's number."""
         return self.labels == tuple(range(len(self.labels)))
 
-    def _encode_numbers(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        codes = values.astype(np.int64, copy=False)
+    def _encode_numbers(self, values: Values) -> Values:
+        codes = values
         if codes.size and (int(codes.min()) < 0 or int(codes.max()) >= len(self.labels)):
             inside = (codes >= 0) & (codes < len(self.labels))
             return np.where(inside, codes, self.numbers([None])[0])
@@ -128,10 +128,10 @@ class Histogram(Protocol):
             numbers[unknown] = self._number[self.other]
         return numbers
 
-    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
-        return np.equal(codes, cell).astype(np.int64)
+    def split(self, codes: Values, cell: int) -> Values:
+        return np.equal(codes, cell)
 
-    def tally(self, codes: NDArray[np.int64]) -> Counts:
+    def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
-from shuffledp.cell import Cell, Counts
+from shuffledp.cell import Cell, Counts, Values
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import exact, show, to_float
@@ -98,7 +97,7 @@ class Ranges(Protocol):
         """The finest buckets' ends."""
         return np.linspace(float(self.low), float(self.high), self.finest + 1)
 
-    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
             raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
@@ -111,14 +110,14 @@ class Ranges(Protocol):
         places = np.searchsorted(self.edges, numbers, side="right") - 1
         return np.minimum(places, self.finest - 1).astype(np.int64)
 
-    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+    def split(self, codes: Values, cell: int) -> Values:
         for buckets, _, _ in self.levels:
             if cell < buckets:
-                return np.equal(codes // (self.finest // buckets), cell).astype(np.int64)
+                return np.asarray(codes // (self.finest // buckets) == cell)
             cell -= buckets
         raise IndexError("There is no such cell.")
 
-    def tally(self, codes: NDArray[np.int64]) -> Counts:
+    def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.finest).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
@@ -240,6 +239,8 @@ class RangesEstimate(Result):
         return self.quantiles(self.probabilities)
 
     def _reach(self) -> float:
+        from statistics import NormalDist
+
         return NormalDist().inv_cdf(0.5 + self.confidence / 2)
 
     def _crossing(self, below: Floats, rank: float) -> tuple[float, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
-from shuffledp.cell import Cell, Counts
+from shuffledp.cell import Cell, Counts, Values
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball, show, to_float
@@ -77,7 +77,7 @@ class RealSum(Protocol):
 
     # the encoder: random rounding, exact
 
-    def encode(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """Grid numbers whose expectation is the value: ⌊y + U⌋, floats proposing, fractions
         deciding wherever a float might be wrong."""
         numbers = self._inside(values)
@@ -118,10 +118,10 @@ class RealSum(Protocol):
         whole = math.floor(y)
         return whole if uniform.below(lambda: ball(1 - (y - whole))) else whole + 1
 
-    def split(self, codes: NDArray[np.int64], cell: int) -> Counts:
+    def split(self, codes: Values, cell: int) -> Values:
         return codes // self.weights[cell] % self.radix[cell]
 
-    def tally(self, codes: NDArray[np.int64]) -> Counts:
+    def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.grid + 1).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:

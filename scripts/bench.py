@@ -1,0 +1,251 @@
+"""`make bench`: what the package reaches, as ratios against peers measured in the same run.
+
+    python scripts/bench.py [--quick] [--json]
+
+Nothing here is a test: figures depend on the machine, ratios much less so. Every figure of the
+documents comes from this program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import shuffledp
+from shuffledp.exact.entropy import SYSTEM
+from shuffledp.exact.laws import DiscreteLaplace
+from shuffledp.exact.sampler import sampler
+
+Row = tuple[str, str, str]
+
+
+def best_of(times: int, work: Callable[[], Any]) -> float:
+    """Seconds of the fastest of several runs."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+def calibration() -> list[Row]:
+    """What this machine can do at most: the physical limits that the rest is held against."""
+    megabytes = 64
+    words = best_of(3, lambda: SYSTEM.words(megabytes << 20, np.uint8))
+    target = np.ones(1 << 23, np.int64)
+    memory = best_of(5, lambda: target.fill(7))
+    return [
+        ("machine", f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}", ""),
+        ("keystream", f"{megabytes / 1024 / words:.1f} GiB/s", "16 bits per draw"),
+        ("memory writes", f"{target.nbytes / 2**30 / memory:.1f} GiB/s", "16 bytes per user"),
+    ]
+
+
+def messages() -> list[Row]:
+    """Messages per user against what was to be reached."""
+    rows = []
+    central = float(DiscreteLaplace(Fraction(1)).variance()) ** 0.5
+    for name, plan, most, per in [
+        ("count ε=1 ρ=½ n=10⁴", lambda: shuffledp.plan_count(10**4, 1), 54, 1),
+        ("count ε=1 ρ=½ n=10⁶", lambda: shuffledp.plan_count(10**6, 1), 86, 1),
+        ("count ε=1 ρ=0.1 n=10⁶", lambda: shuffledp.plan_count(10**6, 1, mse_overhead="0.1"), 308, 1),
+        ("count ε=0.1 ρ=½ n=10⁶", lambda: shuffledp.plan_count(10**6, "0.1"), 521, 1),
+        ("count ε=1 ρ=½ R=1% n=10⁶", lambda: shuffledp.plan_count(10**6, 1, relative_error="0.01"), 13.2, 1),
+        ("count ε=1 ρ=½ R=1% n=10⁹", lambda: shuffledp.plan_count(10**9, 1, relative_error="0.01"), 13.2, 1),
+        ("histogram per bucket n=10⁴", lambda: shuffledp.plan_histogram(10**4, 1, 100), 72, 100),
+        ("histogram per bucket n=10⁶", lambda: shuffledp.plan_histogram(10**6, 1, 100), 121, 100),
+        ("histogram per bucket R=1%", lambda: shuffledp.plan_histogram(10**6, 1, 100, relative_error="0.01"), 18, 100),
+        ("sum within 3× n=10⁴", lambda: shuffledp.plan_sum(10**4, 1, rmse=str(3 * central)), 215, 1),
+        ("sum within 3× n=10⁶", lambda: shuffledp.plan_sum(10**6, 1, rmse=str(3 * central)), 1275, 1),
+        ("sum within 2× n=10⁴", lambda: shuffledp.plan_sum(10**4, 1, rmse=str(2 * central)), 545, 1),
+        ("sum within 2× n=10⁶", lambda: shuffledp.plan_sum(10**6, 1, rmse=str(2 * central)), 2750, 1),
+    ]:
+        start = time.perf_counter()
+        cost = plan().forecast.messages_per_user / per
+        spent = time.perf_counter() - start
+        rows.append((name, f"{cost:,.1f} messages (at most {most})", f"planned in {spent:.2f} s"))
+    return rows
+
+
+def randomizing(users: int) -> list[Row]:
+    """Every user's own exact draws against NumPy's inexact ones and OpenDP's exact ones."""
+    plan = shuffledp.plan_count(users, 1)
+    cell = plan.protocol.cell
+    values = (np.arange(users) % 3 == 0).astype(np.int64)
+    plan.protocol.randomize_each(values[:1000])
+    ours = best_of(3, lambda: plan.protocol.randomize_each(values))
+    rng = np.random.default_rng(1)
+    up, down = (-np.expm1(-float(law.decay)) for law in (cell.plus_noise, cell.minus_noise))
+    rate, q = float(cell.flood_mean) / users, float(cell.mute_probability)
+
+    def numpy_draws() -> None:
+        rng.binomial(1, q, users)
+        rng.negative_binomial(1 / users, up, users)
+        rng.negative_binomial(1 / users, down, users)
+        rng.poisson(rate, users)
+
+    theirs = best_of(2, numpy_draws)
+    rows = [
+        (f"{users:,} users one by one", f"{ours:.3f} s", f"{users / ours / 1e6:,.0f} M users/s"),
+        ("  NumPy, the same draws (inexact)", f"{theirs:.3f} s", f"we are {theirs / ours:.0f}× faster"),
+    ]
+    exact = opendp_draws()
+    if exact is not None:
+        per_draw = ours / (4 * users)
+        rows.append(("  OpenDP, exact discrete Laplace", f"{exact * 1e9:,.0f} ns per draw",
+                     f"we need {per_draw * 1e9:.2f} ns: {exact / per_draw:,.0f}×"))
+    from shuffledp.exact.laws import Poisson
+
+    for rate_text in ("1", "80"):
+        law = Poisson(Fraction(rate_text))
+        sampler(law).draw(10)
+        mine = best_of(3, lambda law=law: sampler(law).draw(users))  # type: ignore[misc]
+        peer = best_of(1, lambda r=rate_text: rng.poisson(float(r), users))  # type: ignore[misc]
+        rows.append((f"  Poisson({rate_text}) alone", f"{users / mine / 1e6:,.0f} M draws/s",
+                     f"{peer / mine:.0f}× NumPy"))
+    return rows
+
+
+def opendp_draws() -> float | None:
+    """Seconds per draw of OpenDP's vectorised exact sampler."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
+    noise = space >> dp.m.then_laplace(scale=1.0)
+    zeros = [0] * 20_000
+    return best_of(2, lambda: noise(zeros)) / len(zeros)
+
+
+def aggregate_path() -> list[Row]:
+    """The cost of a batch that one process holds: it must not grow with the users."""
+    rows = []
+    for users in (10**4, 10**6, 10**9, 10**12):
+        plan = shuffledp.plan_count(users, 1)
+        tally = np.array([users - users // 3, users // 3])
+        plan.protocol.aggregate_tally(tally)
+        spent = best_of(5, lambda p=plan, t=tally: p.protocol.aggregate_tally(t))  # type: ignore[misc]
+        rows.append((f"aggregate, {users:,} users", f"{spent * 1e3:.2f} ms", ""))
+    return rows
+
+
+def frameworks(rows_count: int) -> list[Row]:
+    """Whole protocol on an array against OpenDP's framework on the same array."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return [("OpenDP", "not installed: left out", "pip install 'shuffledp[bench]'")]
+    dp.enable_features("contrib")
+    labels = (np.arange(rows_count) * 7919 % 100).astype(np.int32)
+    flags = labels == 3
+    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()
+    by_category = (
+        space
+        >> dp.t.then_count_by_categories(categories=list(range(100)), null_category=False)
+        >> dp.m.then_laplace(scale=2.0)
+    )
+    simple = space >> dp.t.then_count() >> dp.m.then_laplace(scale=1.0)
+    ones = np.ones(rows_count, np.int32)
+    histogram = shuffledp.plan_histogram(rows_count, 1, 100)
+    count = shuffledp.plan_count(rows_count, 1)
+    cases = [
+        ("histogram, 100 buckets", lambda: histogram.run(labels), lambda: by_category(labels)),
+        ("count", lambda: count.run(flags), lambda: simple(ones)),
+    ]
+    found = []
+    for name, ours, theirs in cases:
+        ours()
+        mine, peer = best_of(3, ours), best_of(2, theirs)
+        found.append((f"{name}, {rows_count:,} rows", f"{mine * 1e3:,.0f} ms",
+                      f"OpenDP {peer * 1e3:,.0f} ms: {peer / mine:.1f}×"))
+        if name.startswith("histogram"):
+            each = best_of(1, lambda: histogram.release(histogram.randomize_all(labels)))
+            found.append(("  row by row, in every bucket", f"{each:,.1f} s",
+                          f"{each / peer:.1f} times OpenDP's time"))
+    return found
+
+
+def streaming(rows_count: int) -> list[Row]:
+    """Peak memory of a sum over a Parquet file that is read in a stream."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "values.parquet"
+        schema = pa.schema([("x", pa.float64())])
+        block = np.random.default_rng(1).random(1_000_000)
+        with pq.ParquetWriter(path, schema) as writer:
+            for _ in range(rows_count // 1_000_000):
+                writer.write_batch(pa.record_batch([pa.array(block)], schema))
+        code = (
+            "import re, sys, time, shuffledp, pyarrow.parquet\n"
+            "peak = lambda: int(re.search('VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+            "before = peak()\n"
+            "start = time.perf_counter()\n"
+            "shuffledp.total(sys.argv[1], 1, bounds=(0, 1))\n"
+            "spent = time.perf_counter() - start\n"
+            "print(before // 1024, peak() // 1024, spent)"
+        )
+        output = subprocess.run(
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+        ).stdout.split()
+    return [(f"sum of a file of {rows_count:,} rows", f"{float(output[2]):.1f} s",
+             f"peak {output[1]} MB, of which imports {output[0]} MB")]
+
+
+def importing() -> list[Row]:
+    """`import shuffledp` in a fresh interpreter, beside an empty one."""
+    run = lambda code: best_of(5, lambda: subprocess.run([sys.executable, "-c", code], check=True))  # noqa: E731
+    bare, full = run("pass"), run("import shuffledp")
+    return [("import shuffledp", f"{full - bare:.2f} s", "beyond a bare interpreter")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    scale = 10 if args.quick else 1
+    parts = {
+        "machine": calibration(),
+        "messages per user": messages(),
+        "randomizing": randomizing(10**7 // scale),
+        "aggregate": aggregate_path(),
+        "frameworks": frameworks(10**7 // scale),
+        "streaming": streaming(10**8 // scale),
+        "import": importing(),
+    }
+    if args.json:
+        print(json.dumps(parts, indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=110, highlight=False)
+    for name, rows in parts.items():
+        table = Table(title=name, title_justify="left", show_header=False, min_width=100)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    console.print(f"peak memory of this run: {peak} MB")
+
+
+if __name__ == "__main__":
+    main()
