@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,12 @@ from shuffledp.planning import counting, ranges, summation
 from shuffledp.planning import histogram as histograms
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import Progress
-from shuffledp.protocols.histogram import Label
+from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.ranges import RangesEstimate
-from shuffledp.protocols.results import Estimate, HistogramEstimate
+from shuffledp.protocols.results import Estimate
+
+if TYPE_CHECKING:
+    from shuffledp.rivals.run import RivalResult
 
 Values = NDArray[Any]
 
@@ -54,6 +57,10 @@ class Options:
     """Randomize row by row, as devices would, instead of in one draw of the same law."""
     entropy: Entropy = SYSTEM
     progress: Progress | None = None
+    protocol: str | None = None
+    """A rival's name (see `shuffledp compare`), for another trust model or an (ε, δ) budget."""
+    delta: ExactNumber | None = None
+    """δ of a rival that is only approximately private."""
 
 
 def _options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
@@ -82,6 +89,37 @@ def run(
     return plan.analyze(plan.release(batch), how.confidence)
 
 
+def run_rival(
+    query: str,
+    data: Any,
+    epsilon: ExactNumber,
+    how: Options,
+    prepare: Callable[[Values], Values],
+    **shape: Any,
+) -> RivalResult:
+    """A query answered by another protocol; its result says what kind of privacy it has."""
+    from shuffledp import rivals  # here: fifteen protocols that most calls never need
+
+    if how.ledger is not None:
+        raise ParameterError(
+            "A ledger adds up pure epsilons of certified releases; leave it out with protocol=."
+        )
+    column = column_of(data, how.column)
+    values = np.concatenate([prepare(batch) for batch in column.batches()])
+    name = str(how.protocol)
+    return rivals.run(
+        query,
+        name,
+        values,
+        epsilon,
+        how.delta,
+        users=how.users,
+        entropy=how.entropy,
+        confidence=how.confidence,
+        **shape,
+    )
+
+
 def _batch(plan: Plan, column: Column, how: Options, prepare: Callable[[Values], Values]) -> Report:
     """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
     tell = how.progress or (lambda _: None)
@@ -102,21 +140,18 @@ def _batch(plan: Plan, column: Column, how: Options, prepare: Callable[[Values],
     return report
 
 
-def count(data: Any, epsilon: ExactNumber, *, equals: Any = None, **options: Any) -> Estimate:
-    """How many rows are true (or 1), or equal to `equals`.
+def count(data: Any, epsilon: ExactNumber, *, equals: Any = None, **options: Any) -> Any:
+    """How many rows are true (or 1), or equal to `equals`: an `Estimate`.
 
     Options: column, users, confidence, ledger, per_user, entropy, progress; and a target:
-    mse_overhead (½ unless said), rmse, relative_error, max_messages, expected.
+    mse_overhead (½ unless said), rmse, relative_error, max_messages, expected. With protocol= (and
+    delta=) a rival answers instead, and the result is a `RivalResult`.
     """
     how, aim = _options(options)
-    result: Estimate = run(
-        data,
-        how,
-        lambda users: plan_count(users, epsilon, **aim),
-        lambda values: truth(values, equals),
-        "count",
-    )
-    return result
+    prepare = lambda values: truth(values, equals)  # noqa: E731
+    if how.protocol is not None:
+        return run_rival("count", data, epsilon, how, prepare)
+    return run(data, how, lambda users: plan_count(users, epsilon, **aim), prepare, "count")
 
 
 def truth(values: Values, equals: Any) -> Values:
@@ -144,18 +179,23 @@ def histogram(
     *,
     other: Label | None = None,
     **options: Any,
-) -> HistogramEstimate:
-    """How many rows hold each label. Labels must be known beforehand: reading them off the data
-    would tell who is there. Unknown ones go to the bucket `other`, or are refused."""
+) -> Any:
+    """How many rows hold each label: a `HistogramEstimate`. Labels must be known beforehand:
+    reading them off the data would tell who is there. Unknown ones go to the bucket `other`, or
+    are refused. With protocol= a rival answers."""
     how, aim = _options(options)
-    result: HistogramEstimate = run(
+    if how.protocol is not None:
+        names = checked_labels(buckets)
+        names = names if other is None or other in names else (*names, other)
+        prepare = lambda values: encode_labels(values, names, other)  # noqa: E731
+        return run_rival("histogram", data, epsilon, how, prepare, buckets=len(names))
+    return run(
         data,
         how,
         lambda users: histograms.plan_histogram(users, epsilon, buckets, other=other, **aim),
         lambda values: values,
         "histogram",
     )
-    return result
 
 
 def total(
@@ -166,11 +206,10 @@ def total(
     largest: int | None = None,
     clamp: bool = False,
     **options: Any,
-) -> Estimate:
-    """The sum of a column: of real values within `bounds`, or of whole numbers 0..`largest`.
-
-    A value outside is refused, or with clamp=True moved to the nearer bound.
-    """
+) -> Any:
+    """The sum of a column, an `Estimate`: of real values within `bounds`, or of whole numbers
+    0..`largest`. A value outside is refused, or with clamp=True moved to the nearer bound. With
+    protocol= a rival answers."""
     how, aim = _options(options)
     if (bounds is None) == (largest is None):
         raise ParameterError(
@@ -183,8 +222,9 @@ def total(
         low, high = summation.checked_bounds(bounds)
         make = lambda users: plan_sum(users, epsilon, bounds=(low, high), **aim)  # noqa: E731
     prepare = _clamped(float(low), float(high)) if clamp else lambda values: values
-    result: Estimate = run(data, how, make, prepare, "sum")
-    return result
+    if how.protocol is not None:
+        return run_rival("sum", data, epsilon, how, prepare, bounds=(low, high))
+    return run(data, how, make, prepare, "sum")
 
 
 def _clamped(low: float, high: float) -> Callable[[Values], Values]:
@@ -201,7 +241,9 @@ def mean(
 ) -> Estimate:
     """The mean of a column of real values within `bounds`: the sum over the public number of
     rows."""
-    whole = total(data, epsilon, bounds=bounds, **options)
+    if options.get("protocol") is not None:
+        raise ParameterError("Rivals give sums; ask for total() and divide by the public n.")
+    whole: Estimate = total(data, epsilon, bounds=bounds, **options)
     n, law = whole.users, whole.errors
     return replace(
         whole,
@@ -227,6 +269,8 @@ def quantiles(
     """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
     `bounds` (on several levels where that errs less)."""
     how, aim = _options(options)
+    if how.protocol is not None:
+        raise ParameterError("No rival gives quantiles; ask for a histogram.")
     for probability in probabilities:
         if not 0 < exact(probability, "a quantile") < 1:
             raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from shuffledp.errors import MissingExtra, ParameterError, PlanningError
 from shuffledp.exact.numbers import show
+from shuffledp.plots_labels import SOFT, Labelled, label_points
 from shuffledp.rivals.base import Task
 from shuffledp.rivals.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.rivals.table import Row, Table, compare, our_plan, printed_forecast
 
-INK, SOFT = "#1f2933", "#8a97a6"
+INK = "#1f2933"
 OURS, PRINTED, LIMIT = "#1664c0", "#c2571a", "#7aa7dd"
 PURE, APPROXIMATE = "#14795b", "#9a3b8f"
 
@@ -147,7 +146,8 @@ def frontier(table: Table, path: str | None = None) -> Any:
     axes.margins(0.08, 0.07)
     axes.legend(loc="upper right", fontsize=8, framealpha=0.95)
     level = Curve("", axes.get_xlim(), (central.forecast.rmse,) * 2)
-    _label(figure, axes, points, (ours, limit, *others, level))
+    lines = [(one.messages, one.errors) for one in (ours, limit, *others, level)]
+    label_points(figure, axes, [_labelled(row) for row in points], lines)
     _tell_beyond(axes, table.rows)
     return _save(figure, path)
 
@@ -203,96 +203,9 @@ def _points(axes: Any, rows: Iterable[Row]) -> None:
         axes.scatter(x, y, s=42, zorder=4, **styles[kind])
 
 
-def _label(figure: Any, axes: Any, rows: Sequence[Row], curves: Iterable[Curve]) -> None:
-    """A label beside every point, at the nearest place where it covers nothing."""
-    figure.draw_without_rendering()
-    renderer = figure.canvas.get_renderer()
-    centres = [
-        axes.transData.transform((r.forecast.messages_per_user, r.forecast.rmse)) for r in rows
-    ]
-    taken: list[tuple[float, float, float, float]] = [
-        (x - 9, y - 9, x + 9, y + 9) for x, y in centres
-    ]
-    for curve in curves:
-        taken += _along(axes, curve)
-    legend = axes.get_legend().get_window_extent(renderer)
-    taken.append((legend.x0, legend.y0, legend.x1, legend.y1))
-    frame = axes.get_window_extent(renderer)
-    for row, (x, y) in zip(rows, centres, strict=True):
-        colour = PURE if row.claim.kind == "pure" else APPROXIMATE
-        text = axes.annotate(
-            row.title,
-            (row.forecast.messages_per_user, row.forecast.rmse),
-            xytext=(0, 0),
-            textcoords="offset pixels",
-            fontsize=8,
-            color=colour,
-        )
-        box = text.get_window_extent(renderer)
-        places = list(_places(box.width, box.height))
-        free = (p for p in places if _is_free(_box(x, y, p, box), taken, frame))
-        place = next(free, places[0])
-        text.set_position(place)
-        taken.append(_box(x, y, place, box))
-        _leader(axes, row, place, box)
-
-
-def _leader(axes: Any, row: Row, place: tuple[float, float], box: Any) -> None:
-    """A thin line from a point to the nearest end of a label that had to go far."""
-    near = (
-        min(max(0.0, place[0]), place[0] + box.width),
-        min(max(0.0, place[1]), place[1] + box.height),
-    )
-    if math.hypot(*near) > 16:
-        style = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
-        point = (row.forecast.messages_per_user, row.forecast.rmse)
-        axes.annotate("", point, xytext=near, textcoords="offset pixels", arrowprops=style)
-
-
-def _places(width: float, height: float) -> Iterable[tuple[float, float]]:
-    """Offsets of a label's lower left corner, nearest first."""
-    for distance in (12, 22, 34, 48, 66, 88, 112, 140):
-        for dx, dy in (
-            (distance, -height / 2),
-            (-distance - width, -height / 2),
-            (-width / 2, distance),
-            (-width / 2, -distance - height),
-            (distance, distance / 2),
-            (distance, -height - distance / 2),
-            (-distance - width, distance / 2),
-            (-distance - width, -height - distance / 2),
-        ):
-            yield dx, dy
-
-
-def _box(
-    x: float, y: float, place: tuple[float, float], box: Any
-) -> tuple[float, float, float, float]:
-    left, low = x + place[0], y + place[1]
-    return left - 2, low - 1, left + box.width + 2, low + box.height + 1
-
-
-def _is_free(
-    box: tuple[float, float, float, float],
-    taken: Iterable[tuple[float, float, float, float]],
-    frame: Any,
-) -> bool:
-    inside = frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
-    return inside and not any(
-        box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
-        for other in taken
-    )
-
-
-def _along(axes: Any, curve: Curve) -> list[tuple[float, float, float, float]]:
-    """Small boxes along a curve, for labels to stay off it."""
-    ends = axes.transData.transform(np.column_stack([curve.messages, curve.errors]))
-    boxes = []
-    for (x0, y0), (x1, y1) in zip(ends, ends[1:], strict=False):
-        for part in np.linspace(0, 1, 12):
-            x, y = x0 + part * (x1 - x0), y0 + part * (y1 - y0)
-            boxes.append((x - 4, y - 4, x + 4, y + 4))
-    return boxes
+def _labelled(row: Row) -> Labelled:
+    colour = PURE if row.claim.kind == "pure" else APPROXIMATE
+    return Labelled(row.title, row.forecast.messages_per_user, row.forecast.rmse, colour)
 
 
 # How it scales

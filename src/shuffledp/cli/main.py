@@ -11,7 +11,7 @@ from typing import NoReturn
 from shuffledp.errors import ShuffleDPError
 from shuffledp.version import __version__
 
-COMMANDS = ("plan", "certify", "query", "simulate", "ledger", "version")
+COMMANDS = ("plan", "certify", "query", "compare", "simulate", "ledger", "version")
 """Modules beside this one, each with `add_to(commands)`."""
 
 

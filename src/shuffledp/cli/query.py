@@ -48,6 +48,10 @@ def _query(commands: Commands, name: str, summary: str) -> argparse.ArgumentPars
     add_targets(parser)
     parser.add_argument("--confidence", default="0.95", metavar="P", help="of the interval (0.95)")
     parser.add_argument("--per-user", action="store_true", help="randomize row by row")
+    parser.add_argument(
+        "--protocol", metavar="NAME", help="another protocol (see `shuffledp compare`)"
+    )
+    parser.add_argument("--delta", metavar="D", help="δ of a protocol that needs one")
     parser.add_argument("--ledger", metavar="FILE", help="draw on this budget, refuse beyond it")
     parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     return parser
@@ -63,12 +67,19 @@ def run(args: argparse.Namespace, name: str) -> None:
         "confidence": float(exact(args.confidence, "--confidence")),
         "ledger": args.ledger,
         "per_user": args.per_user,
+        "protocol": args.protocol,
+        "delta": args.delta,
         **aim(args),
     }
     if args.users is not None:
         how["users"] = whole(args.users, "--users")
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         result = _answer(args, name, {**how, "progress": progress})
+    if args.protocol is not None:
+        if args.plot:
+            raise ParameterError("Pictures are of our own protocol; leave --plot out.")
+        emit(args, result.to_dict(), lambda console: console.print(str(result)))
+        return
     if args.plot:
         result.plot(args.plot)
     emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +43,35 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if len(set(names)) < len(names):
         raise ParameterError("Two buckets have the same label; give each a name of its own.")
     return names
+
+
+def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
+    """Each label's bucket number; the unknown go to `other` or are refused."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "iuUO":
+        raise ValueOutOfRange(
+            f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
+        )
+    if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
+        inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
+        if inside:
+            return values  # a label is its bucket's number
+    seen, places = np.unique(values, return_inverse=True)
+    return _numbers(seen.tolist(), labels, other)[places]
+
+
+def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) -> NDArray[np.int64]:
+    number = {label: place for place, label in enumerate(labels)}
+    numbers = np.array([number.get(label, -1) for label in seen], np.int64)
+    unknown = numbers < 0
+    if unknown.any():
+        if other is None:
+            raise ValueOutOfRange(
+                "Some label is none of the buckets; nothing was randomized: add the missing "
+                "bucket, or name one that takes all others."
+            )
+        numbers[unknown] = number[other]
+    return numbers
 
 
 def aggregate_buckets(
@@ -87,46 +115,8 @@ class Histogram(Protocol):
         """One bucket goes down and one goes up."""
         return self.uses[0].up + self.uses[0].down
 
-    @cached_property
-    def _number(self) -> dict[Label, int]:
-        return {label: number for number, label in enumerate(self.labels)}
-
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        values = np.asarray(values)
-        if values.dtype.kind in "iu" and self._plain:
-            return self._encode_numbers(values)
-        if values.dtype.kind not in "iuUO":
-            raise ValueOutOfRange(
-                f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
-            )
-        seen, places = np.unique(values, return_inverse=True)
-        return self.numbers(seen.tolist())[places]
-
-    @cached_property
-    def _plain(self) -> bool:
-        """Whether the labels are 0, 1, …, so that a label is its bucket's number."""
-        return self.labels == tuple(range(len(self.labels)))
-
-    def _encode_numbers(self, values: Values) -> Values:
-        codes = values
-        if codes.size and (int(codes.min()) < 0 or int(codes.max()) >= len(self.labels)):
-            inside = (codes >= 0) & (codes < len(self.labels))
-            return np.where(inside, codes, self.numbers([None])[0])
-        return codes
-
-    def numbers(self, labels: list[Any]) -> NDArray[np.int64]:
-        """The bucket number of each label; the unknown go to `other` or are refused."""
-        found = [self._number.get(label, -1) for label in labels]
-        numbers = np.array(found, np.int64)
-        unknown = numbers < 0
-        if unknown.any():
-            if self.other is None:
-                raise ValueOutOfRange(
-                    "Some label is none of the buckets; nothing was randomized: add the missing "
-                    "bucket, or name one that takes all others."
-                )
-            numbers[unknown] = self._number[self.other]
-        return numbers
+        return encode_labels(values, self.labels, self.other)
 
     def split(self, codes: Values, cell: int) -> Values:
         return np.equal(codes, cell)

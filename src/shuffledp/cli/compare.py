@@ -1,0 +1,121 @@
+"""`shuffledp compare`: ours and the protocols of the literature, side by side."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import show
+from shuffledp.rivals.base import BASES, Task
+from shuffledp.rivals.table import Row, Table, compare
+
+DEFAULT_DELTA = "1e-6"
+DEFAULT_BUCKETS = "16"
+
+
+def add_to(commands: Commands) -> None:
+    """The command."""
+    parser = add_command(
+        commands, "compare", run, "compare with every protocol of the literature, by computed error"
+    )
+    parser.add_argument("query", choices=("count", "sum", "histogram"), help="what is asked")
+    parser.add_argument("--users", required=True, metavar="N", help="users who take part")
+    parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
+    parser.add_argument(
+        "--delta",
+        metavar="D",
+        help=f"for protocols that are only (ε, δ)-private ({DEFAULT_DELTA}); 0 leaves them out",
+    )
+    parser.add_argument("--buckets", metavar="B", help=f"of a histogram ({DEFAULT_BUCKETS})")
+    parser.add_argument("--plot", metavar="FILE", help="draw error against messages (.png, .svg)")
+    parser.add_argument(
+        "--over", choices=("epsilon", "users"), help="draw how it scales instead (needs --plot)"
+    )
+
+
+def task_of(args: argparse.Namespace) -> Task:
+    """The task behind the arguments."""
+    delta = DEFAULT_DELTA if args.delta is None else args.delta
+    if args.query != "histogram" and args.buckets is not None:
+        raise ParameterError("--buckets belongs to a histogram; drop it or ask for a histogram.")
+    buckets: Any = (args.buckets or DEFAULT_BUCKETS) if args.query == "histogram" else None
+    none = _is_zero(delta)
+    return Task.of(args.users, args.epsilon, None if none else delta, buckets)
+
+
+def _is_zero(delta: str) -> bool:
+    try:
+        return float(delta) == 0
+    except ValueError:
+        return False  # Task refuses it, in a sentence
+
+
+def run(args: argparse.Namespace) -> None:
+    """Prints the table; draws the picture if asked for."""
+    task = task_of(args)
+    if args.over is not None and args.plot is None:
+        raise ParameterError("--over draws a picture; say where to with --plot FILE.")
+    table = compare(args.query, task)
+    if args.plot is not None:
+        from shuffledp import plots_compare
+
+        if args.over is None:
+            plots_compare.frontier(table, args.plot)
+        else:
+            plots_compare.scaling(args.query, task, args.over, args.plot)
+    emit(args, table.to_dict(), lambda console: _show(console, table, args.plot))
+
+
+def _show(console: Any, table: Table, plot: str | None) -> None:
+    console.print(as_table(table))
+    notes = {row.claim.basis for row in table.rows if not row.claim.holds}
+    for basis in sorted(notes):
+        console.print(f"{basis}: {BASES[basis]}.")
+    for name, why in table.missing:
+        console.print(f"not shown: {name}. {why}", soft_wrap=True)
+    if plot:
+        console.print(f"picture: {plot}")
+
+
+def as_table(table: Table) -> Any:
+    """The table through rich."""
+    from rich.table import Table as Rich
+
+    task = table.task
+    title = f"{table.query}: {task.users:,} users, ε = {show(task.epsilon)}"
+    if task.delta is not None:
+        title += f", δ = {float(task.delta):g} where approximate"
+    if task.buckets is not None:
+        title += f", {task.buckets:,} buckets"
+    rich = Rich(title=title, title_justify="left", box=None, padding=(0, 1))
+    rich.add_column("protocol", no_wrap=True)
+    for name in ("RMSE", "over central", "messages", "bits per user"):
+        rich.add_column(name, justify="right")
+    rich.add_column("privacy")
+    rich.add_column("trust")
+    for row in table.rows:
+        rich.add_row(*cells_of(row), style="bold" if row.ours else None)
+    return rich
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """A row as text."""
+    forecast = row.forecast
+    return (
+        row.title,
+        number(forecast.rmse),
+        number(row.over_central),
+        number(forecast.messages_per_user),
+        number(forecast.bits_per_user),
+        row.privacy,
+        row.claim.trust,
+    )
+
+
+def number(value: float) -> str:
+    """Three digits, with separators where large."""
+    if value >= 1e7:
+        return f"{value:.1e}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,27 @@
+"""`shuffledp config check`: is the configuration complete?"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from shuffledp.cli.output import Commands, add_command, emit, facts
+
+
+def add_to(commands: Commands) -> None:
+    """Adds `config`."""
+    parser = commands.add_parser("config", help="check a configuration", allow_abbrev=False)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    check = add_command(actions, "check", run_check, "say what is wrong before a server starts")
+    check.add_argument("role", choices=("shuffler", "analyzer"))
+    check.add_argument("--config", help="the TOML file")
+
+
+def run_check(args: argparse.Namespace) -> None:
+    from shuffledp.service.config import ROLES, load
+
+    config = load(args.config, ROLES[args.role])
+    shown = {name: "(set)" if "token" in name and not name.endswith("sha256") else value
+             for name, value in asdict(config).items()}
+    rows = [(name, str(value)) for name, value in shown.items()]
+    emit(args, shown, lambda out: out.print(facts(f"The {args.role} can start", rows)))

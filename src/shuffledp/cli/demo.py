@@ -1,0 +1,35 @@
+"""`shuffledp demo`: the whole service on this machine, with simulated users."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.exact.numbers import whole
+
+
+def add_to(commands: Commands) -> None:
+    """Adds `demo`."""
+    parser = add_command(
+        commands, "demo", run, "a local shuffler, analyzer and simulated users, in one go"
+    )
+    parser.add_argument("--users", default="200", help="simulated users (200)")
+    parser.add_argument("--epsilon", default="1", help="ε (1)")
+    parser.add_argument("--keep", action="store_true", help="keep databases and logs")
+
+
+def run(args: argparse.Namespace) -> None:
+    from shuffledp.service.demo import run_demo
+
+    users = whole(args.users, "users", least=2, most=100_000)
+    found = run_demo(users, args.epsilon, lambda line: print(line, file=sys.stderr), args.keep)
+    result = found["result"]
+    low, high = result["interval"]
+    emit(args, found, lambda out: out.print(facts("The estimate beside the truth", [
+        ("truth", f"{found['truth']:,} of {users:,} simulated users hold 1"),
+        ("estimate", f"{result['estimate']:,.2f}"),
+        (f"{result['confidence']:.0%} interval", f"{low:,} … {high:,}"),
+        ("ε", str(result["epsilon"])),
+        ("V₋ z-score", f"{found['minus_z_score']:+.2f}"),
+    ])))

@@ -1,0 +1,67 @@
+"""`shuffledp keys`: the analyzer's keys, and tokens for everybody."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from shuffledp.cli.output import Commands, add_command, emit
+
+
+def add_to(commands: Commands) -> None:
+    """Adds `keys` with its actions."""
+    parser = commands.add_parser("keys", help="the analyzer's keys, and tokens",
+                                 allow_abbrev=False)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, run, summary in (
+        ("new", run_new, "a fresh key; print its public half"),
+        ("show", run_show, "the public half of the newest active key, for `task create --key`"),
+        ("retire", run_retire, "take no new reports for a key; what is on its way still opens"),
+        ("destroy", run_destroy, "erase a key: what was sealed for it never opens again"),
+    ):
+        action = add_command(actions, name, run, summary)
+        action.add_argument("folder", help="the analyzer's key folder")
+        if name in ("retire", "destroy"):
+            action.add_argument("--id", type=int, required=True, help="the key's number")
+    add_command(actions, "token", run_token, "a fresh token and the hash to configure")
+
+
+def run_new(args: argparse.Namespace) -> None:
+    from shuffledp.service.sealing import KeyFolder
+
+    print(json.dumps(KeyFolder(args.folder).new().public.to_dict()))
+
+
+def run_show(args: argparse.Namespace) -> None:
+    from shuffledp.service.errors import TaskError
+    from shuffledp.service.sealing import KeyFolder
+
+    active = [key for key in KeyFolder(args.folder).all() if key.state == "active"]
+    if not active:
+        raise TaskError(f"There is no active key in {args.folder}; make one with `keys new`.")
+    print(json.dumps(active[-1].public.to_dict()))
+
+
+def run_retire(args: argparse.Namespace) -> None:
+    from shuffledp.service.sealing import KeyFolder
+
+    key = KeyFolder(args.folder).retire(args.id)
+    emit(args, {"key_id": key.key_id, "state": key.state}, lambda out: out.print(
+        f"Key {key.key_id} is retired; tasks sealed for it take no more reports."
+    ))
+
+
+def run_destroy(args: argparse.Namespace) -> None:
+    from shuffledp.service.sealing import KeyFolder
+
+    KeyFolder(args.folder).destroy(args.id)
+    emit(args, {"key_id": args.id, "state": "destroyed"},
+         lambda out: out.print(f"Key {args.id} is destroyed."))
+
+
+def run_token(args: argparse.Namespace) -> None:
+    from shuffledp.service.access import new_token, token_hash
+
+    token = new_token()
+    data = {"token": token, "sha256": token_hash(token).hex()}
+    emit(args, data, lambda out: out.print(f"token   {token}\nsha256  {data['sha256']}"))

@@ -1,0 +1,55 @@
+"""`shuffledp result`: what the analyzer has published for a task."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.cli.task import read_task
+
+
+def add_to(commands: Commands) -> None:
+    """Adds `result`."""
+    parser = add_command(commands, "result", run, "read a task's published results")
+    parser.add_argument("--task", required=True, help="the task file, or the task's id")
+    parser.add_argument("--analyzer", required=True, help="its URL")
+    parser.add_argument("--csv", action="store_true", help="print CSV and nothing else")
+
+
+def run(args: argparse.Namespace) -> None:
+    from shuffledp.service.collector import call, results
+
+    known = re.fullmatch("[0-9a-f]{64}", args.task)
+    task_id = args.task if known else read_task(args.task).id.hex()
+    if args.csv:
+        url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
+        print(call("GET", url).text, end="")
+        return
+    found = results(args.analyzer, task_id)
+    emit(args, list(found), lambda out: show_all(out, found))
+
+
+def show_all(out: Any, found: Sequence[dict[str, Any]]) -> None:
+    """All batches' results, or why there are none."""
+    for one in found:
+        show(out, one)
+    if not found:
+        out.print("Nothing is published yet; the shuffler's page says how many reports wait.")
+
+
+def show(out: Any, one: dict[str, Any]) -> None:
+    """One batch's result for people."""
+    from shuffledp.service.reading import lines
+
+    result, dropped = one["result"], one["dropped"]
+    out.print(f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
+              f"ε = {result['epsilon']}")
+    for line in lines(result):
+        out.print(f"  {line.label} ≈ {line.estimate:,.2f}  "
+                  f"({result['confidence']:.0%} interval {line.low:,.2f} … {line.high:,.2f})")
+    out.print(f"  V₋ z-score {one['minus_z_score']:+.2f}; "
+              f"dropped: {dropped['replayed']:,} replayed, "
+              f"{dropped['unopened']:,} unopened, {dropped['malformed']:,} malformed")

@@ -1,0 +1,154 @@
+"""`shuffledp task`: create, show, verify, register, close."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from shuffledp.cli.output import Commands, add_command, emit, facts, read_json, write_whole
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import show
+
+if TYPE_CHECKING:
+    from shuffledp.service.task import Task
+
+
+def add_to(commands: Commands) -> None:
+    """Adds `task` with its actions."""
+    parser = commands.add_parser("task", help="make, check and register tasks for the service",
+                                 allow_abbrev=False)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _add_create(actions)
+    for name, run, summary in (
+        ("show", run_show, "what a task asks for"),
+        ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
+    ):
+        add_command(actions, name, run, summary).add_argument("task", help="the task file")
+    register = add_command(actions, "register", run_register, "tell the servers about a task")
+    register.add_argument("task", help="the task file")
+    register.add_argument("--shuffler", required=True, help="its URL")
+    register.add_argument("--analyzer", required=True, help="its URL")
+    close = add_command(actions, "close", run_close, "take no more reports for a task")
+    close.add_argument("task", help="the task file")
+    close.add_argument("--shuffler", required=True, help="its URL")
+    for one in (register, close):
+        add_token(one, "collector")
+
+
+def add_token(parser: argparse.ArgumentParser, who: str) -> None:
+    """An option for a secret that rather belongs in the environment."""
+    parser.add_argument(
+        "--token", help=f"the {who}'s token; best given as SHUFFLEDP_{who.upper()}_TOKEN"
+    )
+
+
+def given_token(args: argparse.Namespace, who: str) -> str:
+    """The token from the option or the environment."""
+    import os
+
+    token = args.token or os.environ.get(f"SHUFFLEDP_{who.upper()}_TOKEN", "")
+    if not token:
+        raise ParameterError(
+            f"The {who}'s token is missing; set SHUFFLEDP_{who.upper()}_TOKEN."
+        )
+    return str(token)
+
+
+def _add_create(actions: Commands) -> None:
+    parser = add_command(actions, "create", run_create, "a task from a plan and an analyzer's key")
+    parser.add_argument("--plan", required=True, help="JSON from `shuffledp plan … --json`")
+    parser.add_argument("--key", required=True, help="JSON from `shuffledp keys show`")
+    parser.add_argument("--name", required=True, help="what people see, for example: dark mode")
+    parser.add_argument("--out", required=True, help="where the task file goes")
+    parser.add_argument("--reports", type=int, help="reports per batch (the plan's users)")
+    parser.add_argument("--top-up", choices=("none", "missing", "full"), default="none")
+    parser.add_argument("--at-least", type=int, default=0, help="with a top-up: fewest reports")
+    parser.add_argument("--wait-seconds", type=int, default=0, help="with a top-up: how long")
+    parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
+    parser.add_argument("--repeat", action="store_true",
+                        help="clients may answer often; every answer costs ε again")
+
+
+def run_create(args: argparse.Namespace) -> None:
+    from shuffledp.privacy.certificate import recheck
+    from shuffledp.service.sealing import PublicKey
+    from shuffledp.service.task import BatchRule, Task
+
+    plan, key = read_json(args.plan), read_json(args.key)
+    certificate = recheck(plan)
+    rule = BatchRule(
+        args.reports or certificate.protocol.users, args.top_up, args.at_least, args.wait_seconds
+    )
+    task = Task.create(
+        plan, PublicKey.from_dict(key), args.name, rule, order=args.order, repeat=args.repeat
+    )
+    write_whole(args.out, task.canonical())
+    emit(args, summary(task), lambda out: out.print(table(task)))
+
+
+def read_task(path: str) -> Task:
+    """The task in a file, not yet verified."""
+    from pathlib import Path
+
+    from shuffledp.service.task import task_from_json
+
+    try:
+        return task_from_json(Path(path).read_bytes())
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
+
+
+def summary(task: Task) -> dict[str, Any]:
+    """The task with its id and what follows from it."""
+    return {"task": task.id.hex(), "report_bytes": task.report_size} | task.to_dict()
+
+
+def table(task: Task) -> Any:
+    """The task for people."""
+    protocol, rule = task.protocol, task.batch
+    top_up = {"none": "never released short", "missing": "missing noise added by the shuffler",
+              "full": "one full set of noise added by the shuffler"}[rule.top_up]
+    return facts(task.name, [
+        ("id", task.id.hex()),
+        ("protocol", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
+        ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
+        ("report", f"{task.messages} messages, {task.report_size:,} bytes, always"),
+        ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
+        ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
+        ("answers", "as often as clients like" if task.repeat else "one per client"),
+    ])
+
+
+def run_show(args: argparse.Namespace) -> None:
+    task = read_task(args.task)
+    emit(args, summary(task), lambda out: out.print(table(task)))
+
+
+def run_verify(args: argparse.Namespace) -> None:
+    task = read_task(args.task)
+    certificate = task.verify()
+    data = {"task": task.id.hex(), "verified": True, "epsilon": str(certificate.epsilon)}
+    emit(args, data, lambda out: out.print(
+        f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
+        f"{certificate.protocol.users:,} users; reports of {task.messages} messages overflow "
+        f"less than once in 2⁶⁴ batches of {task.batch.reports:,}.\n{task.id.hex()}"
+    ))
+
+
+def run_register(args: argparse.Namespace) -> None:
+    from shuffledp.service.collector import register
+
+    task, token = read_task(args.task), given_token(args, "collector")
+    task.verify()
+    new = {name: register(task, getattr(args, name), token) for name in ("analyzer", "shuffler")}
+    emit(args, {"task": task.id.hex(), "new": new},
+         lambda out: out.print(f"Registered {task.name} at both servers.\n{task.id.hex()}"))
+
+
+def run_close(args: argparse.Namespace) -> None:
+    from shuffledp.service.collector import close
+
+    task = read_task(args.task)
+    close(task.id, args.shuffler, given_token(args, "collector"))
+    emit(args, {"task": task.id.hex(), "state": "closed"},
+         lambda out: out.print(f"{task.name} takes no more reports."))

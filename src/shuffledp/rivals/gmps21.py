@@ -1,0 +1,134 @@
+"""[GMPS21] Differentially private aggregation in the shuffle model: almost central accuracy in
+almost a single message (Ghazi, Kumar, Manurangsi, Pagh, Sinha, ICML 2021).
+
+x in [0, 1] becomes an integer X in 0..D and is sent as it is (a 0 is not sent). Two geometric
+noises of +1 and −1 carry the privacy of the sum; zero-sum noise {+1, −1} and, for |i| ≥ 2,
+{i, ⌊−i/2⌋, ⌈−i/2⌉} hides which messages made it. Negative binomial shares, so each user adds few.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
+from shuffledp.exact.numbers import round_to, to_float
+from shuffledp.rivals.base import Bag, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.draws import (
+    Counts,
+    draw,
+    draw_once,
+    round_randomly,
+    share_of,
+    unit_values,
+)
+
+GAMMA = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class GMPS21(Rival):
+    """Sums of values in [0, 1]."""
+
+    users: int
+    units: int
+    """D."""
+    inner_epsilon: Fraction
+    """ε* of the two geometric noises, at sensitivity D."""
+    pairs: NegativeBinomial
+    """The extra copies of {+1, −1}."""
+    splits: tuple[NegativeBinomial, ...]
+    """Noise for |i| = 1..D; each law is used for i and for −i (for 1 only once)."""
+    promise: Claim
+    query: ClassVar[Query] = "sum"
+
+    @classmethod
+    def plan(cls, task: Task) -> GMPS21:
+        """The published constants, D = ⌈2ε√n⌉."""
+        units = max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))
+        return cls.with_units(task, units)
+
+    @classmethod
+    def with_units(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
+        """The published constants for any D."""
+        delta = task.some_delta
+        part = min(Fraction(1), gamma * task.epsilon) / 2
+        reach = units * (math.ceil(math.log(units)) + 1)
+        shape = round_to(3 * (1 + math.log((2 * units - 1) / (delta / 2))), 6, up=True)
+        splits = tuple(
+            NegativeBinomial(shape, part / (10 * math.ceil(reach / i))) for i in range(1, units + 1)
+        )
+        extra = round_to(3 * (1 + math.log(2 / delta)), 6, up=True)
+        pairs = NegativeBinomial(extra, part / (5 * units))
+        claim = Claim(task.epsilon, delta, "shuffler", "theorem", "published constants")
+        return cls(task.users, units, (1 - gamma) * task.epsilon, pairs, splits, claim)
+
+    @cached_property
+    def claim(self) -> Claim:
+        return self.promise
+
+    @property
+    def bits_per_message(self) -> int:
+        return 1 + (self.units - 1).bit_length()
+
+    @cached_property
+    def noise(self) -> NegativeBinomial:
+        return Geometric(self.inner_epsilon / self.units)
+
+    @cached_property
+    def atoms(self) -> list[tuple[NegativeBinomial, tuple[int, ...]]]:
+        """Every noise law with the messages that one unit of it sends."""
+        listed: list[tuple[NegativeBinomial, tuple[int, ...]]] = [
+            (self.noise, (1,)),
+            (self.noise, (-1,)),
+            (self.pairs, (1, -1)),
+            (self.splits[0], (1, -1)),
+        ]
+        for size in range(2, self.units + 1):
+            for i in (size, -size):
+                listed.append((self.splits[size - 1], (i, -i // 2, -(i // 2))))
+        return listed
+
+    def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
+        units = round_randomly(unit_values(np.array([value])), self.units, entropy)
+        sent = [units[units > 0]]
+        for law, messages in self.atoms:
+            copies = int(draw(law.share(self.users), 1, entropy)[0])
+            sent.append(np.tile(np.array(messages), copies))
+        return np.concatenate(sent)
+
+    def collect(self, messages: Messages, users: int) -> Bag:
+        """How often each of −D..D was sent."""
+        return Bag(users, np.bincount(messages + self.units, minlength=2 * self.units + 1))
+
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
+        units = round_randomly(unit_values(values), self.units, entropy)
+        counts = self._of_values(units)
+        for law, messages in self.atoms:
+            copies = draw_once(share_of(law, units.size, self.users), entropy)
+            for message in messages:
+                counts[message + self.units] += copies
+        return Bag(units.size, counts, entropy.seeded)
+
+    def _of_values(self, units: Counts) -> Counts:
+        counts = np.bincount(units + self.units, minlength=2 * self.units + 1)
+        counts[self.units] = 0
+        return counts
+
+    def analyze(self, bag: Bag) -> NDArray[np.float64]:
+        total = int(bag.counts @ np.arange(-self.units, self.units + 1))
+        return np.array([total / self.units])
+
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        noise = to_float(DiscreteLaplace(self.inner_epsilon / self.units).variance)
+        return (users / self.users * noise + users / 4) / self.units**2
+
+    def messages_per_user(self) -> float:
+        return 1 + sum(to_float(law.mean) * len(sent) for law, sent in self.atoms) / self.users

@@ -1,0 +1,116 @@
+"""Simulated errors against forecasts, over seeded runs; a forecast that is off is rejected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shuffledp.batch import shuffle
+from shuffledp.errors import PlanningError
+from shuffledp.exact.laws import NegativeBinomial
+from shuffledp.rivals import RIVALS, Entry, Rival, Task
+from shuffledp.rivals.base import Bag
+from shuffledp.rivals.bbgn19 import BlanketSum
+from shuffledp.rivals.gmps21 import GMPS21
+from shuffledp.testing import SeededEntropy
+
+BUCKETS = 4
+SMALLER = {  # (users, runs) where a run or a calibration takes long
+    "histogram-ggkpv21": (128, 120),
+    "histogram-gkmp20": (3000, 600),
+    "sum-ggkmpv20": (100, 800),
+}
+RUNNABLE = [entry for entry in RIVALS if entry.make is not None]
+name = lambda entry: f"{entry.query}-{entry.name}"  # noqa: E731
+
+
+def planned(entry: Entry, users: int, delta: str) -> Rival:
+    task = Task.of(users, 1, delta, BUCKETS)
+    if entry.name == "gmps21":  # the published noise is millions of messages; its law is tested
+        some = NegativeBinomial(Fraction(3), Fraction(1))
+        return replace(GMPS21.with_units(task, 4), pairs=some, splits=(some,) * 4)
+    try:
+        return entry.plan(task)
+    except PlanningError as refused:
+        pytest.skip(str(refused))
+
+
+def data_for(rival: Rival, users: int) -> np.ndarray[Any, Any]:
+    """Where sums err most: values between two units of the rounding."""
+    if rival.query == "count":
+        return (np.arange(users) % 3 == 0).astype(np.int64)
+    if rival.query == "histogram":
+        return np.minimum(np.arange(users) % 7, BUCKETS - 2)  # nobody in the last bucket
+    value = (
+        rival.worst_value() if isinstance(rival, BlanketSum) else 0.5 / getattr(rival, "units", 1)
+    )
+    return np.full(users, value)
+
+
+def truth_of(rival: Rival, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if rival.query == "histogram":
+        return np.bincount(values, minlength=BUCKETS)
+    return np.array([values.sum()])
+
+
+def squared_errors(
+    rival: Rival, bags: list[Bag], values: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """(error)²/forecast, one row per run."""
+    truth = truth_of(rival, values)
+    totals = [None] if rival.query == "sum" else list(truth)
+    forecast = np.array([rival.mean_squared_error(len(values), total) for total in totals])
+    return np.array([(rival.analyze(bag) - truth) ** 2 / forecast for bag in bags])
+
+
+def agrees(ratios: np.ndarray[Any, Any], factor: float = 1.0) -> bool:
+    """Whether the mean is 1 after the forecast is divided by `factor`, within 4.5 deviations."""
+    runs = ratios.mean(axis=1)
+    return bool(abs(runs.mean() * factor - 1) < 4.5 * runs.std() / len(runs) ** 0.5)
+
+
+@pytest.mark.parametrize("entry", RUNNABLE, ids=name)
+def test_aggregate_is_unbiased_and_errs_as_forecast(entry: Entry) -> None:
+    users, runs = SMALLER.get(name(entry).removesuffix("-published"), (3000, 1500))
+    rival = planned(entry, users, "1e-3")
+    values, entropy = data_for(rival, users), SeededEntropy(name(entry))
+    bags = [rival.aggregate(values, entropy) for _ in range(runs)]
+    ratios = squared_errors(rival, bags, values)
+    assert agrees(ratios)
+    assert not agrees(ratios, 2.2)
+    assert not agrees(ratios, 1 / 2.2)
+    found = np.array([rival.analyze(bag) for bag in bags])
+    away = np.abs(found.mean(axis=0) - truth_of(rival, values))
+    assert (away / (found.std(axis=0) / runs**0.5)).max() < 4.5
+
+
+@pytest.mark.parametrize("entry", RUNNABLE, ids=name)
+def test_message_by_message_has_the_same_law(entry: Entry) -> None:
+    """randomize, shuffle, collect, analyze: one user after the other."""
+    users, runs = 25, 60
+    rival = planned(entry, users, "0.05")
+    values, entropy = data_for(rival, users), SeededEntropy(f"messages {name(entry)}")
+    bags = []
+    for _ in range(runs):
+        sent = shuffle([rival.randomize(value, entropy) for value in values], entropy)
+        extra = {"entropy": entropy} if rival.claim.trust == "central" else {}
+        bags.append(rival.collect(sent, users, **extra))
+    ratios = squared_errors(rival, bags, values).mean(axis=1)
+    assert 0.35 < ratios.mean() < 2.2
+
+
+@pytest.mark.parametrize("entry", RUNNABLE, ids=name)
+def test_messages_are_as_many_as_forecast(entry: Entry) -> None:
+    users = 25
+    rival = planned(entry, users, "0.05")
+    entropy = SeededEntropy(f"cost {name(entry)}")
+    value = 1 if rival.query != "sum" else 1.0
+    sent = [len(rival.randomize(value, entropy)) for _ in range(400)]
+    most = rival.messages_per_user()
+    allowed = 4.5 * np.std(sent) / 20
+    assert np.mean(sent) <= most + allowed + 1e-9
+    assert np.mean(sent) >= 0.9 * most - allowed
