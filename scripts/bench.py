@@ -49,7 +49,7 @@ def calibration() -> list[Row]:
     target = np.ones(1 << 23, np.int64)
     memory = best_of(5, lambda: target.fill(7))
     return [
-        ("machine", f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}", ""),
+        ("machine", f"{platform.machine()}, {os.cpu_count()} cores", platform.python_version()),
         ("keystream", f"{megabytes / 1024 / words:.1f} GiB/s", "16 bits per draw"),
         ("memory writes", f"{target.nbytes / 2**30 / memory:.1f} GiB/s", "16 bytes per user"),
     ]
@@ -57,25 +57,28 @@ def calibration() -> list[Row]:
 
 def messages() -> list[Row]:
     """Messages per user against what was to be reached."""
-    rows = []
     central = float(DiscreteLaplace(Fraction(1)).variance()) ** 0.5
-    for name, plan, most, per in [
-        ("count ε=1 ρ=½ n=10⁴", lambda: shuffledp.plan_count(10**4, 1), 54, 1),
-        ("count ε=1 ρ=½ n=10⁶", lambda: shuffledp.plan_count(10**6, 1), 86, 1),
-        ("count ε=1 ρ=0.1 n=10⁶", lambda: shuffledp.plan_count(10**6, 1, mse_overhead="0.1"), 308, 1),
-        ("count ε=0.1 ρ=½ n=10⁶", lambda: shuffledp.plan_count(10**6, "0.1"), 521, 1),
-        ("count ε=1 ρ=½ R=1% n=10⁶", lambda: shuffledp.plan_count(10**6, 1, relative_error="0.01"), 13.2, 1),
-        ("count ε=1 ρ=½ R=1% n=10⁹", lambda: shuffledp.plan_count(10**9, 1, relative_error="0.01"), 13.2, 1),
-        ("histogram per bucket n=10⁴", lambda: shuffledp.plan_histogram(10**4, 1, 100), 72, 100),
-        ("histogram per bucket n=10⁶", lambda: shuffledp.plan_histogram(10**6, 1, 100), 121, 100),
-        ("histogram per bucket R=1%", lambda: shuffledp.plan_histogram(10**6, 1, 100, relative_error="0.01"), 18, 100),
-        ("sum within 3× n=10⁴", lambda: shuffledp.plan_sum(10**4, 1, rmse=str(3 * central)), 215, 1),
-        ("sum within 3× n=10⁶", lambda: shuffledp.plan_sum(10**6, 1, rmse=str(3 * central)), 1275, 1),
-        ("sum within 2× n=10⁴", lambda: shuffledp.plan_sum(10**4, 1, rmse=str(2 * central)), 545, 1),
-        ("sum within 2× n=10⁶", lambda: shuffledp.plan_sum(10**6, 1, rmse=str(2 * central)), 2750, 1),
-    ]:
+    count, histogram, real = shuffledp.plan_count, shuffledp.plan_histogram, shuffledp.plan_sum
+    tolerance, three, two = {"relative_error": "0.01"}, 3 * central, 2 * central
+    tasks: list[tuple[str, float, int, Callable[[], Any]]] = [
+        ("count ε=1 ρ=½ n=10⁴", 54, 1, lambda: count(10**4, 1)),
+        ("count ε=1 ρ=½ n=10⁶", 86, 1, lambda: count(10**6, 1)),
+        ("count ε=1 ρ=0.1 n=10⁶", 308, 1, lambda: count(10**6, 1, mse_overhead="0.1")),
+        ("count ε=0.1 ρ=½ n=10⁶", 521, 1, lambda: count(10**6, "0.1")),
+        ("count ε=1 ρ=½ R=1% n=10⁶", 13.2, 1, lambda: count(10**6, 1, **tolerance)),
+        ("count ε=1 ρ=½ R=1% n=10⁹", 13.2, 1, lambda: count(10**9, 1, **tolerance)),
+        ("histogram per bucket n=10⁴", 72, 100, lambda: histogram(10**4, 1, 100)),
+        ("histogram per bucket n=10⁶", 121, 100, lambda: histogram(10**6, 1, 100)),
+        ("histogram per bucket R=1%", 18, 100, lambda: histogram(10**6, 1, 100, **tolerance)),
+        ("sum within 3× n=10⁴", 215, 1, lambda: real(10**4, 1, rmse=three)),
+        ("sum within 3× n=10⁶", 1275, 1, lambda: real(10**6, 1, rmse=three)),
+        ("sum within 2× n=10⁴", 545, 1, lambda: real(10**4, 1, rmse=two)),
+        ("sum within 2× n=10⁶", 2750, 1, lambda: real(10**6, 1, rmse=two)),
+    ]
+    rows = []
+    for name, most, buckets, plan in tasks:
         start = time.perf_counter()
-        cost = plan().forecast.messages_per_user / per
+        cost = plan().forecast.messages_per_user / buckets
         spent = time.perf_counter() - start
         rows.append((name, f"{cost:,.1f} messages (at most {most})", f"planned in {spent:.2f} s"))
     return rows
@@ -101,13 +104,22 @@ def randomizing(users: int) -> list[Row]:
     theirs = best_of(2, numpy_draws)
     rows = [
         (f"{users:,} users one by one", f"{ours:.3f} s", f"{users / ours / 1e6:,.0f} M users/s"),
-        ("  NumPy, the same draws (inexact)", f"{theirs:.3f} s", f"we are {theirs / ours:.0f}× faster"),
+        (
+            "  NumPy, the same draws (inexact)",
+            f"{theirs:.3f} s",
+            f"we are {theirs / ours:.0f}× faster",
+        ),
     ]
     exact = opendp_draws()
     if exact is not None:
         per_draw = ours / (4 * users)
-        rows.append(("  OpenDP, exact discrete Laplace", f"{exact * 1e9:,.0f} ns per draw",
-                     f"we need {per_draw * 1e9:.2f} ns: {exact / per_draw:,.0f}×"))
+        rows.append(
+            (
+                "  OpenDP, exact discrete Laplace",
+                f"{exact * 1e9:,.0f} ns per draw",
+                f"we need {per_draw * 1e9:.2f} ns: {exact / per_draw:,.0f}×",
+            )
+        )
     from shuffledp.exact.laws import Poisson
 
     for rate_text in ("1", "80"):
@@ -115,8 +127,13 @@ def randomizing(users: int) -> list[Row]:
         sampler(law).draw(10)
         mine = best_of(3, lambda law=law: sampler(law).draw(users))  # type: ignore[misc]
         peer = best_of(1, lambda r=rate_text: rng.poisson(float(r), users))  # type: ignore[misc]
-        rows.append((f"  Poisson({rate_text}) alone", f"{users / mine / 1e6:,.0f} M draws/s",
-                     f"{peer / mine:.0f}× NumPy"))
+        rows.append(
+            (
+                f"  Poisson({rate_text}) alone",
+                f"{users / mine / 1e6:,.0f} M draws/s",
+                f"{peer / mine:.0f}× NumPy",
+            )
+        )
     return rows
 
 
@@ -172,12 +189,22 @@ def frameworks(rows_count: int) -> list[Row]:
     for name, ours, theirs in cases:
         ours()
         mine, peer = best_of(3, ours), best_of(2, theirs)
-        found.append((f"{name}, {rows_count:,} rows", f"{mine * 1e3:,.0f} ms",
-                      f"OpenDP {peer * 1e3:,.0f} ms: {peer / mine:.1f}×"))
+        found.append(
+            (
+                f"{name}, {rows_count:,} rows",
+                f"{mine * 1e3:,.0f} ms",
+                f"OpenDP {peer * 1e3:,.0f} ms: {peer / mine:.1f}×",
+            )
+        )
         if name.startswith("histogram"):
             each = best_of(1, lambda: histogram.release(histogram.randomize_all(labels)))
-            found.append(("  row by row, in every bucket", f"{each:,.1f} s",
-                          f"{each / peer:.1f} times OpenDP's time"))
+            found.append(
+                (
+                    "  row by row, in every bucket",
+                    f"{each:,.1f} s",
+                    f"{each / peer:.1f} times OpenDP's time",
+                )
+            )
     return found
 
 
@@ -195,7 +222,8 @@ def streaming(rows_count: int) -> list[Row]:
                 writer.write_batch(pa.record_batch([pa.array(block)], schema))
         code = (
             "import re, sys, time, shuffledp, pyarrow.parquet\n"
-            "peak = lambda: int(re.search('VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+            "status = lambda: open('/proc/self/status').read()\n"
+            "peak = lambda: int(re.search('VmHWM:\\s+(\\d+)', status())[1])\n"
             "before = peak()\n"
             "start = time.perf_counter()\n"
             "shuffledp.total(sys.argv[1], 1, bounds=(0, 1))\n"
@@ -205,8 +233,13 @@ def streaming(rows_count: int) -> list[Row]:
         output = subprocess.run(
             [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
         ).stdout.split()
-    return [(f"sum of a file of {rows_count:,} rows", f"{float(output[2]):.1f} s",
-             f"peak {output[1]} MB, of which imports {output[0]} MB")]
+    return [
+        (
+            f"sum of a file of {rows_count:,} rows",
+            f"{float(output[2]):.1f} s",
+            f"peak {output[1]} MB, of which imports {output[0]} MB",
+        )
+    ]
 
 
 def importing() -> list[Row]:

@@ -37,7 +37,7 @@ Values = NDArray[Any]
 
 MOST_USERS = 10**13
 LARGEST = 10**6
-STRIDE = 1 << 17  # users at a time
+STRIDE = 1 << 18  # users at a time
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from chi2 import p_value
+from flint import arb
 
+from shuffledp.errors import Undecided
 from shuffledp.exact.laws import (
     Bernoulli,
     Binomial,
@@ -170,6 +172,8 @@ def test_a_table_is_built_once_and_only_when_it_pays() -> None:
     wide = Sampler(Poisson(F(10**9)))
     wide.draw(1)
     assert wide._table is None
+    with pytest.raises(Undecided):
+        Uniform(0, 64, SeededEntropy(1)).below(lambda: arb("0 +/- 1"))
     narrow = Sampler(Poisson(F(3)))
     assert narrow._table is None
     narrow.draw(1)

@@ -231,3 +231,18 @@ def test_integers_are_certified_for_every_change() -> None:
     assert isinstance(plan.protocol, IntegerSum) and plan.certificate.loss == 1
     proof = plan.certificate.proofs[0]
     assert 1 <= proof.tightest.shift <= 6 and proof.tightest.margin > 0
+
+
+VECTORS = json.loads((ROOT / "vectors/certificates.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("entry", VECTORS, ids=lambda entry: entry["name"])
+def test_vectors(entry: dict[str, object]) -> None:
+    """Both programs pass what holds and refuse every attack."""
+    if entry["holds"]:
+        assert CHECKER.check(entry["certificate"]) == recheck(entry["certificate"]).epsilon
+        return
+    with pytest.raises(CHECKER.Rejected):
+        CHECKER.check(entry["certificate"])
+    with pytest.raises((CertificateError, ParameterError)):
+        recheck(entry["certificate"])

@@ -12,7 +12,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact, show
 from shuffledp.frames import column_of
 from shuffledp.protocols.ranges import RangesEstimate
-from shuffledp.protocols.results import Estimate, HistogramEstimate, Result
+from shuffledp.protocols.results import Result
 
 
 def add_to(commands: Commands) -> None:
@@ -136,13 +136,6 @@ def _numbers(result: Result) -> Any:
     table.add_column("query")
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
-    if isinstance(result, HistogramEstimate):
-        for label, *ends in zip(result.labels, result.values, result.low, result.high, strict=True):
-            table.add_row(str(label), *(f"{end:,.1f}" for end in ends))
-        return table
-    estimates = result.shown() if isinstance(result, RangesEstimate) else [result]
-    for estimate in estimates:
-        assert isinstance(estimate, Estimate)
-        numbers = (estimate.value, estimate.low, estimate.high)
-        table.add_row(estimate.query, *(f"{number:,.2f}" for number in numbers))
+    for name, *numbers in result.rows():
+        table.add_row(name, *(f"{number:,.2f}" for number in numbers))
     return table

@@ -18,14 +18,16 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from shuffledp.errors import Undecided
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Law
 from shuffledp.exact.numbers import at_precision, to_float
 
-CHUNK = 1 << 17  # words per pass: words and results stay in the L2 cache
+CHUNK = 1 << 18  # words per pass: words and results stay in the L2 cache
 WIDEST = 1 << 16  # thresholds in a table at most
 SCALAR_COST = 500  # a draw without a table costs about as much as this many thresholds
 WALK = 256  # steps beside an anchor that are added up rather than evaluated anew
+LONGEST = 1 << 12  # bits of a uniform number; more are needed with a chance of 2^−4000
 UNKNOWN = 0xFFFF  # in the look-up table: 16 bits do not decide
 RARE = 0.99  # from this probability of the first value on, only the other draws are looked at
 
@@ -49,6 +51,11 @@ class Uniform:
                 return True
             if bound <= self.value:
                 return False
+            if self.bits > LONGEST:
+                raise Undecided(
+                    f"A draw was not decided with {LONGEST} random bits: its law cannot be "
+                    "enclosed at these parameters; choose less extreme ones."
+                )
             self.value = (self.value << 64) | self.entropy.bits(64)
             self.bits += 64
 
@@ -251,7 +258,7 @@ class Sampler:
 
     def _table_for(self, size: int) -> Table | None:
         """The table, unless drawing without it is cheaper than building it."""
-        if self._table is None and (self.width <= 4096 or size * SCALAR_COST >= self.width):
+        if self._table is None and (size + 1) * SCALAR_COST >= self.width:
             self._table = Table(self.law, self.start, self.width, self.coarse_bits, self.fine_bits)
         return self._table
 

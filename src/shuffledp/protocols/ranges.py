@@ -234,6 +234,9 @@ class RangesEstimate(Result):
         """Several quantiles of one release: no further privacy cost."""
         return [self.quantile(probability) for probability in probabilities]
 
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        return [(q.query, q.value, q.low, q.high) for q in self.shown()]
+
     def shown(self) -> list[Estimate]:
         """The quantiles that were asked for."""
         return self.quantiles(self.probabilities)

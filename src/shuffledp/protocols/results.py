@@ -55,8 +55,26 @@ class Result:
         return import_module("shuffledp.plots").plot(self, path)
 
     def _repr_html_(self) -> str:
-        """The result in a notebook."""
-        return f"<pre>{html.escape(str(self))}</pre>"
+        """The result in a notebook: its numbers as a table, its promise below."""
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td>"
+            + "".join(f"<td style='text-align:right'>{number:,.2f}</td>" for number in numbers)
+            + "</tr>"
+            for name, *numbers in self.rows()
+        )
+        head = (
+            f"<tr><th></th><th>estimate</th><th colspan=2>{self.confidence:.0%} interval</th></tr>"
+        )
+        promise = "not private: seeded" if self.seeded else "pure ε-DP in the shuffle model"
+        return (
+            f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, {promise}; "
+            f"{self.users:,} users; RMSE {self.rmse:,.4g}; "
+            f"{self.messages_per_user:,.1f} messages per user</p>"
+        )
+
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        """(name, estimate, low, high) of every number in the result."""
+        raise NotImplementedError
 
     def marks(self) -> str:
         """What weakens the promise, in words."""
@@ -73,6 +91,9 @@ class Estimate(Result):
     high: float
     errors: Callable[[], ErrorLaw] | None = field(default=None, repr=False, compare=False)
     """Gives the law of estimate − truth, for pictures."""
+
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        return [(self.query, self.value, self.low, self.high)]
 
     def clamp(self, low: float, high: float) -> Estimate:
         """The same, cut to what is possible, and marked as such: no longer unbiased."""
@@ -108,6 +129,10 @@ class HistogramEstimate(Result):
     joint_low: NDArray[np.int64]
     joint_high: NDArray[np.int64]
     query: str = "histogram"
+
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
     def clamp(self, low: float, high: float) -> HistogramEstimate:
         """The same, cut to what is possible, and marked as such: no longer unbiased."""
