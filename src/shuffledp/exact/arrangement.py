@@ -21,16 +21,23 @@ def permutation(size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
             return order
 
 
+def uniform_below(bound: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    """`count` independent uniform integers in 0..bound−1, by rejection, without bias."""
+    fair = np.uint64((1 << 64) // bound * bound - 1)  # words up to here split evenly
+    words = entropy.words(count, np.uint64)
+    while (wrong := np.flatnonzero(words > fair)).size:
+        words[wrong] = entropy.words(wrong.size, np.uint64)
+    return (words % np.uint64(bound)).astype(np.int64)
+
+
 def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
     """`count` distinct places among 0..size−1, uniformly random as a set.
 
-    Places are drawn uniformly (by rejection, without bias) and repeats are drawn again.
+    Places are drawn uniformly and repeats are drawn again.
     """
-    fair = np.uint64((1 << 64) // size * size - 1)  # words up to here split evenly over the places
     chosen = np.empty(0, np.int64)
     while chosen.size < count:
-        words = entropy.words((count - chosen.size) * 9 // 8 + 8, np.uint64)
-        fresh = (words[words <= fair] % np.uint64(size)).astype(np.int64)
+        fresh = uniform_below(size, (count - chosen.size) * 9 // 8 + 8, entropy)
         together = np.concatenate([chosen, fresh])
         _, first_seen = np.unique(together, return_index=True)
         chosen = together[np.sort(first_seen)]  # in order of drawing, so that a cut has no bias

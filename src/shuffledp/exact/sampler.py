@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -19,14 +20,17 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from shuffledp.errors import Undecided
+from shuffledp.exact.arrangement import subset, uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.laws import Law
+from shuffledp.exact.laws import Binomial, Law
 from shuffledp.exact.numbers import at_precision, to_float
 
 CHUNK = 1 << 18  # words per pass: words and results stay in the L2 cache
 WIDEST = 1 << 16  # thresholds in a table at most
 SCALAR_COST = 500  # a draw without a table costs about as much as this many thresholds
 WALK = 256  # steps beside an anchor that are added up rather than evaluated anew
+FEW_OPEN = 256  # of 65,536 words: below this, events are drawn instead of words …
+SPARSE_FROM = 1 << 14  # … for batches of this size; a device's own draws never take that path
 LONGEST = 1 << 12  # bits of a uniform number; more are needed with a chance of 2^−4000
 UNKNOWN = 0xFFFF  # in the look-up table: 16 bits do not decide
 RARE = 0.99  # from this probability of the first value on, only the other draws are looked at
@@ -166,6 +170,10 @@ class Table:
         table[low.astype(np.int64)] = table[high.astype(np.int64)] = UNKNOWN
         return table.astype(np.uint16)
 
+    def open_words(self, coarse_bits: int) -> int:
+        """How many words do not give the first value right away."""
+        return (1 << coarse_bits) - self.first_word
+
     def place(self, fine: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each 64-bit prefix of U: the value above the start, and which ones are undecided."""
         value = np.searchsorted(self.lower, fine, side="right")
@@ -245,6 +253,9 @@ class Sampler:
         if table is None:
             draws = [invert(self.law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(size)]
             return np.arange(size), np.array(draws, np.int64) - self.start, None
+        if table.rare and size >= SPARSE_FROM and table.open_words(self.coarse_bits) <= FEW_OPEN:
+            places, few = self._open_places(table, size, entropy)
+            return places, self._resolve(table, few, entropy), None
         words = entropy.words(size, np.uint16)
         if self.coarse_bits < 16:
             words = words >> np.uint16(16 - self.coarse_bits)
@@ -255,6 +266,18 @@ class Sampler:
         places = np.flatnonzero(common == UNKNOWN)
         common[places] = 0
         return places, self._resolve(table, words[places], entropy), common
+
+    def _open_places(
+        self, table: Table, size: int, entropy: Entropy
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """The places whose word does not give the first value, and their words, without drawing
+        the words of all others: how many there are is binomial, where they are is a uniform
+        subset, and each is uniform among the open words. The same joint law, event by event."""
+        few = table.open_words(self.coarse_bits)
+        chance = Binomial(size, Fraction(few, 1 << self.coarse_bits))
+        count = sampler(chance).draw_one(entropy)
+        words = table.first_word + uniform_below(few, count, entropy)
+        return subset(size, count, entropy), words.astype(np.uint64)
 
     def _table_for(self, size: int) -> Table | None:
         """The table, unless drawing without it is cheaper than building it."""
