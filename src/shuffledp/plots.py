@@ -63,8 +63,9 @@ def _number(result: Estimate) -> Any:
     if result.errors is not None:
         errors, chances = result.errors()
         width = float(np.median(np.diff(errors)))
-        inside = (errors >= result.value - result.high) & (errors <= result.value - result.low)
-        values, colours = result.value - errors, np.where(inside, BAR, SOFT)
+        values = result.value - errors
+        inside = (values > result.low - width / 2) & (values < result.high + width / 2)
+        colours = np.where(inside, BAR, SOFT)
         axes.bar(values, chances / width, width=width, color=colours, linewidth=0)
         below = np.cumsum(chances) / chances.sum()
         reach = np.abs(errors[(below > 0.0005) & (below < 0.9995)]).max()

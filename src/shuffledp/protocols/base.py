@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View, release
 from shuffledp.cell import STRIDE, Cell, Counts, Values
+from shuffledp.errors import ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import to_float
+from shuffledp.exact.numbers import show, to_float
 
 Progress = Callable[[int], None]
 
@@ -138,3 +140,26 @@ def cell_from_dict(data: dict[str, Any]) -> Cell:
         Fraction(data["flood_mean"]),
         int(data["stand_in"]),
     )
+
+
+def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
+    """`values` as floats in [low, high], exactly; or a refusal that does not name them."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
+    numbers = array.astype(np.float64)
+    first, last = _outermost_floats(low, high)
+    if not ((numbers >= first) & (numbers <= last)).all():
+        raise ValueOutOfRange(
+            f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
+            "nothing was randomized: widen the bounds, or clamp the data."
+        )
+    return numbers
+
+
+def _outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
+    """The least and the largest float within exact bounds."""
+    first, last = float(low), float(high)
+    first = first if Fraction(first) >= low else math.nextafter(first, math.inf)
+    last = last if Fraction(last) <= high else math.nextafter(last, -math.inf)
+    return first, last

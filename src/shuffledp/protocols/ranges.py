@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
 from shuffledp.cell import Cell, Counts, Values
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import exact, show, to_float
-from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
+from shuffledp.exact.numbers import exact, to_float
+from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
 from shuffledp.protocols.histogram import aggregate_buckets
 from shuffledp.protocols.results import Estimate, Result
 
@@ -98,15 +98,7 @@ class Ranges(Protocol):
         return np.linspace(float(self.low), float(self.high), self.finest + 1)
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
-        numbers = array.astype(np.float64)
-        if not ((numbers >= float(self.low)) & (numbers <= float(self.high))).all():
-            raise ValueOutOfRange(
-                f"Some value is missing, not finite, or outside [{show(self.low)}, "
-                f"{show(self.high)}]; nothing was randomized: widen the bounds, or clamp the data."
-            )
+        numbers = reals_within(values, self.low, self.high)
         places = np.searchsorted(self.edges, numbers, side="right") - 1
         return np.minimum(places, self.finest - 1).astype(np.int64)
 

@@ -13,15 +13,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
 from shuffledp.cell import Cell, Counts, Values
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ball, show, to_float
+from shuffledp.exact.numbers import ball, to_float
 from shuffledp.exact.sampler import Uniform
-from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
+from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
 from shuffledp.protocols.results import ErrorLaw, Estimate
 from shuffledp.protocols.total_law import Part, error_masses, error_quantiles
 
@@ -80,7 +79,7 @@ class RealSum(Protocol):
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """Grid numbers whose expectation is the value: ⌊y + U⌋, floats proposing, fractions
         deciding wherever a float might be wrong."""
-        numbers = self._inside(values)
+        numbers = reals_within(values, self.low, self.high)
         words = entropy.words(numbers.size, np.uint64) >> np.uint64(11)
         scale = self.grid / float(self.high - self.low)
         y = (numbers - float(self.low)) * scale
@@ -91,27 +90,6 @@ class RealSum(Protocol):
             uniform = Uniform(int(words[place]), 53, entropy)
             codes[place] = self._round_exactly(numbers[place], uniform)
         return codes
-
-    def _inside(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
-        numbers = array.astype(np.float64)
-        inside = (numbers >= self._ends[0]) & (numbers <= self._ends[1])
-        if not inside.all():
-            raise ValueOutOfRange(
-                f"Some value is missing, not finite, or outside [{show(self.low)}, "
-                f"{show(self.high)}]; nothing was randomized: widen the bounds, or clamp the data."
-            )
-        return numbers
-
-    @cached_property
-    def _ends(self) -> tuple[float, float]:
-        """The outermost floats within the bounds."""
-        low, high = float(self.low), float(self.high)
-        low = low if Fraction(low) >= self.low else math.nextafter(low, math.inf)
-        high = high if Fraction(high) <= self.high else math.nextafter(high, -math.inf)
-        return low, high
 
     def _round_exactly(self, number: float, uniform: Uniform) -> int:
         y = (Fraction(float(number)) - self.low) / self.step
