@@ -15,7 +15,7 @@ from shuffledp.rivals.table import Table, compare, pareto
 
 APPROXIMATE = {
     "gkmp20", "gkmp20-published", "bbgn20", "bbgn20-average", "bc20", "bc20-published", "csuzz19",
-    "csuzz19-published", "efmrtt19", "fmt21", "gmps21", "bbgn20-recursive",
+    "csuzz19-published", "efmrtt19", "fmt21", "gmps21", "gmps21-published", "bbgn20-recursive",
     "bbgn20-recursive-published", "bbgn19", "bbgn19-published", "ggkpv21", "ggkpv21-published",
     "lwy22",
 }  # fmt: skip

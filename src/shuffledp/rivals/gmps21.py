@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import round_to, to_float
-from shuffledp.rivals.base import Bag, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.divergence import least, settles
 from shuffledp.rivals.draws import (
     Counts,
     draw,
@@ -29,6 +30,7 @@ from shuffledp.rivals.draws import (
     share_of,
     unit_values,
 )
+from shuffledp.rivals.gmps21_tree import shares, tree_delta
 
 GAMMA = Fraction(1, 10)
 
@@ -51,9 +53,34 @@ class GMPS21(Rival):
 
     @classmethod
     def plan(cls, task: Task) -> GMPS21:
+        """The smallest noise whose δ is computed, D = ⌈2ε√n⌉."""
+        return cls.calibrated(task, default_units(task))
+
+    @classmethod
+    def calibrated(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
+        """The same for any D: every noise gets half a step's ε as its decay, and one shape."""
+        delta, budget = task.some_delta, gamma * task.epsilon
+        most = shares(units)
+        pairs_decay = budget / 4 / most.pairs
+        decays = [budget / 4 / max(most.weighted, 1) * size for size in range(1, units + 1)]
+
+        def noises(shape: Fraction) -> tuple[NegativeBinomial, tuple[NegativeBinomial, ...]]:
+            laws = (NegativeBinomial(shape, decay) for decay in decays)
+            return NegativeBinomial(shape, pairs_decay), tuple(laws)
+
+        def private(shape: Fraction) -> bool:
+            enough = shape > 1
+            return enough and settles(lambda: tree_delta(units, *noises(shape), budget), delta)
+
+        pairs, splits = noises(least(private, 16.0, digits=3))
+        note = "shifted noises: composed hockey sticks ≤ δ"
+        claim = Claim(task.epsilon, delta, "shuffler", "computed", note)
+        return cls(task.users, units, task.epsilon - budget, pairs, splits, claim)
+
+    @classmethod
+    def published(cls, task: Task) -> GMPS21:
         """The published constants, D = ⌈2ε√n⌉."""
-        units = max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))
-        return cls.with_units(task, units)
+        return cls.with_units(task, default_units(task))
 
     @classmethod
     def with_units(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
@@ -67,7 +94,9 @@ class GMPS21(Rival):
         )
         extra = round_to(3 * (1 + math.log(2 / delta)), 6, up=True)
         pairs = NegativeBinomial(extra, part / (5 * units))
-        claim = Claim(task.epsilon, delta, "shuffler", "theorem", "published constants")
+        holds = settles(lambda: tree_delta(units, pairs, splits, gamma * task.epsilon), delta)
+        basis: Basis = "computed" if holds else "theorem"
+        claim = Claim(task.epsilon, delta, "shuffler", basis, "published constants")
         return cls(task.users, units, (1 - gamma) * task.epsilon, pairs, splits, claim)
 
     @cached_property
@@ -132,3 +161,8 @@ class GMPS21(Rival):
 
     def messages_per_user(self) -> float:
         return 1 + sum(to_float(law.mean) * len(sent) for law, sent in self.atoms) / self.users
+
+
+def default_units(task: Task) -> int:
+    """D = ⌈2ε√n⌉, at least 2."""
+    return max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))

@@ -76,7 +76,8 @@ RIVALS: tuple[Entry, ...] = (
     Entry("central", "sum", "Central Laplace", "pure", CentralSum.plan),
     Entry("local", "sum", "Local one-bit response", "pure", OneBitSum.plan),
     Entry("ggkmpv20", "sum", "GGKMPV20 bit by bit", "pure", ggkmpv20.BitByBit.plan),
-    Entry("gmps21", "sum", "GMPS21, published", "approximate", GMPS21.plan),
+    Entry("gmps21", "sum", "GMPS21, calibrated", "approximate", GMPS21.plan),
+    Entry("gmps21-published", "sum", "GMPS21, published", "approximate", GMPS21.published),
     Entry("bbgn20", "sum", "BBGN20 split and mix", "approximate", SplitAndMix.for_sum),
     Entry(
         "bbgn20-recursive", "sum", "BBGN20 recursive, calibrated", "approximate", bbgn19.recursive
