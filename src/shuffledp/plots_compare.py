@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.errors import MissingExtra, ParameterError, PlanningError
+from shuffledp.errors import MissingExtra, PlanningError
 from shuffledp.exact.numbers import show
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.summation import plan_sum
+from shuffledp.plots import INK, save
 from shuffledp.plots_labels import SOFT, Labelled, label_points
 from shuffledp.rivals.base import Task
 from shuffledp.rivals.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.rivals.table import Row, Table, compare, our_plan, printed_forecast
 
-INK = "#1f2933"
 OURS, PRINTED, LIMIT = "#1664c0", "#c2571a", "#7aa7dd"
 PURE, APPROXIMATE = "#14795b", "#9a3b8f"
 
@@ -44,18 +46,6 @@ def _figure(panels: int, wide: float, high: float) -> tuple[Any, Any]:
         one.grid(True, which="major", color="#e6ebf1", linewidth=0.8)
         one.set_axisbelow(True)
     return figure, axes
-
-
-def _save(figure: Any, path: str | None) -> Any:
-    if path is not None:
-        try:
-            figure.savefig(path)
-        except (OSError, ValueError) as error:
-            raise ParameterError(
-                f"{path} cannot be written as a picture ({error}); use a name ending in .png, "
-                ".svg or .pdf in a folder you may write to."
-            ) from None
-    return figure
 
 
 # The frontier
@@ -115,6 +105,29 @@ def bounded_curve(task: Task) -> Curve:
     )
 
 
+def bits_curve(task: Task) -> Curve:
+    """Our sums bit by bit, the paper's way, with the better of two numbers of bits each."""
+    found = []
+    for overhead in CURVES["sum"]:
+        mse = (1 + overhead) * 2 / float(task.epsilon) ** 2
+        fewest = max(1, math.ceil(math.log2(math.sqrt(task.users / (4 * 0.5 * mse)) + 1)))
+        plans = [_bits_plan(task, overhead, bits) for bits in (fewest, fewest + 1)]
+        costs = [plan.forecast for plan in plans if plan is not None]
+        found += [min(costs, key=lambda cost: cost.messages_per_user)] if costs else []
+    return Curve(
+        "shuffledp, bit by bit",
+        tuple(forecast.messages_per_user for forecast in found),
+        tuple(forecast.rmse for forecast in found),
+    )
+
+
+def _bits_plan(task: Task, overhead: float, bits: int) -> Plan | None:
+    try:
+        return plan_sum(task.users, task.epsilon, mse_overhead=overhead, radix=(2,) * bits)
+    except PlanningError:
+        return None
+
+
 def frontier(table: Table, path: str | None = None) -> Any:
     """Error against messages per user: ours as a curve, rivals as points."""
     figure, (axes,) = _figure(1, 9.6, 6.2)
@@ -129,6 +142,9 @@ def frontier(table: Table, path: str | None = None) -> Any:
     if table.query == "count":
         others.append(bounded_curve(table.task))
         _draw(axes, others[-1], color=PURE, linewidth=1.2)
+    if table.query == "sum":
+        others.append(bits_curve(table.task))
+        _draw(axes, others[-1], color=PRINTED, marker="s", markersize=4)
     shown = [row for row in table.rows if not row.ours and _in_sight(row)]
     central = next(row for row in shown if row.claim.trust == "central")
     axes.axhline(
@@ -149,7 +165,7 @@ def frontier(table: Table, path: str | None = None) -> Any:
     lines = [(one.messages, one.errors) for one in (ours, limit, *others, level)]
     label_points(figure, axes, [_labelled(row) for row in points], lines)
     _tell_beyond(axes, table.rows)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def _in_sight(row: Row) -> bool:
@@ -236,7 +252,7 @@ def scaling(query: str, task: Task, over: str, path: str | None = None) -> Any:
         for one, height in ((axes[0], _over_central), (axes[1], _messages)):
             one.plot([p for p, _ in held], [height(row) for _, row in held], **style)
     _finish_scaling(figure, axes, query, task, over)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def _over_central(row: Row) -> float:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -20,35 +20,54 @@ F = Fraction
 RNG = np.random.default_rng(7)  # makes test data, never noise
 
 
+Codes = tuple[int, ...]
+"""One user's value in every cell."""
+
+
 def joint_loss(
-    cells: list[Cell], before: tuple[int, ...], after: tuple[int, ...], size: int
+    cells: list[Cell], before: Codes, after: Codes, size: int, others: tuple[Codes, ...] = ()
 ) -> float:
-    """max ln(P/Q) over the joint view of several independent cells: the sum over the cells."""
+    """max ln(P/Q) over the joint view of several cells; given everybody's values the cells are
+    independent, so the largest ratio of the whole is the product of the largest ratios."""
     loss = 0.0
-    for cell, x, y in zip(cells, before, after, strict=True):
-        base = noise_plane(cell, size)
-        loss += largest_log_ratio(with_user(base, cell, x), with_user(base, cell, y))[0]
+    for number, cell in enumerate(cells):
+        view = noise_plane(cell, size)
+        for other in others:
+            view = with_user(view, cell, other[number])
+        x, y = before[number], after[number]
+        loss += largest_log_ratio(with_user(view, cell, x), with_user(view, cell, y))[0]
     return loss
+
+
+def worst_loss(cells: list[Cell], values: list[Codes], users: int, size: int) -> float:
+    """Over every replacement and every choice of the other users' values."""
+    crowds = list(combinations_with_replacement(values, users - 1))
+    return max(
+        joint_loss(cells, x, y, size, crowd)
+        for crowd in crowds
+        for x, y in product(values, repeat=2)
+        if x != y
+    )
 
 
 def test_two_bucket_histogram_by_brute_force() -> None:
     plan = plan_histogram(4, 1, 2, mse_overhead=1)
-    cells = plan.protocol.cells
-    moves = [((1, 0), (0, 1)), ((0, 1), (1, 0))]
-    worst = max(joint_loss(cells, *move, 220) for move in moves)
-    assert 0.95 < worst <= 1 + 1e-9
+    cells, labels = plan.protocol.cells, [(1, 0), (0, 1)]
+    assert 0.95 < worst_loss(cells, labels, 1, 220) <= 1 + 1e-9
+    for users in (2, 3, 4):
+        assert worst_loss(cells, labels, users, 160) <= 1 + 1e-9
     fewer = [replace(cell, input_pairs=cell.input_pairs - 1) for cell in cells]
-    assert max(joint_loss(fewer, *move, 220) for move in moves) > 1
+    assert worst_loss(fewer, labels, 1, 220) > 1
 
 
 def test_two_digit_sum_by_brute_force() -> None:
     plan = plan_sum(30, 2, radix=(3, 2), mse_overhead=4)
     cells = list(plan.protocol.digits)
     values = list(product(*(range(cell.largest + 1) for cell in cells)))
-    worst = max(joint_loss(cells, x, y, 200) for x in values for y in values if x != y)
-    assert 1.95 < worst <= 2 + 1e-9
+    assert 1.95 < worst_loss(cells, values, 1, 200) <= 2 + 1e-9
+    assert worst_loss(cells, values, 2, 120) <= 2 + 1e-9
     fewer = [replace(cell, input_pairs=max(0, cell.input_pairs - 1)) for cell in cells]
-    assert max(joint_loss(fewer, x, y, 200) for x in values for y in values if x != y) > 2
+    assert worst_loss(fewer, values, 1, 200) > 2
 
 
 def test_one_mute_for_all_buckets_would_not_do() -> None:

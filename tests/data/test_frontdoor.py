@@ -161,7 +161,7 @@ def test_results_print_and_plot(tmp_path: Path) -> None:
         shuffledp.quantiles(REALS, 1, (0, 10)),
     ]
     for number, result in enumerate(results):
-        assert "ε = 1" in str(result) and result._repr_html_().startswith("<pre>")
+        assert "ε = 1" in str(result) and result._repr_html_().startswith("<table>")
         path = tmp_path / f"{number}.png"
         result.plot(str(path))
         assert path.read_bytes().startswith(b"\x89PNG")

@@ -10,11 +10,12 @@ from fractions import Fraction
 import pytest
 from views import Law, added, hockey_stick, max_divergence
 
+from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import Binomial, Poisson
 from shuffledp.rivals import Task
 from shuffledp.rivals.bbgn19 import Digit, blanket_delta, least_blanket
 from shuffledp.rivals.bc20 import histogram as bc20_histogram
-from shuffledp.rivals.divergence import conditional_swap, pair_delta, swap_delta
+from shuffledp.rivals.divergence import conditional_swap, least, pair_delta, swap_delta
 from shuffledp.rivals.ggkpv21 import Hadamard
 from shuffledp.rivals.gkmp20 import histogram as gkmp20_histogram
 from shuffledp.rivals.local import BucketResponse, HadamardResponse
@@ -40,6 +41,14 @@ def test_bc20_histogram_is_calibrated_for_the_pair() -> None:
 def test_pair_delta_agrees_with_brute_force() -> None:
     found = float(pair_delta(Binomial(25, Fraction(1, 5)), Fraction(1, 2)))
     assert found == pytest.approx(hockey_stick(*two_bins(25, 0.2), 0.5), rel=1e-9)
+
+
+def test_least_finds_thresholds_near_the_end_of_the_range() -> None:
+    """Doubling from the start would jump over them."""
+    found = least(lambda x: Fraction(45, 100) <= x <= Fraction(1, 2), 0.3, most=0.5)
+    assert float(found) == pytest.approx(0.45, rel=1e-3)
+    with pytest.raises(PlanningError):
+        least(lambda x: x > 1, 0.3, most=0.5)
 
 
 def test_gkmp20_histogram_spends_each_direction_once() -> None:

@@ -93,7 +93,7 @@ def least_chance(users: int, epsilon: Fraction, delta: Fraction, *, pair: bool) 
         return chance <= HALF and settles(lambda: measure(Binomial(users, chance), epsilon), delta)
 
     needs(private(HALF), f"Even a coin flip per user is not enough noise with {users:,} users.")
-    return min(least(private, min(8 / users, 0.25), most=1.0), HALF)
+    return least(private, min(8 / users, 0.25), most=0.5)
 
 
 def histogram(task: Task) -> PerBucket:

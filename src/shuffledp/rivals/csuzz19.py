@@ -30,6 +30,7 @@ from shuffledp.rivals.local import RandomizedResponse, local_epsilon
 from shuffledp.rivals.masses import Masses, binomial
 
 EVERY = 4_000  # up to so many users, every m is looked at; beyond, so many places in 0..n−1
+MOST_FLIP = 0.499  # of a bit that still tells something
 MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
 
 
@@ -77,15 +78,15 @@ def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
             exact_delta(users, float(flip), e, m) <= target for m in worst
         )
 
-    half = Fraction(499, 1000)
-    needs(private(half), f"Shuffling {users:,} flipped bits does not reach this (ε, δ).")
-    found = least(private, min(4 / users, 0.25), most=1.0)
+    enough = private(Fraction(MOST_FLIP))
+    needs(enough, f"Shuffling {users:,} flipped bits does not reach this (ε, δ).")
+    found = least(private, min(4 / users, 0.25), most=MOST_FLIP)
     while True:
         fails = [m for m in places(users) if exact_delta(users, float(found), e, m) > target]
         if not fails:
             return found
         worst += fails
-        found = least(private, float(found), most=1.0)
+        found = least(private, float(found), most=MOST_FLIP)
 
 
 def computed(task: Task) -> RandomizedResponse:
@@ -134,8 +135,8 @@ def amplified(task: Task, bound: Callable[[arb, int, Fraction], arb], name: str)
             lambda: bound(local_epsilon(flip), n, delta), task.epsilon
         )
 
-    needs(private(Fraction(4999, 10000)), f"{name} gives no bound for so few users.")
-    return least(private, 0.25, most=1.0)
+    needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for so few users.")
+    return least(private, 0.25, most=MOST_FLIP)
 
 
 def efmrtt_bound(local: arb, users: int, delta: Fraction) -> arb:

@@ -158,13 +158,14 @@ def settles(quantity: Callable[[], arb], target: Fraction) -> bool:
 def least(
     meets: Callable[[Fraction], bool], start: float, digits: int = 4, most: float = 1e18
 ) -> Fraction:
-    """The smallest number, to so many digits and rounded up, that meets a condition which
-    holds from some number on. Floats propose; the condition decides, also about the result."""
-    low = high = start
+    """The smallest number up to `most`, to so many digits and rounded up, that meets a condition
+    which holds from some number on. Floats propose; the condition decides, also about the
+    result."""
+    low = high = min(start, most)
     while not meets(Fraction(high)):
-        low, high = high, 2 * high
-        if high > most:
+        if high >= most:
             raise PlanningError("No amount of noise reaches this; ask for more users or δ.")
+        low, high = high, min(2 * high, most)
     while low == high or meets(Fraction(low)):
         low, high = low / 2, min(high, low)
         if low < 1e-12:
@@ -173,7 +174,7 @@ def least(
         middle = (low * high) ** 0.5
         low, high = (low, middle) if meets(Fraction(middle)) else (middle, high)
     for nudge in range(20):
-        found = round_to(high * (1 + nudge * 0.1**digits), digits, up=True)
+        found = round_to(min(high * (1 + nudge * 0.1**digits), most), digits, up=True)
         if meets(found):
             return found
     raise PlanningError("The calibration did not settle; change epsilon or delta slightly.")

@@ -1,0 +1,111 @@
+"""Labels beside points, each at the nearest place where it covers nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+SOFT = "#8a97a6"
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, low, right, high, in pixels."""
+Line: TypeAlias = tuple[Sequence[float], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A point in data coordinates with its label."""
+
+    text: str
+    x: float
+    y: float
+    colour: str
+
+
+def label_points(figure: Any, axes: Any, points: Sequence[Labelled], lines: Iterable[Line]) -> None:
+    """Labels all points, off each other, off the lines and off the legend."""
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    centres = [axes.transData.transform((point.x, point.y)) for point in points]
+    taken: list[Box] = [(x - 9, y - 9, x + 9, y + 9) for x, y in centres]
+    for line in lines:
+        taken += _along(axes, line)
+    frame = axes.get_window_extent(renderer)
+    legend = axes.get_legend().get_window_extent(renderer)
+    taken.append((legend.x0, legend.y0, legend.x1, legend.y1))
+    for point, centre in zip(points, centres, strict=True):
+        taken.append(_label(axes, renderer, point, centre, taken, frame))
+
+
+def _label(
+    axes: Any, renderer: Any, point: Labelled, centre: Any, taken: list[Box], frame: Any
+) -> Box:
+    """Writes one label; gives the place that it takes."""
+    text = axes.annotate(
+        point.text,
+        (point.x, point.y),
+        xytext=(0, 0),
+        textcoords="offset pixels",
+        fontsize=8,
+        color=point.colour,
+    )
+    extent = text.get_window_extent(renderer)
+    size = (extent.width, extent.height)
+    places = list(_places(*size))
+    boxes = (_box(centre, place, size) for place in places)
+    free = (place for place, box in zip(places, boxes, strict=True) if _free(box, taken, frame))
+    place = next(free, places[0])
+    text.set_position(place)
+    _leader(axes, point, place, size)
+    return _box(centre, place, size)
+
+
+def _leader(
+    axes: Any, point: Labelled, place: tuple[float, float], size: tuple[float, float]
+) -> None:
+    """A thin line from a point to the nearest end of a label that had to go far."""
+    near = [min(max(0.0, low), low + length) for low, length in zip(place, size, strict=True)]
+    if math.hypot(*near) > 16:
+        style = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
+        axes.annotate(
+            "", (point.x, point.y), xytext=near, textcoords="offset pixels", arrowprops=style
+        )
+
+
+def _places(width: float, height: float) -> Iterable[tuple[float, float]]:
+    """Offsets of a label's lower left corner, nearest first."""
+    for away in (12, 22, 34, 48, 66, 88, 112, 140):
+        left, below = -away - width, -away / 2 - height
+        yield from ((away, -height / 2), (left, -height / 2))
+        yield from ((-width / 2, away), (-width / 2, -away - height))
+        yield from ((away, away / 2), (away, below), (left, away / 2), (left, below))
+
+
+def _box(centre: Any, place: tuple[float, float], size: tuple[float, float]) -> Box:
+    left, low = centre[0] + place[0], centre[1] + place[1]
+    return left - 2, low - 1, left + size[0] + 2, low + size[1] + 1
+
+
+def _free(box: Box, taken: Iterable[Box], frame: Any) -> bool:
+    left, low, right, high = box
+    inside = frame.x0 <= left and right <= frame.x1 and frame.y0 <= low and high <= frame.y1
+    return inside and not any(
+        left < other[2] and other[0] < right and low < other[3] and other[1] < high
+        for other in taken
+    )
+
+
+def _along(axes: Any, line: Line) -> list[Box]:
+    """Small boxes along a line, for labels to stay off it."""
+    ends = axes.transData.transform(np.column_stack(line))
+    boxes = []
+    for (x0, y0), (x1, y1) in pairwise(ends):
+        for part in np.linspace(0, 1, 12):
+            x, y = x0 + part * (x1 - x0), y0 + part * (y1 - y0)
+            boxes.append((x - 4, y - 4, x + 4, y + 4))
+    return boxes
