@@ -29,16 +29,20 @@ name = lambda entry: f"{entry.query}-{entry.name}"  # noqa: E731
 
 
 def planned(entry: Entry, users: int, delta: str) -> Rival:
+    """The rival for so many users, or for the least larger number that its theorem allows."""
+    delta = min(delta, "0.009", key=float) if entry.name == "efmrtt19" else delta  # its condition
     task = Task.of(users, 1, delta, BUCKETS)
     if entry.name.startswith(
         "gmps21"
     ):  # the published noise is millions of messages; its law is tested
         some = NegativeBinomial(Fraction(3), Fraction(1))
         return replace(GMPS21.with_units(task, 4), pairs=some, splits=(some,) * 4)
-    try:
-        return entry.plan(task)
-    except PlanningError as refused:
-        pytest.skip(str(refused))
+    for enough in (users, 60, 400, 2000, 6000, 20_000):
+        try:
+            return entry.plan(Task.of(max(users, enough), 1, delta, BUCKETS))
+        except PlanningError:
+            continue
+    raise AssertionError(f"{entry.name} plans for no number of users up to 20,000")
 
 
 def data_for(rival: Rival, users: int) -> np.ndarray[Any, Any]:
@@ -79,6 +83,7 @@ def agrees(ratios: np.ndarray[Any, Any], factor: float = 1.0) -> bool:
 def test_aggregate_is_unbiased_and_errs_as_forecast(entry: Entry) -> None:
     users, runs = SMALLER.get(name(entry).removesuffix("-published"), (3000, 1500))
     rival = planned(entry, users, "1e-3")
+    users = rival.task.users
     values, entropy = data_for(rival, users), SeededEntropy(name(entry))
     bags = [rival.aggregate(values, entropy) for _ in range(runs)]
     ratios = squared_errors(rival, bags, values)
@@ -93,8 +98,8 @@ def test_aggregate_is_unbiased_and_errs_as_forecast(entry: Entry) -> None:
 @pytest.mark.parametrize("entry", RUNNABLE, ids=name)
 def test_message_by_message_has_the_same_law(entry: Entry) -> None:
     """randomize, shuffle, collect, analyze: one user after the other."""
-    users, runs = 25, 60
-    rival = planned(entry, users, "0.05")
+    rival = planned(entry, 25, "0.05")
+    users, runs = rival.task.users, 60 if rival.task.users <= 60 else 16
     values, entropy = data_for(rival, users), SeededEntropy(f"messages {name(entry)}")
     bags = []
     for _ in range(runs):
@@ -107,8 +112,7 @@ def test_message_by_message_has_the_same_law(entry: Entry) -> None:
 
 @pytest.mark.parametrize("entry", RUNNABLE, ids=name)
 def test_messages_are_as_many_as_forecast(entry: Entry) -> None:
-    users = 25
-    rival = planned(entry, users, "0.05")
+    rival = planned(entry, 25, "0.05")
     entropy = SeededEntropy(f"cost {name(entry)}")
     value = 1 if rival.query != "sum" else 1.0
     sent = [len(rival.randomize(value, entropy)) for _ in range(400)]
