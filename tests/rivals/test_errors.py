@@ -83,7 +83,7 @@ def agrees(ratios: np.ndarray[Any, Any], factor: float = 1.0) -> bool:
 def test_aggregate_is_unbiased_and_errs_as_forecast(entry: Entry) -> None:
     users, runs = SMALLER.get(name(entry).removesuffix("-published"), (3000, 1500))
     rival = planned(entry, users, "1e-3")
-    users = rival.task.users
+    users = rival.users
     values, entropy = data_for(rival, users), SeededEntropy(name(entry))
     bags = [rival.aggregate(values, entropy) for _ in range(runs)]
     ratios = squared_errors(rival, bags, values)
@@ -99,7 +99,7 @@ def test_aggregate_is_unbiased_and_errs_as_forecast(entry: Entry) -> None:
 def test_message_by_message_has_the_same_law(entry: Entry) -> None:
     """randomize, shuffle, collect, analyze: one user after the other."""
     rival = planned(entry, 25, "0.05")
-    users, runs = rival.task.users, 60 if rival.task.users <= 60 else 16
+    users, runs = rival.users, 60 if rival.users <= 60 else 16
     values, entropy = data_for(rival, users), SeededEntropy(f"messages {name(entry)}")
     bags = []
     for _ in range(runs):
