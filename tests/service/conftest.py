@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
@@ -51,20 +52,18 @@ def postgres_server() -> Iterator[str]:
     user = "postgres" if os.geteuid() == 0 else None  # the server refuses to run as root
     if user:
         shutil.chown(folder, user)
-    run = {"user": user, "check": True, "stdout": subprocess.DEVNULL, "cwd": folder}
+    run = {"user": user, "stdout": subprocess.DEVNULL, "cwd": folder}
     subprocess.run([programs / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust",
-                    "--no-instructions"], **run)
+                    "--no-instructions"], check=True, **run)
     server = subprocess.Popen(
         [programs / "postgres", "-D", f"{folder}/data", "-k", folder, "-c", "listen_addresses="],
         user=user, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     try:
-        subprocess.run([programs / "pg_isready", "-h", folder, "-t", "20"], timeout=30,
-                       stdout=subprocess.DEVNULL, check=False)
         _wait_ready(programs, folder)
         yield f"{folder}"
     finally:
-        server.terminate()
+        server.send_signal(signal.SIGINT)  # ends open sessions, too
         server.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
 

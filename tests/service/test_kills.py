@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import signal
 import subprocess
@@ -17,7 +18,9 @@ from shuffledp.service.access import EACH, new_token
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.storage import open_database
 
-REPORTS, BATCH, KILLS = 200, 40, 10
+KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "8"))
+"""More for a soak test."""
+REPORTS, BATCH = 20 * KILLS, 40
 
 
 class Programs:
@@ -102,7 +105,7 @@ async def _storm(programs: Programs, task, bodies, tokens) -> int:
     over = asyncio.Event()
 
     async def insist(client: httpx.AsyncClient, body: bytes, token: str) -> None:
-        await asyncio.sleep(random.uniform(0, 8))
+        await asyncio.sleep(random.uniform(0, 0.8 * KILLS))
         acknowledged = 0
         while acknowledged < 2:  # the second time is a duplicate
             try:

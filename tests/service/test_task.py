@@ -103,6 +103,16 @@ def test_rules_that_make_no_sense_are_refused(task):
         Task.create(small_plan(), task.key, "")
 
 
+def test_a_rule_says_when_a_batch_may_leave():
+    plain, topped = BatchRule(20), BatchRule(20, "missing", at_least=5, wait_seconds=60)
+    assert not plain.enough(19, 10**9) and plain.enough(20, 0)
+    assert not topped.enough(19, 59) and topped.enough(20, 0)
+    assert not topped.enough(4, 60) and topped.enough(5, 60)
+    assert BatchRule(20, "full").enough(19, 10**9) is False
+    assert [plain.extra_shares(20, 20), topped.extra_shares(5, 20)] == [0, 15]
+    assert BatchRule(20, "full").extra_shares(20, 20) == 20
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

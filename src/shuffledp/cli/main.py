@@ -11,7 +11,22 @@ from typing import NoReturn
 from shuffledp.errors import ShuffleDPError
 from shuffledp.version import __version__
 
-COMMANDS = ("plan", "certify", "query", "compare", "simulate", "ledger", "version")
+COMMANDS = (
+    "plan",
+    "certify",
+    "query",
+    "compare",
+    "simulate",
+    "ledger",
+    "task",
+    "keys",
+    "send",
+    "serve",
+    "result",
+    "config",
+    "demo",
+    "version",
+)
 """Modules beside this one, each with `add_to(commands)`."""
 
 

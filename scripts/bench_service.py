@@ -1,0 +1,341 @@
+"""How fast the service is on this machine: intake, opening, a whole batch, the client.
+
+    python scripts/bench_service.py [intake] [opening] [batch] [client] [--seconds 60] …
+
+Everything runs on 127.0.0.1, the load generator included. Figures are printed beside the machine's
+own speed at sealing, opening and writing to disk, because they mean nothing without it. Figures
+that a busy machine gave are marked by the load average.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shuffledp.planning.counting import plan_count
+from shuffledp.service.access import EACH, new_token, token_hash
+from shuffledp.service.analyzer.counting import count_messages, worker_pool
+from shuffledp.service.client import seal_report
+from shuffledp.service.collector import call, register
+from shuffledp.service.demo import configuration, free_port, wait_ready
+from shuffledp.service.sealing import KeyFolder, PublicKey, open_all, seal_all
+from shuffledp.service.task import Task
+from shuffledp.service.wire import MESSAGE, REPORT_HEADER, BatchHeader
+
+USERS = 10_000
+TASK_ID = bytes(32)
+
+
+def calibration(folder: Path) -> dict[str, float]:
+    """What one core and the disk can do here and now."""
+    key = KeyFolder(folder / "calibration").new()
+    begin = time.process_time()
+    sealed = seal_all(range(2000), key.public, TASK_ID)
+    seal = 2000 / (time.process_time() - begin)
+    begin = time.process_time()
+    open_all(pieces(sealed), key.secret, key.public.info(TASK_ID))
+    opened = 2000 / (time.process_time() - begin)
+    return {"seals per core-second": seal, "opens per core-second": opened,
+            "durable 64 kB writes per second": writes(folder / "disk")}
+
+
+def writes(path: Path) -> float:
+    """How often 64 kB can be written and synced in a second."""
+    data, count = os.urandom(1 << 16), 100
+    begin = time.perf_counter()
+    with open(path, "wb") as out:
+        for _ in range(count):
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+    path.unlink()
+    return count / (time.perf_counter() - begin)
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + MESSAGE] for at in range(0, len(data), MESSAGE))
+
+
+def say(what: str, figure: str) -> None:
+    print(f"  {what:<58} {figure}", flush=True)
+
+
+# the client
+
+def bench_client(folder: Path, args: argparse.Namespace) -> None:
+    """CPU and bytes of one report at ε = 1, n = 10⁴, for several targets."""
+    print("client: one report at ε = 1, n = 10⁴")
+    for words, target in (
+        ("MSE within 1 + 1/2 of central", {"mse_overhead": "0.5"}),
+        ("MSE within 1 + 1 of central", {"mse_overhead": "1"}),
+        ("… 1 + 1/2, or within 1 % of the count",
+         {"mse_overhead": "0.5", "relative_error": "0.01"}),
+    ):
+        task = new_task(folder, **target)
+        seal_report(task, 1)
+        begin = time.process_time()
+        for _ in range(40):
+            seal_report(task, 1)
+        each = (time.process_time() - begin) / 40
+        say(words, f"K = {task.messages}, {task.report_size:,} B, {each * 1e3:.1f} ms CPU")
+
+
+def new_task(folder: Path, users: int = USERS, **target: str) -> Task:
+    keys = KeyFolder(folder / "keys")
+    key = (keys.all() or [keys.new()])[-1].public
+    plan = plan_count(users, 1, **(target or {"mse_overhead": "0.5"}))
+    return Task.create(plan.to_dict(), key, "bench")
+
+
+# intake
+
+def bench_intake(folder: Path, args: argparse.Namespace) -> None:
+    """Durable reports per second on each store, with the load generator on the same cores."""
+    for store in args.store:
+        with database(store, folder) as url, server(folder / store, url) as (base, tokens, task):
+            if args.warm:
+                asyncio.run(load(base, task, tokens, 3, args))
+            begin = time.process_time()
+            rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
+            own = (time.process_time() - begin) / args.seconds
+            p50, p99 = np.percentile(times, [50, 99]) * 1e3
+            print(f"intake on {store}: {args.seconds} s, {args.connections} connections, "
+                  f"{task.report_size:,} B per report, batches of {USERS:,}")
+            say("durable reports per second", f"{rate:,.0f}")
+            say("time to acknowledgement: median, p99, longest",
+                f"{p50:.0f} ms, {p99:.0f} ms, {max(times) * 1e3:.0f} ms")
+            say("told to come back later; load generator's share of a core",
+                f"{refused:,}; {own:.2f}")
+
+
+@contextlib.contextmanager
+def database(store: str, folder: Path) -> Iterator[str]:
+    """The URL of an empty store; PostgreSQL gets a server of its own."""
+    if store == "sqlite":
+        yield f"sqlite:{folder}/intake.db"
+        return
+    programs = Path(os.path.realpath(shutil.which("initdb") or "")).parent
+    place, user = tempfile.mkdtemp(prefix="pg-"), "postgres" if os.geteuid() == 0 else None
+    if user:
+        shutil.chown(place, user)
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([programs / "initdb", "-D", f"{place}/data", "-U", "postgres", "-A", "trust"],
+                   user=user, cwd=place, check=True, **quiet)
+    running = subprocess.Popen(
+        [programs / "postgres", "-D", f"{place}/data", "-k", place, "-c", "listen_addresses=",
+         "-c", "shared_buffers=512MB", "-c", "max_wal_size=8GB", "-c", "wal_compression=off"],
+        user=user, cwd=place, **quiet,
+    )
+    try:
+        while subprocess.run([programs / "pg_isready", "-q", "-h", place], check=False).returncode:
+            time.sleep(0.1)
+        subprocess.run([programs / "createdb", "-h", place, "-U", "postgres", "bench"], check=True)
+        yield f"postgresql://postgres@/bench?host={place}"
+    finally:
+        running.terminate()
+        running.wait(60)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def server(folder: Path, store: str) -> Iterator[tuple[str, list[str], Task]]:
+    """A shuffler with a task and many enrolled clients; no analyzer answers."""
+    folder.mkdir()
+    ports = {"shuffler": free_port(), "analyzer": free_port()}
+    secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    config = folder / "bench.toml"
+    config.write_text(configuration(folder, ports, secrets))
+    surroundings = os.environ | {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
+                                 "SHUFFLEDP_SHUFFLER_STORE": store}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "shuffledp.service", "shuffler", "--config", str(config)],
+        env=surroundings, stderr=subprocess.DEVNULL,
+    )
+    try:
+        base = f"http://127.0.0.1:{ports['shuffler']}"
+        wait_ready(base)
+        task = new_task(folder)
+        register(task, base, secrets["collector"])
+        yield base, enrolled(base, secrets["operator"]), task
+    finally:
+        running.terminate()
+        running.wait(60)
+
+
+def enrolled(base: str, operator: str, count: int = 600_000) -> list[str]:
+    tokens = [f"{EACH}{os.urandom(16).hex()}" for _ in range(count)]
+    for start in range(0, count, 50_000):
+        hashes = [token_hash(token).hex() for token in tokens[start : start + 50_000]]
+        call("POST", f"{base}/tokens", operator, json={"sha256": hashes})
+    return tokens
+
+
+async def load(
+    base: str, task: Task, tokens: list[str], seconds: float, args: argparse.Namespace
+) -> tuple[float, list[float], int]:
+    """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
+    host, port = base.removeprefix("http://").split(":")
+    body = seal_report(task, 1)
+    end = time.perf_counter() + seconds
+    times: list[float] = []
+    refused = 0
+
+    async def one_connection() -> None:
+        nonlocal refused
+        reader, writer = await asyncio.open_connection(host, int(port))
+        while (now := time.perf_counter()) < end and tokens:
+            writer.write(request(task, body, tokens.pop()))
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+            if head.startswith(b"HTTP/1.1 201"):
+                times.append(time.perf_counter() - now)
+            else:
+                refused += 1
+        writer.close()
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(one_connection() for _ in range(args.connections)))
+    return len(times) / (time.perf_counter() - begin), times, refused
+
+
+def request(task: Task, body: bytes, token: str) -> bytes:
+    """A POST of the same sealed messages under a report id of its own: the shuffler cannot tell."""
+    head = (
+        f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: bench\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    fresh = body[:37] + os.urandom(16) + body[53:REPORT_HEADER]
+    return head.encode() + fresh + body[REPORT_HEADER:]
+
+
+# opening
+
+def bench_opening(folder: Path, args: argparse.Namespace) -> None:
+    """Messages opened per second over one worker and over all cores."""
+    key = KeyFolder(folder / "opening").new()
+    task = new_task(folder)
+    print("opening")
+    data = real_messages(key.public, task.id, 20_000) * 3
+    rows = np.frombuffer(data, np.uint8).reshape(-1, MESSAGE)
+    info, stop = key.public.info(task.id), threading.Event()
+    for workers in range(1, (os.cpu_count() or 1) + 1):
+        with worker_pool(workers) as pool:
+            count_messages([(rows[:4096 * workers], 0)], key.secret, info, 1, pool=pool, stop=stop)
+            begin = time.perf_counter()
+            tally = count_messages([(rows, 0)], key.secret, info, 1, pool=pool, stop=stop)
+            seconds = time.perf_counter() - begin
+        assert tally.dropped["unopened"] == 0
+        say(f"messages per second with {workers} worker(s)", f"{len(rows) / seconds:,.0f}")
+
+
+def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
+    return seal_all((number % 2 for number in range(count)), key, task_id)
+
+
+# a whole batch
+
+def bench_batch(folder: Path, args: argparse.Namespace) -> None:
+    """From a sealed batch on the shuffler's disk to the published result, both steps timed."""
+    from shuffledp.service.ordering import order_file
+
+    task = new_task(folder, args.reports)
+    total = args.reports * task.messages
+    print(f"one batch: {args.reports:,} reports of {task.messages} messages, "
+          f"{total * MESSAGE / 1e6:,.0f} MB; all but 1 % of the messages are random bytes, "
+          "which take as long to open and are then dropped")
+    raw, ordered = folder / "raw", folder / "ordered"
+    write_messages(raw, task, total)
+    header = BatchHeader(task.id, os.urandom(16), args.reports, 0, args.reports)
+    begin = time.perf_counter()
+    digest = order_file(raw, ordered, header.to_bytes(), 256 << 20)
+    say("canonical order, file to file", f"{time.perf_counter() - begin:.1f} s")
+    with analyzer(folder) as (base, collector, shuffler):
+        register(task, base, collector)
+        begin = time.perf_counter()
+        with open(ordered, "rb") as source:
+            call_put(f"{base}/batches/{header.batch_id.hex()}", shuffler, source, digest)
+        say("delivered", f"{time.perf_counter() - begin:.1f} s")
+        while not call("GET", f"{base}/tasks/{task.id.hex()}/results").json()["results"]:
+            time.sleep(0.5)
+        seconds = time.perf_counter() - begin
+    say("delivery to result", f"{seconds:.0f} s, {total / seconds:,.0f} messages per second")
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    say("the analyzer's largest program", f"{most:,.0f} MB")
+
+
+def write_messages(path: Path, task: Task, total: int) -> None:
+    with open(path, "wb") as out:
+        out.write(real_messages(task.key, task.id, total // 100))
+        for start in range(total // 100, total, 1 << 18):
+            out.write(os.urandom(min(1 << 18, total - start) * MESSAGE))
+
+
+def call_put(url: str, token: str, source: Any, digest: bytes) -> None:
+    import httpx
+
+    headers = {"Authorization": f"Bearer {token}", "X-Content-SHA256": digest.hex(),
+               "Content-Length": str(os.fstat(source.fileno()).st_size)}
+    chunks = iter(lambda: source.read(1 << 20), b"")
+    httpx.put(url, content=chunks, headers=headers, timeout=600).raise_for_status()
+
+
+@contextlib.contextmanager
+def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
+    ports = {"shuffler": free_port(), "analyzer": free_port()}
+    secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    config = folder / "batch.toml"
+    config.write_text(configuration(folder, ports, secrets))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "shuffledp.service", "analyzer", "--config", str(config)],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        base = f"http://127.0.0.1:{ports['analyzer']}"
+        wait_ready(base)
+        yield base, secrets["collector"], secrets["shuffler"]
+    finally:
+        running.terminate()
+        running.wait(60)
+
+
+PARTS = {"client": bench_client, "intake": bench_intake, "opening": bench_opening,
+         "batch": bench_batch}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", default=[], help=", ".join(PARTS))
+    parser.add_argument("--seconds", type=int, default=60, help="how long the intake runs")
+    parser.add_argument("--connections", type=int, default=160)
+    parser.add_argument("--store", nargs="+", default=["sqlite", "postgres"])
+    parser.add_argument("--reports", type=int, default=20_000, help="in the whole batch")
+    parser.add_argument("--no-warm", dest="warm", action="store_false")
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="shuffledp-bench-"))
+    try:
+        print(f"machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+        for what, figure in calibration(folder).items():
+            say(what, f"{figure:,.0f}")
+        for part in args.parts or PARTS:
+            PARTS[part](folder, args)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""`shuffledp shuffle-batch` and `shuffledp open-batch`: sealed messages on a Spark cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from shuffledp.cli.output import Commands, add_command, emit, facts, write_whole
+from shuffledp.exact.numbers import exact
+
+
+def add_to(commands: Commands) -> None:
+    """Adds both commands."""
+    shuffle = add_command(
+        commands, "shuffle-batch", run_shuffle, "bring sealed messages into an order, on Spark"
+    )
+    shuffle.add_argument("files", nargs="+", metavar="FILE", help="reports, or one batch")
+    shuffle.add_argument("--out", required=True, metavar="FILE", help="where the batch goes")
+    shuffle.add_argument(
+        "--order", choices=("canonical", "uniform"), help="default: what the task says"
+    )
+    shuffle.add_argument("--batch-id", metavar="HEX", help="32 hexadecimal digits (random)")
+    opening = add_command(
+        commands, "open-batch", run_open, "open a batch, drop copies and tally it, on Spark"
+    )
+    opening.add_argument("file", metavar="FILE", help="the batch")
+    opening.add_argument("--keys", required=True, metavar="FOLDER", help="the analyzer's keys")
+    opening.add_argument(
+        "--seen", metavar="FOLDER", help="what was counted before; drops it and adds this batch"
+    )
+    opening.add_argument("--ledger", metavar="FILE", help="draw on this budget, once per batch")
+    opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
+    opening.add_argument("--out", metavar="FILE", help="also write the result as JSON")
+    for one in (shuffle, opening):
+        one.add_argument("--task", required=True, metavar="FILE", help="the task file")
+        one.add_argument("--master", metavar="URL", help="the Spark master (local[*])")
+
+
+@contextmanager
+def cluster(master: str | None) -> Iterator[Any]:
+    """A session that ends with the command."""
+    from shuffledp.spark import session
+
+    found = session(master)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def run_shuffle(args: argparse.Namespace) -> None:
+    from shuffledp.cli.task import read_task
+    from shuffledp.spark.sealed import shuffle_batch
+
+    task, name = read_task(args.task), _batch_id(args.batch_id)
+    with cluster(args.master) as session:
+        done = shuffle_batch(session, args.files, args.out, task, order=args.order, batch_id=name)
+    emit(args, done, lambda out: out.print(facts(
+        f"{done['messages']:,} messages in {done['order']} order: {args.out}",
+        [(field, str(done[field])) for field in ("batch", "reports", "copies_dropped", "sha256")],
+    )))
+
+
+def run_open(args: argparse.Namespace) -> None:
+    from shuffledp.cli.task import read_task
+    from shuffledp.service.errors import TaskError
+    from shuffledp.service.reading import lines
+    from shuffledp.service.sealing import KeyFolder
+    from shuffledp.spark.sealed import open_batch
+
+    task = read_task(args.task)
+    key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)
+    if key is None:
+        raise TaskError(f"The task's key {task.key.key_id} is not in {args.keys}; it may be gone.")
+    confidence = float(exact(args.confidence, "--confidence"))
+    with cluster(args.master) as session:
+        done = open_batch(session, args.file, task, key, seen=args.seen, ledger=args.ledger,
+                          confidence=confidence)
+    if args.out:
+        write_whole(args.out, json.dumps(done, indent=2, ensure_ascii=False) + "\n")
+    rows = [(line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
+            for line in lines(done["result"])]
+    dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())
+    emit(args, done, lambda out: out.print(
+        facts(f"{done['name']}: {done['reports']:,} reports", [*rows, ("dropped", dropped)])
+    ))
+
+
+def _batch_id(text: str | None) -> bytes | None:
+    from shuffledp.errors import ParameterError
+
+    try:
+        name = None if text is None else bytes.fromhex(text)
+    except ValueError:
+        name = b""
+    if name is not None and len(name) != 16:
+        raise ParameterError("--batch-id needs 32 hexadecimal digits.")
+    return name

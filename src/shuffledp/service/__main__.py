@@ -1,0 +1,28 @@
+"""`python -m shuffledp.service shuffler --config file.toml`: one server, nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from shuffledp.errors import ShuffleDPError
+from shuffledp.service.config import ROLES
+from shuffledp.service.lifecycle import serve_role
+
+
+def main() -> int:
+    """Serves a role; 2 with one sentence if it cannot."""
+    parser = argparse.ArgumentParser(prog="python -m shuffledp.service")
+    parser.add_argument("role", choices=sorted(ROLES))
+    parser.add_argument("--config", help="the TOML file")
+    args = parser.parse_args()
+    try:
+        serve_role(args.role, args.config)
+    except ShuffleDPError as error:
+        print(str(error), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

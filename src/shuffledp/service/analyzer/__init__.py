@@ -1,0 +1,1 @@
+"""The analyzer: opens whole batches, drops replays, tallies, publishes."""

@@ -1,0 +1,117 @@
+"""From a tally to what is published, and the ledger's entry for it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from shuffledp.exact.numbers import ball, to_float
+from shuffledp.ledger import Ledger
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.summation import RealSum
+from shuffledp.service.analyzer.counting import Tally
+from shuffledp.service.analyzer.store import Received
+from shuffledp.service.reading import lines
+from shuffledp.service.task import Task
+
+GUARANTEE = (
+    "ε-differential privacy in the shuffle model up to a probability of 2⁻⁶⁴ per batch (a report "
+    "that overflows its fixed size is drawn again), against everybody but shuffler and analyzer "
+    "acting together"
+)
+NEGATIVE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
+
+
+def minus_z_score(protocol: Protocol, reports: int, shares: int, minus: int) -> float:
+    """By how many standard deviations V₋ differs from what honest clients send.
+
+    V₋ does not depend on the values: Bin(reports, 1−q)·(s+h) + NB + Poi per cell. A crude attempt
+    to move the result shows here.
+    """
+    share = Fraction(shares, protocol.users)
+    mean, variance = ball(0), ball(0)
+    for use in protocol.uses:
+        cell, q = use.cell, use.cell.mute_probability
+        held = cell.input_pairs + cell.stand_in
+        noise = ball(share) * (cell.minus_noise.mean() + cell.flood.mean())
+        spread = ball(share) * (cell.minus_noise.variance() + cell.flood.variance())
+        mean += use.copies * (ball(reports * (1 - q) * held) + noise)
+        variance += use.copies * (ball(reports * q * (1 - q) * held**2) + spread)
+    return to_float(lambda: (minus - mean) / variance.sqrt())
+
+
+def published(task: Task, batch: Received, confidence: float) -> dict[str, Any]:
+    """The result of a counted batch.
+
+    Ensures: passes through the protocol's own door, which refuses a batch with less noise than
+    the certificate needs.
+    """
+    assert batch.tally is not None
+    protocol, tally = task.protocol, Tally.from_json(batch.tally)
+    view = protocol.release(tally.report(batch.shares))
+    estimate = _without_absent(protocol, batch, protocol.analyze(view, confidence))  # type: ignore[attr-defined]
+    minus = int(tally.minus.sum())
+    return {
+        "task": task.id.hex(),
+        "name": task.name,
+        "batch": batch.id.hex(),
+        "number": batch.number,
+        "reports": batch.reports,
+        "noise_shares": batch.shares,
+        "top_up": task.batch.top_up,
+        "result": estimate.to_dict() | {"certificate": task.certificate},
+        "minus_z_score": round(minus_z_score(protocol, batch.reports, batch.shares, minus), 3),
+        "dropped": tally.dropped,
+        "guarantee": GUARANTEE,
+        "note": NEGATIVE,
+    }
+
+
+def absent_value(protocol: Protocol) -> Fraction:
+    """What the estimator takes a user to hold who brings noise but no messages of a value: the
+    stand-in of every cell."""
+    if isinstance(protocol, RealSum):
+        digits = zip(protocol.weights, protocol.digits, strict=True)
+        return protocol.low + protocol.step * sum(w * cell.stand_in for w, cell in digits)
+    return Fraction(protocol.uses[0].cell.stand_in)
+
+
+def _without_absent(protocol: Protocol, batch: Received, estimate: Any) -> Any:
+    """The estimate of those who reported: a top-up brings the noise of users who are not there."""
+    shift = float(absent_value(protocol) * (batch.reports - batch.shares))
+    if not shift:
+        return estimate
+    names = ("value", "values", "low", "high", "joint_low", "joint_high")
+    moved = {name: getattr(estimate, name) + shift for name in names if hasattr(estimate, name)}
+    return replace(estimate, **moved)
+
+
+def record_release(path: str, budget: str, task: Task, batch: Received) -> None:
+    """Enters a release into the ledger, once however often it is tried.
+
+    Ensures: raises `BudgetExceeded` and records nothing if the budget does not allow it.
+    """
+    ledger = Ledger(path) if Path(path).exists() else Ledger.create(path, budget)
+    what = f"{task.name} [task {task.id.hex()}, batch {batch.id.hex()}]"
+    if all(entry.what != what for entry in ledger.entries()):
+        ledger.spend(task.protocol.epsilon, what)
+
+
+def to_csv(results: list[dict[str, Any]]) -> str:
+    """Results as a table, one line per number."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["batch", "label", "estimate", "low", "high", "confidence", "epsilon",
+                    "reports", "minus_z_score"])
+    for one in results:
+        result = one["result"]
+        table.writerows(
+            [one["number"], *line, result["confidence"], result["epsilon"], one["reports"],
+             one["minus_z_score"]]
+            for line in lines(result)
+        )
+    return out.getvalue()

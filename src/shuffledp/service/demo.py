@@ -1,0 +1,176 @@
+"""A working trio on this machine: two servers, simulated users, an estimate beside the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from shuffledp.exact.entropy import SYSTEM
+from shuffledp.planning.counting import plan_count
+from shuffledp.service.access import EACH, new_token, token_hash
+from shuffledp.service.client import Client
+from shuffledp.service.collector import enrol, register, results
+from shuffledp.service.errors import Unreachable
+from shuffledp.service.sealing import KeyFolder
+from shuffledp.service.task import BatchRule, Task
+
+Say = Callable[[str], None]
+PATIENCE = 120.0
+
+
+@dataclass
+class Servers:
+    """Two running servers and the tokens to talk to them."""
+
+    folder: Path
+    shuffler: str
+    analyzer: str
+    collector_token: str
+    operator_token: str
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def local_servers(folder: Path) -> Iterator[Servers]:
+    """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder."""
+    ports = {"shuffler": free_port(), "analyzer": free_port()}
+    tokens = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    config = folder / "demo.toml"
+    config.write_text(configuration(folder, ports, tokens))
+    KeyFolder(folder / "keys").new()
+    environment = os.environ | {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": tokens["shuffler"]}
+    running = [_start(role, config, environment) for role in ports]
+    try:
+        urls = {role: f"http://127.0.0.1:{port}" for role, port in ports.items()}
+        for url in urls.values():
+            wait_ready(url)
+        yield Servers(folder, urls["shuffler"], urls["analyzer"],
+                      tokens["collector"], tokens["operator"])
+    finally:
+        for server in running:
+            server.terminate()
+        for server in running:
+            server.wait(30)
+
+
+def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    with open(config.with_name(f"{role}.log"), "wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "shuffledp.service", role, "--config", str(config)],
+            env=environment, stderr=log,
+        )
+
+
+def configuration(folder: Path, ports: dict[str, int], tokens: dict[str, str]) -> str:
+    """The TOML file of a local trio."""
+    sha = {name: token_hash(token).hex() for name, token in tokens.items()}
+    return f"""
+[shuffler]
+listen = "127.0.0.1:{ports["shuffler"]}"
+store = "sqlite:{folder}/shuffler.db"
+spool = "{folder}/shuffler"
+analyzer = "http://127.0.0.1:{ports["analyzer"]}"
+collector_token_sha256 = "{sha["collector"]}"
+operator_token_sha256 = "{sha["operator"]}"
+drain_seconds = 0
+
+[analyzer]
+listen = "127.0.0.1:{ports["analyzer"]}"
+store = "sqlite:{folder}/analyzer.db"
+spool = "{folder}/analyzer"
+keys = "{folder}/keys"
+ledger = "{folder}/ledger.json"
+budget = "100"
+collector_token_sha256 = "{sha["collector"]}"
+shuffler_token_sha256 = "{sha["shuffler"]}"
+drain_seconds = 0
+"""
+
+
+def wait_ready(url: str, seconds: float = 30.0) -> None:
+    """Waits until a server says that it is ready."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"{url}/readyz").status_code == 200:
+                return
+        time.sleep(0.05)
+    raise Unreachable(f"The server at {url} did not start; look at its log.")
+
+
+def simulated(users: int) -> list[int]:
+    """Values of simulated users: about three in ten hold 1."""
+    return [int(SYSTEM.below(10) < 3) for _ in range(users)]
+
+
+def run_demo(users: int, epsilon: str, say: Say, keep: bool = False) -> dict[str, Any]:
+    """Runs everything once and cleans up; gives the result with the truth beside it."""
+    folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
+    try:
+        with local_servers(folder) as servers:
+            say(f"shuffler on {servers.shuffler}, analyzer on {servers.analyzer}")
+            return _one_round(servers, users, epsilon, say)
+    finally:
+        if keep:
+            say(f"everything is kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str, Any]:
+    plan = plan_count(users, epsilon)
+    key = KeyFolder(servers.folder / "keys").all()[-1].public
+    task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users))
+    for server in (servers.analyzer, servers.shuffler):
+        register(task, server, servers.collector_token)
+    say(f"task {task.id.hex()[:16]}…: {task.messages} messages and {task.report_size:,} bytes "
+        "per report, whatever the value")
+    values = simulated(users)
+    tokens = enrol(servers.shuffler, servers.operator_token, users, EACH)
+    _send_all(servers, task, values, tokens, say)
+    result = _wait_result(servers, task)
+    return {"truth": sum(values), **result}
+
+
+def _send_all(
+    servers: Servers, task: Task, values: list[int], tokens: list[str], say: Say
+) -> None:
+    def send(place: int) -> None:
+        outbox = servers.folder / "devices" / str(place)
+        with Client(task, servers.shuffler, tokens[place], outbox) as client:
+            client.send(values[place])
+
+    with ThreadPoolExecutor(4) as threads:
+        for done, _ in enumerate(threads.map(send, range(len(values))), start=1):
+            if done % max(1, len(values) // 4) == 0:
+                say(f"{done:,} of {len(values):,} simulated users have sent their report")
+
+
+def _wait_result(servers: Servers, task: Task) -> dict[str, Any]:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = results(servers.analyzer, task.id.hex())
+        if found:
+            return found[0]
+        time.sleep(0.1)
+    raise Unreachable(f"No result after {PATIENCE:.0f} s; look at the logs with --keep.")

@@ -1,0 +1,1 @@
+"""The shuffler: collects sealed reports, mixes whole batches, delivers them, forgets."""

@@ -1,0 +1,243 @@
+"""The shuffler's HTTP face."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shuffledp.exact.numbers import show
+from shuffledp.service.access import ONCE, bearer, require, token_hash
+from shuffledp.service.config import ShufflerConfig
+from shuffledp.service.errors import StorageUnavailable, TaskError
+from shuffledp.service.logs import log
+from shuffledp.service.problems import Problem, answer_fault, answer_storage
+from shuffledp.service.role import Role
+from shuffledp.service.shuffler.dispatch import Dispatch
+from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.tasks import KnownTask
+from shuffledp.service.wire import Upload, read_upload
+
+UPLOAD = re.compile(r"/tasks/([0-9a-f]+)/reports")
+LENGTH = re.compile(r"[0-9]{1,15}")
+STORED = JSONResponse({"state": "stored"}, 201)
+HAVE_IT = JSONResponse({"state": "already stored"}, 200)
+KEY_WATCH_SECONDS = 30.0
+MOST_TOKENS = 100_000
+
+
+class Shuffler(Role):
+    """Collects sealed reports and delivers them in whole batches."""
+
+    name = "shuffler"
+
+    def __init__(
+        self, config: ShufflerConfig, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        super().__init__(config)
+        self.config = config
+        self._transport = transport
+        self._key_states: dict[tuple[int, int], str] = {}
+        self._rejected: dict[int, Counter[str]] = {}
+
+    async def prepare(self) -> list[Coroutine[Any, Any, None]]:
+        for left in Path(self.config.spool).glob("*.raw*"):
+            left.unlink()
+        self.store = ShufflerStore(self.database)
+        await self.store.load()
+        self.dispatch = Dispatch(self.config, self.store, self.shelf, self.metrics, self._transport)
+        self.intake = Intake(
+            self.store, self.config.queue, self.metrics, self.dispatch.ready.set
+        )
+        self._note_timed()
+        return [
+            self.intake.run(), self.dispatch.run_sealing(), self.dispatch.run_delivery(),
+            self._watch_keys(),
+        ]
+
+    async def stop(self) -> None:
+        self.draining = True
+        if self._work:
+            self.intake.close()
+            await asyncio.wait([self._work[0]], timeout=10)
+        await super().stop()
+
+    def _note_timed(self) -> None:
+        self.intake.timed = frozenset(
+            entry.number for entry in self.shelf.known.values()
+            if entry.task.batch.top_up != "none"
+        )
+
+    async def _watch_keys(self) -> None:
+        while True:
+            await self.learn_keys()
+            await asyncio.sleep(KEY_WATCH_SECONDS)
+
+    async def learn_keys(self) -> None:
+        """Asks which of the analyzer's keys still take reports; while it is away, what was last
+        known stays."""
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+            async with httpx.AsyncClient(transport=self._transport, timeout=10) as client:
+                answer = await client.get(f"{self.config.analyzer.rstrip('/')}/keys")
+            keys = answer.json()["keys"]
+            found = {(key["key_id"], key["epoch"]): str(key["state"]) for key in keys}
+            self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
+
+    # routes
+
+    def own_routes(self) -> list[Route]:
+        return [
+            Route("/tasks/{task}/close", self.answer_close, methods=["POST"]),
+            Route("/tokens", self.answer_tokens, methods=["POST"]),
+        ]
+
+    async def answer_put_task(self, request: Request) -> Response:
+        answer = await super().answer_put_task(request)
+        self._note_timed()
+        await self.learn_keys()
+        return answer
+
+    async def answer_close(self, request: Request) -> Response:
+        """Takes no more reports for a task."""
+        require(request, self.config.collector_token_sha256, "collector")
+        await self.shelf.close(self.shelf.find(request.path_params["task"]))
+        return JSONResponse({"state": "closed"})
+
+    async def answer_tokens(self, request: Request) -> Response:
+        """Enrols clients by the hashes of their tokens."""
+        require(request, self.config.operator_token_sha256, "operator")
+        try:
+            hashes = [bytes.fromhex(text) for text in (await request.json())["sha256"]]
+        except (ValueError, KeyError, TypeError):
+            hashes = []
+        if not 0 < len(hashes) <= MOST_TOKENS or {len(value) for value in hashes} != {32}:
+            raise Problem(422, "tokens", 'Send {"sha256": […]} with hashes of 64 digits.',
+                          need=MOST_TOKENS)
+        new = await self.store.enrol(hashes)
+        log("enrolled", tokens=new)
+        return JSONResponse({"new": new}, 201)
+
+    def app(self) -> ASGIApp:
+        """Uploads straight from ASGI, because they are many; everything else through routes."""
+        rest = super().app()
+
+        async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
+            found = scope["type"] == "http" and UPLOAD.fullmatch(scope["path"])
+            if found and scope["method"] == "POST":
+                answer = await self.answer_upload(found[1], Headers(scope=scope), receive)
+                await answer(scope, receive, send)
+            else:
+                await rest(scope, receive, send)
+
+        return dispatch
+
+    async def answer_upload(self, task: str, headers: Headers, receive: Receive) -> Response:
+        """Acknowledges a report after it is durable, and only then."""
+        entry: KnownTask | None = None
+        try:
+            entry = self.shelf.find(task)
+            verdict = await self._upload(entry, headers, receive)
+            return STORED if verdict is Verdict.ACCEPTED else HAVE_IT
+        except Problem as problem:
+            if entry is not None:
+                self._rejected.setdefault(entry.number, Counter())[problem.code] += 1
+                self.metrics.count("rejected", task=str(entry.number), reason=problem.code)
+            return problem.response()
+        except StorageUnavailable as error:
+            return await answer_storage(None, error)
+        except Exception as error:
+            return await answer_fault(None, error)
+
+    async def _upload(self, entry: KnownTask, headers: Headers, receive: Receive) -> Verdict:
+        token = bearer(headers)
+        upload = await self._read(entry, headers, receive)
+        scope = None if entry.task.repeat else 0 if token.startswith(ONCE) else entry.number
+        verdict = await self.intake.submit(
+            Arrival(entry.number, upload.report_id, token_hash(token), scope, upload.sealed)
+        )
+        if verdict is Verdict.UNKNOWN_TOKEN:
+            raise Problem(403, verdict.value, "This token is not enrolled; ask the operator.")
+        if verdict is Verdict.TOKEN_USED:
+            raise Problem(409, verdict.value, "This token has sent its report for this task; "
+                                              "one report per token counts.")
+        return verdict
+
+    async def _read(self, entry: KnownTask, headers: Headers, receive: Receive) -> Upload:
+        """The report in a request, if it is one for this task and of exactly its size."""
+        need, length = entry.task.report_size, headers.get("content-length", "")
+        if not LENGTH.fullmatch(length):
+            raise Problem(411, "length", "Send a Content-Length.", need=need)
+        if int(length) != need:
+            raise Problem(413, "size", "Every report of this task has the same size.",
+                          have=int(length), need=need)
+        try:
+            upload = read_upload(await _body(receive, need))
+        except TaskError as error:
+            raise Problem(400, "malformed", str(error)) from None
+        if upload.task_id != entry.task.id:
+            raise Problem(422, "wrong-task", "The report belongs to another task.")
+        if upload.key_id != entry.task.key.key_id:
+            raise Problem(422, "wrong-key", "The report is sealed for another key.")
+        self._refuse_closed(entry)
+        return upload
+
+    def _refuse_closed(self, entry: KnownTask) -> None:
+        if entry.state != "open":
+            raise Problem(410, "task-closed", "This task takes no more reports.")
+        key = (entry.task.key.key_id, entry.task.key.epoch)
+        if self._key_states.get(key, "active") != "active":
+            raise Problem(410, "key-retired", "The analyzer has retired this task's key; "
+                                              "ask the collector for the task that follows.")
+
+    # status
+
+    async def status(self) -> dict[str, Any]:
+        tasks = [await self._task_status(entry) for entry in self.shelf.known.values()]
+        return {"role": self.name, "tasks": tasks}
+
+    async def _task_status(self, entry: KnownTask) -> dict[str, Any]:
+        task, have = entry.task, self.store.open_reports(entry.number)
+        batches = await self.store.batches(entry.number)
+        return {
+            "task": task.id.hex(),
+            "name": task.name,
+            "kind": task.protocol.kind,
+            "epsilon": show(task.protocol.epsilon),
+            "state": entry.state,
+            "have": have,
+            "need": task.batch.reports,
+            "progress": f"{have:,} of {task.batch.reports:,}",
+            "top_up": task.batch.top_up,
+            "messages": task.messages,
+            "rejected": dict(self._rejected.get(entry.number, {})),
+            "batches": [
+                {"number": batch.number, "batch": batch.id.hex(), "state": batch.state,
+                 "reports": batch.reports, "problem": self.dispatch.failing.get(batch.id, "")}
+                for batch in batches
+            ],
+        }
+
+
+async def _body(receive: Receive, most: int) -> bytes:
+    """A request's whole body; never more than it announced."""
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "interrupted", "The upload broke off; send the same again.")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False) and size <= most
+    return b"".join(parts)

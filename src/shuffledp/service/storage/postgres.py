@@ -1,0 +1,166 @@
+"""PostgreSQL through asyncpg: one writing connection under an advisory lock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from shuffledp.errors import MissingExtra
+from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.storage.database import Database, Row, Rows, Transaction, Value
+from shuffledp.service.storage.schema import migrate
+
+try:
+    import asyncpg
+except ImportError:
+    raise MissingExtra("asyncpg", "postgres") from None
+
+WORDS = {"BYTES": "BYTEA", "KEYED": "", "ROWID": "BIGINT"}
+TYPES = {int: "bigint", bytes: "bytea", str: "text"}
+LOCK = 0x5D9_0001
+"""The advisory lock that a service holds as long as it lives; a successor waits for it."""
+PATIENCE = 60.0
+
+PLAIN_BODIES = (
+    "ALTER TABLE reports ALTER COLUMN body SET STORAGE EXTERNAL",  # ciphertexts do not compress
+    "ALTER TABLE reports SET (toast_tuple_target = 8160)",  # and most fit into a page
+)
+
+AWAY = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InsufficientResourcesError,  # disk full is one of these
+    asyncpg.OperatorInterventionError,
+    asyncpg.InterfaceError,
+)
+
+
+class PostgresTransaction(Transaction):
+    """Statements in one transaction of the writing connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
+        return [tuple(row) for row in await self._connection.fetch(sql, *values)]
+
+    async def present(self, *wanted: Rows) -> list[set[Row]]:
+        found: list[set[Row]] = [set() for _ in wanted]
+        asked = [(part, one) for part, one in enumerate(wanted) if one.rows]
+        if asked:
+            sql = _look([(part, one.table, one.columns, one.rows[0]) for part, one in asked])
+            values = [column for _, one in asked for column in _turned(one.rows)]
+            for part, place in await self._connection.fetch(sql, *values):
+                found[part].add(wanted[part].rows[place - 1])
+        return found
+
+    async def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
+    ) -> set[int]:
+        if not rows:
+            return set()
+        names = ", ".join(columns)
+        sql = (
+            f"INSERT INTO {table} ({names}) SELECT {names} FROM {_unnest(columns, rows[0])} "
+            f"ON CONFLICT DO NOTHING RETURNING {', '.join(columns[:key])}"
+        )
+        fresh = {tuple(row) for row in await self._connection.fetch(sql, *_turned(rows))}
+        places: set[int] = set()
+        for place, row in enumerate(rows):  # of equal rows, the first is the new one
+            if row[:key] in fresh:
+                fresh.discard(row[:key])
+                places.add(place)
+        return places
+
+    async def append(self, *added: Rows) -> None:
+        given = [one for one in added if one.rows]
+        if given:
+            sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
+            await self._connection.fetch(sql, *(v for one in given for v in _turned(one.rows)))
+
+
+def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
+    """One statement that gives (number of the question, place of the row) of what is there."""
+    parts, used = [], 0
+    for part, table, columns, sample in questions:
+        given = _unnest((*columns, "place"), sample, used, " WITH ORDINALITY")
+        parts.append(f"SELECT {part}, place FROM {table} JOIN {given} USING ({', '.join(columns)})")
+        used += len(columns)
+    return " UNION ALL ".join(parts)
+
+
+def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
+    """One statement that adds rows to several tables."""
+    parts, used = [], 0
+    for table, columns, sample in additions:
+        names = ", ".join(columns)
+        given = _unnest(columns, sample, used)
+        parts.append(f"INSERT INTO {table} ({names}) SELECT {names} FROM {given}")
+        used += len(columns)
+    before = ", ".join(f"part{n} AS ({part})" for n, part in enumerate(parts[:-1]))
+    return f"WITH {before} {parts[-1]}" if before else parts[-1]
+
+
+def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
+    arrays = ", ".join(
+        f"${n}::{TYPES[type(value)]}[]" for n, value in enumerate(sample, start=used + 1)
+    )
+    return f"unnest({arrays}){numbered} AS given({', '.join(columns)})"
+
+
+def _turned(rows: Sequence[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+class PostgresDatabase(Database):
+    """One database per service; the connection is made again when it was lost."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = asyncio.Lock()
+        self._connection: Any = None
+
+    @classmethod
+    async def open(cls, url: str, role: str) -> PostgresDatabase:
+        """The database behind a URL, migrated."""
+        database = cls(url)
+        try:
+            async with database.transaction() as transaction:
+                await migrate(transaction, role, WORDS)
+                if role == "shuffler":
+                    for statement in PLAIN_BODIES:
+                        await transaction.run(statement)
+        except asyncpg.InvalidCatalogNameError:
+            raise ConfigError("The PostgreSQL database does not exist; create it first.") from None
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    async def _connected(self) -> Any:
+        if self._connection is None or self._connection.is_closed():
+            connection = await asyncpg.connect(self._url, timeout=10, command_timeout=PATIENCE)
+            await connection.execute("SET synchronous_commit = on")
+            await connection.execute(f"SELECT pg_advisory_lock({LOCK})")
+            self._connection = connection
+        return self._connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        async with self._lock:
+            try:
+                connection = await self._connected()
+                async with connection.transaction():
+                    yield PostgresTransaction(connection)
+            except AWAY as error:
+                raise StorageUnavailable(
+                    f"PostgreSQL is away or full ({type(error).__name__}); "
+                    "nothing was acknowledged: bring it back."
+                ) from None
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()

@@ -1,0 +1,40 @@
+"""What goes wrong between here and a cluster.
+
+    ShuffleDPError
+    └── ClusterError    no Java, a version too old, a master that does not answer, a failed job
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shuffledp.errors import ShuffleDPError
+
+SPARKS_OWN = ("pyspark", "py4j", "grpc")
+"""Whose errors mean that Spark failed."""
+
+
+class ClusterError(ShuffleDPError):
+    """The cluster could not be reached or did not finish; nothing was released."""
+
+
+@contextmanager
+def spark_failures(sentence: str = "") -> Iterator[None]:
+    """Turns what Spark raises into one sentence; Spark's own account stays as its cause."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.split(".")[0] not in SPARKS_OWN:
+            raise
+        raise ClusterError(
+            sentence
+            or f"Spark did not finish the job ({_condition(error)}); nothing was released: "
+            "look into Spark's log, then ask again."
+        ) from error
+
+
+def _condition(error: BaseException) -> str:
+    """The name of what happened, without Spark's text: that may quote values."""
+    name = getattr(error, "getCondition", lambda: None)()
+    return str(name) if name else type(error).__name__

@@ -1,0 +1,262 @@
+"""One call on a column of a Spark frame: the plan, certificate, estimate and result object are
+those of `shuffledp.count` and its siblings on one machine.
+
+**Each row is one user.** All data is looked at before a ledger is charged or anything is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp import frontdoor
+from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.exact.numbers import ExactNumber, exact, whole
+from shuffledp.frames import DataError
+from shuffledp.frontdoor import Options
+from shuffledp.ledger import Ledger
+from shuffledp.planning import ranges, summation
+from shuffledp.planning.histogram import plan_histogram
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.histogram import Label, checked_labels
+from shuffledp.protocols.ranges import RangesEstimate
+from shuffledp.protocols.results import Estimate, HistogramEstimate
+from shuffledp.spark.columns import equal_to, is_whole, kind_of, missing_values, values_of, within
+from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.keyed import JobSecret
+from shuffledp.spark.reports import PARTS, PartWork, added_up
+
+Values = NDArray[Any]
+Bounds = tuple[ExactNumber, ExactNumber]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a column, before its number of rows is known."""
+
+    what: str
+    make_plan: Callable[[int], Plan]
+    prepare: Callable[[Values], Values]
+    group: str | None = None
+    """SQL over `value`: rows with the same are counted in the JVM before they are encoded. None
+    where there are too many values, or the encoder draws for each."""
+
+
+def count(
+    frame: Any, column: str | None = None, *, epsilon: ExactNumber, equals: Any = None,
+    **options: Any,
+) -> Estimate:
+    """How many rows are true (or 1), or equal to `equals`.
+
+    Options: users, confidence, ledger, per_user, entropy; and a target: mse_overhead (½ unless
+    said), rmse, relative_error, max_messages, expected.
+    """
+    how, aim = _options(options)
+    values = values_of(frame, column)
+    if equals is not None:
+        values = equal_to(values, equals)
+    kind = kind_of(values, "value")
+    if kind == "string":
+        frontdoor.truth(np.zeros(0, object), None)  # refuses
+    group = within(0, 1) if is_whole(values) else "value"
+    if kind == "double":
+        group = "case when value in (0, 1) then value when value is not null then 2D end"
+    ask = Question(
+        "count",
+        lambda users: frontdoor.plan_count(users, epsilon, **aim),
+        partial(frontdoor.truth, equals=None),
+        group,
+    )
+    result: Estimate = _run(values, how, ask)
+    return result
+
+
+def histogram(
+    frame: Any, column: str | None = None, *, epsilon: ExactNumber,
+    buckets: int | Sequence[Label], other: Label | None = None, **options: Any,
+) -> HistogramEstimate:
+    """How many rows hold each label. Labels must be known beforehand; unknown ones go to the
+    bucket `other`, or are refused."""
+    how, aim = _options(options)
+    values = values_of(frame, column)
+    if kind_of(values, "value") != "string" and not is_whole(values):
+        raise ValueOutOfRange("Labels must be texts or whole numbers; the column holds neither.")
+    plain = isinstance(buckets, int) and is_whole(values)
+    ask = Question(
+        "histogram",
+        lambda users: plan_histogram(users, epsilon, buckets, other=other, **aim),
+        _as_it_is,
+        within(0, len(checked_labels(buckets)) - 1) if plain else "value",
+    )
+    result: HistogramEstimate = _run(values, how, ask)
+    return result
+
+
+def total(
+    frame: Any, column: str | None = None, *, epsilon: ExactNumber, bounds: Bounds | None = None,
+    largest: int | None = None, clamp: bool = False, **options: Any,
+) -> Estimate:
+    """The sum of a column: of real values within `bounds`, or of whole numbers 0..`largest`.
+
+    A value outside is refused, or with clamp=True moved to the nearer bound.
+    """
+    how, aim = _options(options)
+    if (bounds is None) == (largest is None):
+        raise ParameterError(
+            "A sum needs either bounds=(low, high) for real values or largest=D for 0..D."
+        )
+    values = values_of(frame, column)
+    if bounds is None:
+        ask = _integers(values, epsilon, whole(largest, "the largest value"), clamp, aim)
+    else:
+        low, high = summation.checked_bounds(bounds)
+        ask = Question(
+            "sum",
+            lambda users: frontdoor.plan_sum(users, epsilon, bounds=(low, high), **aim),
+            partial(_clipped, float(low), float(high)) if clamp else _as_it_is,
+        )
+    result: Estimate = _run(values, how, ask)
+    return result
+
+
+def _integers(
+    values: Any, epsilon: ExactNumber, most: int, clamp: bool, aim: dict[str, Any]
+) -> Question:
+    if not is_whole(values):
+        raise ValueOutOfRange(f"Values must be whole numbers in 0..{most}; the column has others.")
+    return Question(
+        "sum",
+        lambda users: frontdoor.plan_integers(users, epsilon, most, **aim),
+        _as_it_is,
+        within(0, most, (0, most) if clamp else None),
+    )
+
+
+def mean(
+    frame: Any, column: str | None = None, *, epsilon: ExactNumber, bounds: Bounds, **options: Any
+) -> Estimate:
+    """The mean of a column of real values within `bounds`: the sum over the public number of
+    rows."""
+    found = total(frame, column, epsilon=epsilon, bounds=bounds, **options)
+    n, law = found.users, found.errors
+    return replace(
+        found,
+        query="mean",
+        value=found.value / n,
+        low=found.low / n,
+        high=found.high / n,
+        rmse=found.rmse / n,
+        errors=None if law is None else lambda: (law()[0] / n, law()[1]),
+    )
+
+
+def quantiles(
+    frame: Any, column: str | None = None, *, epsilon: ExactNumber, bounds: Bounds,
+    probabilities: Sequence[float] = (0.25, 0.5, 0.75), bins: int = 64, clamp: bool = False,
+    **options: Any,
+) -> RangesEstimate:
+    """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
+    `bounds` (on several levels where that errs less)."""
+    how, aim = _options(options)
+    for probability in probabilities:
+        if not 0 < exact(probability, "a quantile") < 1:
+            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+    low, high = summation.checked_bounds(bounds)
+    ask = Question(
+        "quantiles",
+        lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
+        partial(_clipped, float(low), float(high)) if clamp else _as_it_is,
+    )
+    found: RangesEstimate = _run(values_of(frame, column), how, ask)
+    return replace(found, probabilities=tuple(float(p) for p in probabilities))
+
+
+def _run(values: Any, how: Options, ask: Question) -> Any:
+    """The query: count the rows, plan, draw where the data is, and only then charge and release."""
+    with _counted(values, None if how.per_user else ask.group) as (counted, rows, missing):
+        if rows == 0:
+            raise DataError("There are no rows; a protocol needs at least one user.")
+        if missing:
+            raise missing_values(missing)
+        if how.users is not None and how.users > rows:
+            raise ShortBatchError(rows, how.users)
+        plan = ask.make_plan(rows if how.users is None else how.users)
+        secret = JobSecret(how.entropy)
+        work = PartWork(plan.protocol.describe(), ask.prepare, secret, how.per_user)
+        report = added_up(counted, work)
+    if how.ledger is not None:
+        Ledger(how.ledger).spend(plan.epsilon, ask.what, seeded=how.entropy.seeded)
+    return plan.analyze(plan.release(report), how.confidence)
+
+
+@contextmanager
+def _counted(values: Any, group: str | None) -> Iterator[tuple[Any, int, int]]:
+    """(values, or values and how many hold each; rows; rows without a value)."""
+    if group is None:
+        with spark_failures():
+            rows, missing = values.selectExpr("count(*)", "count_if(value is null)").collect()[0]
+        yield values, rows, missing
+        return
+    tally = values.selectExpr(f"{group} as value").groupBy("value").count()
+    with spark_failures():
+        tally = _kept(tally)
+        found = tally.selectExpr("sum(count)", "sum(if(value is null, count, 0))").collect()[0]
+    try:
+        yield tally.coalesce(PARTS), found[0] or 0, found[1] or 0
+    finally:
+        with spark_failures():
+            tally.unpersist()
+
+
+def _kept(tally: Any) -> Any:
+    """The tally, to be computed once; where a service keeps nothing, it is computed twice."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return tally.persist()
+    except PySparkException:
+        return tally
+
+
+def _as_it_is(values: Values) -> Values:
+    return values
+
+
+def _clipped(low: float, high: float, values: Values) -> Values:
+    if values.dtype.kind not in "biuf":
+        return values  # the protocol refuses it
+    return np.clip(values, low, high).astype(values.dtype)
+
+
+def _options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
+    """(how to run, what to aim for) from a call's keyword arguments."""
+    names = Options.__dataclass_fields__
+    how = Options(**{name: value for name, value in given.items() if name in names})
+    return how, {name: value for name, value in given.items() if name not in names}
+
+
+def query(name: str, source: str, column: str | None, master: str | None, **asked: Any) -> Any:
+    """A query of the command line on Parquet, CSV or a table: starts a session and ends it.
+
+    `name` is count, integers, histogram, sum, mean or quantiles; `asked` its keyword arguments.
+    """
+    from shuffledp.spark.columns import read
+    from shuffledp.spark.session import session
+
+    asks: dict[str, Callable[..., Any]] = {
+        "count": count, "integers": total, "histogram": histogram,
+        "sum": total, "mean": mean, "quantiles": quantiles,
+    }
+    if name not in asks:
+        raise ParameterError(f"There is no query {name!r}; there are {', '.join(asks)}.")
+    cluster = session(master)
+    try:
+        return asks[name](read(cluster, source), column, **asked)
+    finally:
+        cluster.stop()

@@ -1,0 +1,124 @@
+"""The service's commands, and the demo."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from service_trio import COLLECTOR, OPERATOR, Trio, small_plan
+from test_kills import Programs
+
+from shuffledp.cli.send import parse_value
+from shuffledp.errors import ShuffleDPError
+from shuffledp.service.demo import wait_ready
+from shuffledp.service.errors import AlreadyAnswered, ConfigError
+
+MODULES = ("task", "keys", "send", "serve", "result", "config", "demo")
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command and gives what it printed."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers()
+    for name in MODULES:
+        importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
+
+    def command(*words):
+        args = parser.parse_args([str(word) for word in words])
+        args.run(args)
+        return capsys.readouterr().out
+
+    return command
+
+
+def test_from_a_plan_to_a_result(tmp_path, run, monkeypatch):
+    monkeypatch.setenv("SHUFFLEDP_COLLECTOR_TOKEN", COLLECTOR)
+    monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", OPERATOR)
+    trio = Trio(tmp_path)
+    plan, key, task = tmp_path / "plan.json", tmp_path / "key.json", tmp_path / "task.json"
+    plan.write_text(json.dumps(small_plan()))
+    key.write_text(run("keys", "show", tmp_path / "keys"))
+    made = run("task", "create", "--plan", plan, "--key", key, "--name", "dark mode",
+               "--out", task, "--json")
+    number = json.loads(made)["task"]
+    assert json.loads(run("task", "show", task, "--json"))["name"] == "dark mode"
+    assert "dark mode" in run("task", "show", task)
+    assert "Verified" in run("task", "verify", task)
+    programs = Programs(trio)
+    try:
+        for role in programs.ports:
+            programs.start(role)
+        for url in programs.urls.values():
+            wait_ready(url)
+        shuffler, analyzer = programs.urls["shuffler"], programs.urls["analyzer"]
+        assert "Registered" in run("task", "register", task, "--shuffler", shuffler,
+                                   "--analyzer", analyzer)
+        run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--out", tmp_path / "t")
+        tokens = (tmp_path / "t").read_text().split()
+        assert "Nothing is published" in run("result", "--task", task, "--analyzer", analyzer)
+        for place, token in enumerate(tokens):
+            words = ["send", "--task", task, "--shuffler", shuffler, "--token", token,
+                     "--outbox", tmp_path / "boxes" / str(place)]
+            run(*words, "--value", place % 2)
+        with pytest.raises(AlreadyAnswered):
+            run(*words, "--value", 1)
+        run(*words, "--resume")
+        while not json.loads(run("result", "--task", number, "--analyzer", analyzer, "--json")):
+            pass
+        assert "count ≈" in run("result", "--task", task, "--analyzer", analyzer)
+        assert run("result", "--task", task, "--analyzer", analyzer, "--csv").count("\n") == 2
+        assert "no more" in run("task", "close", task, "--shuffler", shuffler)
+    finally:
+        programs.stop()
+
+
+def test_keys_and_tokens(tmp_path, run):
+    first = json.loads(run("keys", "new", tmp_path))
+    assert first["key_id"] == 1
+    assert "retired" in run("keys", "retire", tmp_path, "--id", 1)
+    with pytest.raises(ShuffleDPError, match="no active key"):
+        run("keys", "show", tmp_path)
+    run("keys", "destroy", tmp_path, "--id", 1)
+    assert json.loads(run("keys", "new", tmp_path))["key_id"] == 2
+    made = json.loads(run("keys", "token", "--json"))
+    assert len(made["sha256"]) == 64 and made["token"] not in made["sha256"]
+
+
+def test_config_check_says_what_is_wrong(tmp_path, run, monkeypatch):
+    file = tmp_path / "service.toml"
+    file.write_text("[shuffler]\n")
+    with pytest.raises(ConfigError, match="deliver_token"):
+        run("config", "check", "shuffler", "--config", file)
+    file.write_text(Programs(Trio(tmp_path)).toml())
+    shown = run("config", "check", "shuffler", "--config", file)
+    assert "can start" in shown and "delivery-secret" not in shown
+
+
+def test_a_missing_token_is_said(tmp_path, run, monkeypatch):
+    monkeypatch.delenv("SHUFFLEDP_COLLECTOR_TOKEN", raising=False)
+    task = tmp_path / "task.json"
+    task.write_bytes(Trio(tmp_path).task().canonical())
+    with pytest.raises(ShuffleDPError, match="SHUFFLEDP_COLLECTOR_TOKEN"):
+        run("task", "close", task, "--shuffler", "http://127.0.0.1:1")
+    with pytest.raises(ShuffleDPError, match="does not answer"):
+        run("task", "close", task, "--shuffler", "http://127.0.0.1:1", "--token", "t")
+
+
+def test_values_are_read_as_the_protocol_wants_them(tmp_path):
+    protocol = Trio(tmp_path).task().protocol
+    assert parse_value(protocol, "1") == 1
+    with pytest.raises(ShuffleDPError, match="number"):
+        parse_value(protocol, "yes")
+
+
+def test_the_demo_ends_with_the_estimate_and_cleans_up(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = json.loads(run("demo", "--users", 30, "--epsilon", 2, "--json"))
+    assert 0 <= found["truth"] <= 30 and found["reports"] == 30
+    assert abs(found["result"]["estimate"] - found["truth"]) < 25
+    assert list(Path(tmp_path).glob("shuffledp-demo-*")) == []

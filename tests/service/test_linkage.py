@@ -1,0 +1,181 @@
+"""Nothing that the shuffler or an onlooker can see depends on a value (must hold 1 and 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import time
+
+import httpx
+import numpy as np
+import pytest
+from service_trio import USERS, Trio
+
+from shuffledp.service.client import seal_report
+from shuffledp.service.logs import JsonLines, log
+from shuffledp.service.wire import read_upload
+
+
+@pytest.fixture
+def lines():
+    """Everything that is logged, as it would stand on standard error."""
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines())
+    logging.getLogger().addHandler(handler)
+    logging.getLogger("shuffledp.service").setLevel(logging.INFO)
+    yield out
+    logging.getLogger().removeHandler(handler)
+
+
+def artefacts(tmp_path, value, lines):
+    """(sizes, logs, metrics, status) of a round in which everybody holds `value`."""
+    lines.truncate(0)
+    lines.seek(0)
+    found = {}
+
+    async def walk():
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            bodies = []
+            for _ in range(USERS + 3):
+                bodies += await trio.upload(task, [value])
+            await trio.results(task)
+            for _ in range(100):
+                status = await trio.status(task)
+                if status["batches"][0]["state"] == "scrubbed":
+                    break
+                await asyncio.sleep(0.02)
+            metrics = (await trio.to_shuffler.get("/metrics")).text
+            found.update(sizes=[len(body) for body in bodies], metrics=neutral(metrics),
+                         status=neutral(json.dumps(status)))
+
+    asyncio.run(walk())
+    found["logs"] = neutral(lines.getvalue())
+    return found
+
+
+def neutral(text: str) -> str:
+    """The text without random ids, times and ports."""
+    text = re.sub(r"[0-9a-f]{32,64}", "ID", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
+    return "\n".join(line for line in text.splitlines() if "seconds_" not in line)
+
+
+def test_artefacts_are_the_same_for_zero_and_one(tmp_path, lines):
+    zero, one = (artefacts(tmp_path / str(value), value, lines) for value in (0, 1))
+    assert zero == one
+    assert len(set(zero["sizes"])) == 1
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path):
+    for name in ("0", "1"):
+        (tmp_path / name).mkdir()
+
+
+def test_an_unpadded_report_would_give_the_value_away(tmp_path):
+    """Why K: the parity of the number of messages is the value, nearly always (must hold 1)."""
+    from shuffledp.planning.counting import plan_count
+
+    protocol = plan_count(10_000, 1).protocol
+    plus, minus = protocol.randomize_each(np.repeat([0, 1], 2000))
+    parity = (plus + minus) % 2
+    right = (parity == np.repeat([0, 1], 2000)).mean()
+    assert right > 0.99  # 0.999 but for the noise of the few
+
+
+def test_ciphertexts_look_the_same(tmp_path):
+    """Dummies, pluses and minuses have one length, and bytes that no count tells apart."""
+    task = Trio(tmp_path).task()
+    means = []
+    for value in (0, 1):
+        sealed = b"".join(read_upload(seal_report(task, value)).sealed for _ in range(60))
+        means.append(np.frombuffer(sealed, np.uint8).reshape(-1, 52)[:, 32:].mean())
+    assert abs(means[0] - means[1]) < 5 * 74 * (2 / (60 * task.messages * 20)) ** 0.5 + 0.5
+
+
+def test_sealing_takes_the_same_time(tmp_path):
+    """CPU time per report in buckets of 10 ms; ranks of 0 and 1 mix (Mann–Whitney)."""
+    task = Trio(tmp_path).task()
+    seal_report(task, 1)
+    values = np.random.default_rng(5).permutation(np.repeat([0, 1], 150))
+    times = []
+    for value in values:
+        begin = time.process_time()
+        seal_report(task, int(value))
+        times.append(time.process_time() - begin)
+    ranks = np.argsort(np.argsort(times))
+    rank_sum = ranks[values == 1].sum()
+    mean, deviation = 150 * 299 / 2, (150 * 150 * 301 / 12) ** 0.5
+    assert abs(rank_sum - mean) < 5.5 * deviation
+
+
+def test_no_address_token_or_report_id_anywhere(tmp_path, lines):
+    async def walk():
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            tokens = await trio.enrol(2)
+            body = seal_report(task, 1)
+            headers = {"Authorization": f"Bearer {tokens[0]}", "X-Forwarded-For": "203.0.113.7"}
+            path = f"/tasks/{task.id.hex()}/reports"
+            answers = [await trio.to_shuffler.post(path, content=body, headers=headers)
+                       for _ in range(2)]
+            answers.append(await trio.post(task, seal_report(task, 1), tokens[0]))
+            answers.append(await trio.post(task, body[:-1], tokens[1]))
+            answers.append(await trio.post(task, body, "stranger-token"))
+            texts = [answer.text for answer in answers]
+            texts.append((await trio.to_shuffler.get("/metrics")).text)
+            texts.append((await trio.to_shuffler.get("/status")).text)
+            texts.append((await trio.to_shuffler.get("/")).text)
+            report = read_upload(body).report_id
+            for text in [*texts, lines.getvalue()]:
+                for secret in (*tokens, "203.0.113.7", "127.0.0.1:", report.hex(), "stranger"):
+                    assert secret not in text.replace("127.0.0.1:8800", "")
+
+    asyncio.run(walk())
+
+
+def test_a_fault_of_ours_says_nothing_about_the_request(tmp_path, lines, monkeypatch):
+    async def walk():
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+
+            def broken(*_):
+                raise RuntimeError("secret-of-a-user")
+
+            monkeypatch.setattr(trio.shuffler.intake, "submit", broken)
+            answer = await trio.post(task, seal_report(task, 1), "t")
+            assert answer.status_code == 500
+            assert "secret-of-a-user" not in answer.text + lines.getvalue()
+            assert "RuntimeError" in lines.getvalue()
+
+    asyncio.run(walk())
+
+
+def test_there_is_no_field_to_log_an_identifier_in():
+    for field in ("ip", "client", "token", "report", "report_id", "body", "address"):
+        with pytest.raises(ValueError, match="Not a log field"):
+            log("upload", **{field: "x"})
+
+
+def test_other_libraries_lines_lose_their_text():
+    record = logging.LogRecord("uvicorn.error", logging.WARNING, "", 1,
+                               "Invalid request from 203.0.113.7", (), None)
+    line = json.loads(JsonLines().format(record))
+    assert line["kind"] == "uvicorn.error" and "203" not in json.dumps(line["event"])
+
+
+def test_servers_do_not_say_who_they_are_made_by(tmp_path):
+    async def walk():
+        async with Trio(tmp_path).running() as trio:
+            answer: httpx.Response = await trio.to_shuffler.get("/")
+            assert "default-src 'self'" in answer.headers["content-security-policy"]
+
+    asyncio.run(walk())

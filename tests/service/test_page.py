@@ -1,0 +1,162 @@
+"""The status pages in a real browser: Chromium, driven headless through ChromeDriver."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from conftest import missing
+from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, sha
+from test_kills import Programs
+
+from shuffledp.service.access import EACH, new_token
+from shuffledp.service.client import seal_report
+from shuffledp.service.demo import free_port, wait_ready
+from shuffledp.service.page import interval_svg, render
+
+PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
+"""A folder for screenshots, for those who want to look."""
+
+
+class Browser:
+    """As much of the WebDriver protocol as these tests need."""
+
+    def __init__(self, url: str) -> None:
+        options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu",
+                            "--disable-dev-shm-usage", "--window-size=1100,900"]}
+        wanted = {"alwaysMatch": {"goog:chromeOptions": options,
+                                  "goog:loggingPrefs": {"browser": "ALL"}}}
+        self._http = httpx.Client(timeout=60)
+        answer = self._http.post(f"{url}/session", json={"capabilities": wanted}).json()
+        self._session = f"{url}/session/{answer['value']['sessionId']}"
+
+    def call(self, path: str, **data: Any) -> Any:
+        return self._http.post(f"{self._session}/{path}", json=data).json()["value"]
+
+    def open(self, url: str) -> None:
+        self.call("url", url=url)
+
+    def run(self, script: str) -> Any:
+        return self.call("execute/sync", script=f"return {script}", args=[])
+
+    def wait(self, script: str, seconds: float = 15) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.run(script):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"never true in the page: {script}")
+
+    def complaints(self) -> list[str]:
+        return [line["message"] for line in self.call("se/log", type="browser")]
+
+    def picture(self, name: str) -> bytes:
+        data = self._http.get(f"{self._session}/screenshot").json()["value"]
+        image = base64.b64decode(data)
+        if PICTURES:
+            Path(PICTURES, f"{name}.png").write_bytes(image)
+        return image
+
+    def close(self) -> None:
+        self._http.delete(self._session)
+        self._http.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    driver = shutil.which("chromedriver")
+    if driver is None or not (shutil.which("chromium") or shutil.which("chrome")):
+        missing("Chromium with ChromeDriver", "Debian: apt-get install chromium chromium-driver")
+        return
+    port = free_port()
+    program = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"http://127.0.0.1:{port}/status").status_code == 200:
+                    break
+            time.sleep(0.1)
+        window = Browser(f"http://127.0.0.1:{port}")
+        yield window
+        window.close()
+    finally:
+        program.terminate()
+        program.wait(15)
+
+
+def test_both_pages_in_a_browser(browser, tmp_path):
+    """Progress, states and drawn intervals; the page follows without being loaded again."""
+    programs = Programs(Trio(tmp_path))
+    trio = programs.trio
+    task = trio.task("Who uses <b>dark</b> mode?")
+    shuffler, analyzer = programs.urls["shuffler"], programs.urls["analyzer"]
+    try:
+        for role in programs.ports:
+            programs.start(role)
+        for url in programs.urls.values():
+            wait_ready(url)
+        browser.open(shuffler)
+        assert "No task is registered yet" in browser.run("document.body.innerText")
+        for url in (analyzer, shuffler):
+            httpx.put(f"{url}/tasks/{task.id.hex()}", content=task.canonical(),
+                      headers=bearing(COLLECTOR)).raise_for_status()
+        tokens = [new_token(EACH) for _ in range(3 * USERS + 13)]
+        httpx.post(f"{shuffler}/tokens", json={"sha256": [sha(token) for token in tokens]},
+                   headers=bearing(OPERATOR)).raise_for_status()
+        for place, token in enumerate(tokens):
+            httpx.post(f"{shuffler}/tasks/{task.id.hex()}/reports", headers=bearing(token),
+                       content=seal_report(task, place % 2)).raise_for_status()
+        httpx.post(f"{shuffler}/tasks/{task.id.hex()}/reports", headers=bearing("t"), content=b"x")
+        browser.wait(f"document.body.innerText.includes('13 of {USERS}')")
+        browser.wait("document.querySelectorAll('.chips .scrubbed').length == 3")
+        assert browser.run("document.querySelector('h2').innerText") == task.name
+        assert browser.run("document.querySelectorAll('h2 b').length") == 0
+        assert browser.run("document.querySelector('progress').value") == 13
+        assert "1 refused (size 1)" in browser.run("document.body.innerText")
+        assert browser.run("getComputedStyle(document.querySelector('article')).borderRadius") \
+            == "10px"
+        assert len(browser.picture("shuffler")) > 5000
+        browser.open(analyzer)
+        browser.wait("document.querySelectorAll('svg .dot').length == 3")
+        browser.wait("document.querySelectorAll('.chips .published').length == 3")
+        widths = browser.run(
+            "[...document.querySelectorAll('svg .span')].map(s => s.getBoundingClientRect().width)")
+        assert all(width > 0 for width in widths)
+        assert browser.run("document.querySelector('#age').innerText") == "live"
+        assert len(browser.picture("analyzer")) > 5000
+        assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
+    finally:
+        programs.stop()
+
+
+def test_a_page_without_javascript_says_the_same(tmp_path):
+    status = {"role": "analyzer", "tasks": [{
+        "task": "ab" * 32, "name": "<script>", "kind": "histogram", "epsilon": "1",
+        "state": "open", "messages": 7,
+        "batches": [{"number": 1, "state": "published", "reports": 5, "problem": ""},
+                    {"number": 2, "state": "received", "reports": 5, "problem": "TaskError"}],
+        "results": [{"number": 1, "minus_z_score": 9.0, "result": {
+            "confidence": 0.95, "query": "histogram",
+            "buckets": [{"label": "a&b", "estimate": -1.5, "interval": [-4, 2]},
+                        {"label": "c", "estimate": 3.0, "interval": [1, 5]}]}}],
+    }]}
+    page = render(status)
+    assert "&lt;script&gt;" in page and "<script>" not in page.replace("<script src", "")
+    assert "1 · a&amp;b" in page and "-4.0 … 2.0" in page and 'class="odd">+9.0' in page
+    assert "received · TaskError, trying again" in page
+
+
+def test_an_interval_is_drawn_to_scale():
+    svg = interval_svg(5.0, 0.0, 10.0, 0.0, 10.0)
+    assert 'x1="3.0%" x2="97.0%"' in svg and 'cx="50.0%"' in svg
+    assert "interval 3.0 to 3.0" in interval_svg(3.0, 3.0, 3.0, 3.0, 3.0)

@@ -1,0 +1,319 @@
+"""The shuffler: who may upload what, when a batch leaves, what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
+
+from shuffledp.service.access import ONCE, new_token
+from shuffledp.service.client import seal_report
+from shuffledp.service.shuffler.store import Arrival, Verdict
+from shuffledp.service.wire import MESSAGE
+
+
+def walk_with(tmp_path, stores, walk, **config):
+    async def run():
+        async with Trio(tmp_path, stores, **config).running() as trio:
+            await walk(trio)
+
+    asyncio.run(run())
+
+
+def test_a_short_batch_is_never_released(tmp_path, stores):
+    """n − 1 reports wait, for good; the n-th releases; left-overs are carried over."""
+
+    async def walk(trio):
+        task = trio.task()
+        await trio.register(task)
+        await trio.upload(task, [1] * (USERS - 1))
+        await asyncio.sleep(0.3)
+        status = await trio.status(task)
+        assert status["progress"] == f"{USERS - 1} of {USERS}" and not status["batches"]
+        assert not (await trio.to_analyzer.get(f"/tasks/{task.id.hex()}/results")).json()["results"]
+        await trio.upload(task, [1] * 5)
+        assert len(await trio.results(task)) == 1
+        status = await trio.status(task)
+        assert status["progress"] == f"4 of {USERS}"
+        await trio.upload(task, [0] * (USERS - 4))
+        results = await trio.results(task, 2)
+        assert [result["reports"] for result in results] == [USERS, USERS]
+
+    walk_with(tmp_path, stores, walk)
+
+
+def test_left_overs_survive_a_restart(tmp_path, stores):
+    async def first():
+        async with Trio(tmp_path, stores).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * (USERS + 7))
+            await trio.results(task)
+
+    async def second():
+        async with Trio(tmp_path, stores).running() as trio:
+            task = trio.task()
+            assert (await trio.status(task))["have"] == 7
+            await trio.upload(task, [1] * (USERS - 7))
+            assert len(await trio.results(task, 2)) == 2
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_bodies_are_gone_after_delivery(tmp_path, stores):
+    async def walk(trio):
+        task = trio.task()
+        await trio.register(task)
+        bodies = await trio.upload(task, [1] * USERS)
+        await trio.results(task)
+        for _ in range(100):
+            if (await trio.status(task))["batches"][0]["state"] == "scrubbed":
+                break
+            await asyncio.sleep(0.05)
+        async with trio.shuffler.database.transaction() as transaction:
+            for table in ("reports", "top_ups", "waiting"):
+                assert await transaction.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
+            assert await transaction.rows("SELECT secret FROM batches") == [(None,)]
+        assert list((tmp_path / "shuffler").iterdir()) == []
+        one = bodies[0][-MESSAGE:]
+        for file in tmp_path.rglob("*"):  # the shuffler's files only
+            if file.is_file() and file.name.startswith("shuffler.db") and "wal" not in file.name:
+                assert one not in file.read_bytes()
+
+    walk_with(tmp_path, stores, walk)
+
+
+@pytest.mark.parametrize("top_up", ["missing", "full"])
+@pytest.mark.parametrize("order", ["canonical", "uniform"])
+def test_noise_top_up_releases_after_the_wait(tmp_path, stores, top_up, order):
+    async def walk(trio):
+        rule = {"top_up": top_up, "at_least": 5, "wait_seconds": 1}
+        task = trio.task(batch=rule, order=order)
+        await trio.register(task)
+        await trio.upload(task, [1] * 4)
+        await asyncio.sleep(1.3)
+        assert not (await trio.status(task))["batches"]  # fewer than at_least never leave
+        await trio.upload(task, [1] * 4)
+        (result,) = await trio.results(task)
+        assert result["reports"] == 8
+        assert result["noise_shares"] == (USERS if top_up == "missing" else USERS + 8)
+        assert abs(result["minus_z_score"]) < 8
+        assert abs(result["result"]["estimate"] - 8) < 30
+
+    walk_with(tmp_path, stores, walk)
+
+
+def test_a_full_top_up_is_added_to_full_batches_too(tmp_path, stores):
+    async def walk(trio):
+        task = trio.task(batch={"top_up": "full"})
+        await trio.register(task)
+        await trio.upload(task, [0] * USERS)
+        (result,) = await trio.results(task)
+        assert result["noise_shares"] == 2 * USERS and result["reports"] == USERS
+
+    walk_with(tmp_path, stores, walk)
+
+
+def test_duplicates_and_tokens(tmp_path, stores):
+    """A retry is a duplicate; a second report of a token is refused; strangers are refused."""
+
+    async def walk(trio):
+        task, other = trio.task(), trio.task("other")
+        await trio.register(task)
+        await trio.register(other)
+        each, second = await trio.enrol(2)
+        (once,) = await trio.enrol(1, ONCE)
+        body = seal_report(task, 1)
+        statuses = [(await trio.post(task, body, each)).status_code for _ in range(3)]
+        assert statuses == [201, 200, 200]
+        assert (await trio.post(task, body, second)).status_code == 200  # same report id
+        again = await trio.post(task, seal_report(task, 0), each)
+        assert again.status_code == 409 and again.json()["type"].endswith("token-used")
+        assert (await trio.post(other, seal_report(other, 0), each)).status_code == 201
+        assert (await trio.post(task, seal_report(task, 0), once)).status_code == 201
+        spent = await trio.post(other, seal_report(other, 0), once)
+        assert spent.status_code == 409
+        stranger = await trio.post(task, seal_report(task, 0), new_token())
+        assert stranger.status_code == 403
+        assert (await trio.status(task))["have"] == 2
+
+    walk_with(tmp_path, stores, walk)
+
+
+def test_one_commit_judges_what_arrives_together(tmp_path, stores):
+    async def walk(trio):
+        await trio.register(trio.task())
+        (token,) = await trio.enrol()
+        hashed = bytes.fromhex(sha(token))
+        first = Arrival(1, b"a" * 16, hashed, 1, b"x")
+        verdicts = await trio.shuffler.store.accept(
+            [first, first, Arrival(1, b"b" * 16, hashed, 1, b"y"),
+             Arrival(1, b"c" * 16, bytes(32), 1, b"z")], frozenset()
+        )
+        assert verdicts == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.TOKEN_USED,
+                            Verdict.UNKNOWN_TOKEN]
+        assert trio.shuffler.store.open_reports(1) == 1
+
+    walk_with(tmp_path, stores, walk)
+
+
+def test_tokens_are_stored_as_hashes(tmp_path, stores):
+    async def walk(trio):
+        (token,) = await trio.enrol()
+        async with trio.shuffler.database.transaction() as transaction:
+            rows = await transaction.rows("SELECT token FROM tokens")
+        assert [row[0].hex() for row in rows] == [sha(token)]
+
+    walk_with(tmp_path, stores, walk)
+
+
+def test_only_those_who_may(tmp_path):
+    """Tasks by the collector, enrolment by the operator, uploads by the enrolled."""
+
+    async def walk(trio):
+        task = trio.task()
+        path = f"/tasks/{task.id.hex()}"
+        for server in (trio.to_shuffler, trio.to_analyzer):
+            for headers, status in (({}, 401), (bearing("x"), 403), (bearing(OPERATOR), 403)):
+                answer = await server.put(path, content=task.canonical(), headers=headers)
+                assert answer.status_code == status
+                assert answer.headers["content-type"] == "application/problem+json"
+        enrol = {"sha256": [sha("t")]}
+        for headers, status in (({}, 401), (bearing(COLLECTOR), 403), (bearing(OPERATOR), 201)):
+            answer = await trio.to_shuffler.post("/tokens", json=enrol, headers=headers)
+            assert answer.status_code == status
+        await trio.register(task)
+        close = await trio.to_shuffler.post(f"{path}/close", headers=bearing(OPERATOR))
+        assert close.status_code == 403
+        answer = await trio.to_shuffler.post(f"{path}/reports", content=seal_report(task, 1))
+        assert answer.status_code == 401
+
+    walk_with(tmp_path, None, walk)
+
+
+def damaged(task, other):
+    """Uploads that are not what they should be, with the reason each is refused for."""
+    good = seal_report(task, 1)
+    return [
+        (b"", 413, "size"),
+        (good[:-1], 413, "size"),
+        (good + b"x", 413, "size"),
+        (good * 2, 413, "size"),
+        (b"XXXX" + good[4:], 400, "malformed"),
+        (good[:4] + b"\x02" + good[5:], 400, "malformed"),
+        (good[:53] + b"\xff\xff" + good[55:], 422, "wrong-key"),
+        (good[:55] + b"\x00\x01" + good[57:], 400, "malformed"),
+        (good[:5] + other.id + good[37:], 422, "wrong-task"),
+    ]
+
+
+def test_damaged_uploads_are_refused_with_a_reason(tmp_path):
+    async def walk(trio):
+        task, other = trio.task(), trio.task("other")
+        await trio.register(task)
+        await trio.register(other)
+        (token,) = await trio.enrol()
+        for body, status, code in damaged(task, other):
+            answer = await trio.post(task, body, token)
+            assert (answer.status_code, answer.json()["type"].split(":")[-1]) == (status, code)
+            if code == "size":
+                assert answer.json()["need"] == task.report_size
+        unknown = await trio.to_shuffler.post(f"/tasks/{bytes(32).hex()}/reports", content=b"")
+        assert unknown.status_code == 404
+        reasons = (await trio.status(task))["rejected"]
+        assert reasons == {"size": 4, "malformed": 3, "wrong-key": 1, "wrong-task": 1}
+        assert (await trio.post(task, seal_report(task, 1), token)).status_code == 201
+
+    walk_with(tmp_path, None, walk)
+
+
+def test_too_many_at_once_are_told_to_come_back(tmp_path):
+    async def walk(trio):
+        task = trio.task()
+        await trio.register(task)
+        tokens = await trio.enrol(12)
+        bodies = [known_report(task, 1)[0] for _ in tokens]
+        async with trio.shuffler.database.transaction():  # the disk is busy
+            posts = [asyncio.create_task(trio.post(task, body, token))
+                     for body, token in zip(bodies, tokens, strict=True)]
+            await asyncio.sleep(0.3)
+        answers = await asyncio.gather(*posts)
+        codes = [answer.status_code for answer in answers]
+        assert set(codes) == {201, 429} and codes.count(429) >= 4
+        busy = next(answer for answer in answers if answer.status_code == 429)
+        assert busy.headers["retry-after"] == "1" and busy.json()["retry_after"] == 1
+        again = [await trio.post(task, body, token)
+                 for body, token in zip(bodies, tokens, strict=True)]
+        assert {answer.status_code for answer in again} == {200, 201}
+        assert (await trio.status(task))["have"] == 12
+
+    walk_with(tmp_path, None, walk, queue=4)
+
+
+def test_closed_tasks_and_retired_keys_take_nothing(tmp_path):
+    """Key states change without a restart."""
+
+    async def walk(trio):
+        task = trio.task()
+        await trio.register(task)
+        tokens = await trio.enrol(3)
+        assert (await trio.post(task, seal_report(task, 1), tokens[0])).status_code == 201
+        old = trio.keys.all()[0]
+        trio.keys.new()
+        follower = trio.task("follower")
+        assert follower.key.key_id == old.key_id + 1
+        await trio.register(follower)
+        trio.keys.retire(old.key_id)
+        await trio.shuffler.learn_keys()
+        refused = await trio.post(task, seal_report(task, 1), tokens[1])
+        assert refused.status_code == 410 and refused.json()["type"].endswith("key-retired")
+        taken = await trio.post(follower, seal_report(follower, 1), tokens[1])
+        assert taken.status_code == 201
+        closed = await trio.to_shuffler.post(
+            f"/tasks/{follower.id.hex()}/close", headers=bearing(COLLECTOR)
+        )
+        assert closed.status_code == 200
+        late = await trio.post(follower, seal_report(follower, 1), tokens[2])
+        assert late.status_code == 410
+
+    walk_with(tmp_path, None, walk)
+
+
+def test_the_analyzer_is_away_for_an_hour(tmp_path, monkeypatch):
+    """Pauses grow to the configured longest one; the batch waits and arrives in the end."""
+    from shuffledp.service.shuffler import dispatch
+
+    passed, waits = 0.0, []
+
+    async def no_time(event, seconds):
+        nonlocal passed
+        if seconds is not None and seconds != dispatch.LOOK_AGAIN:
+            passed += seconds
+            waits.append(seconds)
+            await asyncio.sleep(0)
+        else:
+            await real(event, seconds)
+
+    real = dispatch._set_or_later
+    monkeypatch.setattr(dispatch, "_set_or_later", no_time)
+
+    class Away(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request):  # httpx's name
+            if passed < 3600:
+                raise httpx.ConnectError("away")
+            return await trio._analyzer_transport.handle_async_request(request)
+
+    async def walk():
+        async with trio.analyzer_running(), trio.shuffler_running(Away()):
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * (USERS + 3))
+            assert len(await trio.results(task)) == 1
+            assert (await trio.status(task))["have"] == 3
+        assert max(waits) <= 60 and len(waits) < 300 and passed >= 3600
+
+    trio = Trio(tmp_path, retry_seconds=60)
+    asyncio.run(walk())

@@ -1,0 +1,240 @@
+"""Sealed batches on a cluster: the bytes and the result of one machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffledp
+from shuffledp.cli.main import Parser
+from shuffledp.errors import BudgetExceeded
+from shuffledp.planning.counting import plan_count
+from shuffledp.service.analyzer.counting import Tally, count_messages
+from shuffledp.service.analyzer.replays import first_seen, put_in_order
+from shuffledp.service.analyzer.results import published
+from shuffledp.service.analyzer.store import Received
+from shuffledp.service.client import seal_report
+from shuffledp.service.errors import TaskError
+from shuffledp.service.ordering import SECRET, order_file
+from shuffledp.service.sealing import KeyFolder, PrivateKey
+from shuffledp.service.task import BatchRule, Task
+from shuffledp.service.wire import BATCH_HEADER, MESSAGE, REPORT_HEADER, BatchHeader
+from shuffledp.spark import batches, files
+from shuffledp.spark.sealed import open_batch, shuffle_batch
+
+USERS = 40
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> PrivateKey:
+    return KeyFolder(tmp_path_factory.mktemp("keys")).new()
+
+
+@pytest.fixture(scope="module")
+def task(key: PrivateKey) -> Task:
+    plan = plan_count(USERS, 2, mse_overhead=2).to_dict()
+    return Task.create(plan, key.public, "dark mode", BatchRule(USERS))
+
+
+@pytest.fixture(scope="module")
+def reports(task: Task) -> list[bytes]:
+    """Everybody's report, as posted."""
+    return [seal_report(task, user % 2) for user in range(USERS)]
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several slices and parts, though there are few messages."""
+    monkeypatch.setattr(files, "SLICE", 16 << 10)
+    monkeypatch.setattr(batches, "ORDER_PART", 40 << 10)
+    monkeypatch.setattr(batches, "OPEN_PART", 400)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, reports: list[bytes]) -> list[str]:
+    """Two files of reports; three reports came twice, once in the other file."""
+    (tmp_path / "a.reports").write_bytes(b"".join(reports[:25] + reports[3:5]))
+    (tmp_path / "b.reports").write_bytes(b"".join([reports[7], *reports[25:]]))
+    return [str(tmp_path / "a.reports"), str(tmp_path / "b.reports")]
+
+
+def on_one_machine(
+    folder: Path, reports: list[bytes], task: Task, batch: bytes, secret: bytes | None = None
+) -> bytes:
+    (folder / "raw").write_bytes(b"".join(report[REPORT_HEADER:] for report in reports))
+    header = BatchHeader(task.id, batch, len(reports), 0, len(reports)).to_bytes()
+    order_file(folder / "raw", folder / "one", header, 1 << 20, secret)
+    return (folder / "one").read_bytes()
+
+
+def test_canonical_order_byte_for_byte(
+    spark: Any, tmp_path: Path, inputs: list[str], reports: list[bytes], task: Task
+) -> None:
+    name = os.urandom(16)
+    done = shuffle_batch(spark, inputs, str(tmp_path / "out"), task, batch_id=name)
+    there = (tmp_path / "out").read_bytes()
+    assert there == on_one_machine(tmp_path, reports, task, name)
+    assert done["sha256"] == hashlib.sha256(there).hexdigest()
+    assert done["reports"] == USERS and done["copies_dropped"] == 3
+    assert not (tmp_path / "out.parts").exists()
+    again = shuffle_batch(spark, [str(tmp_path / "out")], str(tmp_path / "again"), task)
+    assert (tmp_path / "again").read_bytes() == there and again["sha256"] == done["sha256"]
+
+
+def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
+    spark: Any, tmp_path: Path, inputs: list[str], reports: list[bytes], task: Task,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[bytes] = []
+
+    class Recording(shuffledp.spark.sealed.SYSTEM.__class__):  # type: ignore[name-defined,misc]
+        def words(self, count: int, dtype: Any) -> Any:
+            words = super().words(count, dtype)
+            drawn.append(words.tobytes())
+            return words
+
+    monkeypatch.setattr("shuffledp.spark.sealed.SYSTEM", Recording())
+    name = os.urandom(16)
+    target = str(tmp_path / "out")
+    shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
+    there = (tmp_path / "out").read_bytes()
+    assert [len(secret) for secret in drawn] == [SECRET]
+    assert there == on_one_machine(tmp_path, reports, task, name, drawn[0])
+    assert there != on_one_machine(tmp_path, reports, task, name)
+    shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
+    assert (tmp_path / "out").read_bytes() != there
+
+
+def opened_on_one_machine(file: Path, task: Task, key: PrivateKey, earlier: list[Path]) -> Tally:
+    messages = file.with_suffix(".messages")
+    messages.write_bytes(file.read_bytes()[BATCH_HEADER:])
+    put_in_order(messages, 1 << 20)
+    pages = first_seen(messages, earlier, file.with_suffix(".kept"), 1000)
+    with ThreadPoolExecutor(2) as pool:
+        return count_messages(
+            pages, key.secret, key.public.info(task.id), len(task.protocol.cells),
+            pool=pool, stop=threading.Event(),
+        )
+
+
+def spoilt_batch(path: Path, reports: list[bytes], task: Task) -> None:
+    """A full batch in which some messages are copies, some noise, and one was altered."""
+    rows = np.frombuffer(
+        b"".join(report[REPORT_HEADER:] for report in reports), np.uint8
+    ).reshape(-1, MESSAGE).copy()
+    rows[10:14] = rows[0]
+    rows[20] = np.frombuffer(os.urandom(MESSAGE), np.uint8)
+    rows[30, 40] ^= 1
+    rows[31, :32] = rows[32, :32]
+    header = BatchHeader(task.id, os.urandom(16), USERS, 0, USERS)
+    path.write_bytes(header.to_bytes() + rows.tobytes())
+
+
+def test_opening_gives_the_result_of_one_machine(
+    spark: Any, tmp_path: Path, reports: list[bytes], task: Task, key: PrivateKey
+) -> None:
+    file = tmp_path / "spoilt"
+    spoilt_batch(file, reports, task)
+    there = open_batch(spark, str(file), task, key)
+    tally = opened_on_one_machine(file, task, key, [])
+    header = files.batch_header(files.look_at(str(file), 0, task.messages))
+    assert header is not None
+    batch = Received(header.batch_id, 1, 1, "counted", b"", USERS, 0, USERS, tally.to_json(), None)
+    assert there == published(task, batch, 0.95)
+    assert there["dropped"]["replayed"] == 5 and there["dropped"]["unopened"] == 3
+
+
+def test_what_was_seen_before_is_dropped_and_remembered(
+    spark: Any, tmp_path: Path, inputs: list[str], task: Task, key: PrivateKey
+) -> None:
+    one, two, seen = (str(tmp_path / name) for name in ("one", "two", "seen"))
+    shuffle_batch(spark, inputs, one, task)
+    shuffle_batch(spark, inputs, two, task)  # another id, the same messages
+    first = open_batch(spark, one, task, key, seen=seen)
+    assert first["dropped"]["replayed"] == 0
+    assert open_batch(spark, one, task, key, seen=seen) == first  # run again: the same answer
+    kept = sorted(Path(seen).iterdir())
+    tally = opened_on_one_machine(Path(two), task, key, kept)
+    second = open_batch(spark, two, task, key, seen=seen)
+    assert second["dropped"] == tally.dropped
+    assert second["dropped"]["replayed"] == USERS * task.messages
+    assert len(list(Path(seen).iterdir())) == 2
+    assert Path(two).with_suffix(".kept").read_bytes() == kept[0].read_bytes()
+
+
+def test_a_ledger_is_charged_once_per_batch(
+    spark: Any, tmp_path: Path, inputs: list[str], task: Task, key: PrivateKey
+) -> None:
+    ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 3)
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    for out in (one, two):
+        shuffle_batch(spark, inputs, out, task)
+    for _ in range(2):
+        open_batch(spark, one, task, key, ledger=str(ledger.path))
+    assert ledger.spent() == 2
+    with pytest.raises(BudgetExceeded):
+        open_batch(spark, two, task, key, ledger=str(ledger.path))
+
+
+def test_refusals(
+    spark: Any, tmp_path: Path, inputs: list[str], reports: list[bytes], task: Task,
+    key: PrivateKey,
+) -> None:
+    out = str(tmp_path / "out")
+    with pytest.raises(TaskError, match="25 different"):
+        shuffle_batch(spark, inputs[:1], out, task)
+    with pytest.raises(TaskError, match="cannot be read"):
+        shuffle_batch(spark, [str(tmp_path / "none")], out, task)
+    (tmp_path / "cut").write_bytes(b"".join(reports)[:-1])
+    with pytest.raises(TaskError, match="ends within a report"):
+        shuffle_batch(spark, [str(tmp_path / "cut")], out, task)
+    with pytest.raises(TaskError, match="holds reports"):
+        open_batch(spark, inputs[0], task, key)
+    other = Task.create(task.certificate, task.key, "another", BatchRule(USERS))
+    with pytest.raises(TaskError, match="another task"):
+        shuffle_batch(spark, inputs, out, other)
+    assert not os.path.exists(out)
+    header = BatchHeader(task.id, bytes(16), USERS - 1, 0, USERS - 1)
+    messages = b"".join(report[REPORT_HEADER:] for report in reports[1:])
+    (tmp_path / "short").write_bytes(header.to_bytes() + messages)
+    with pytest.raises(TaskError, match="Fewer reports"):
+        open_batch(spark, str(tmp_path / "short"), task, key)
+    stranger = KeyFolder(tmp_path / "keys").new()
+    with pytest.raises(TaskError, match="sealed for"):
+        open_batch(spark, str(tmp_path / "short"), task, stranger)
+
+
+def test_commands(
+    spark: Any, tmp_path: Path, inputs: list[str], task: Task, key: PrivateKey,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    from contextlib import nullcontext
+
+    from shuffledp.cli import cluster
+
+    monkeypatch.setattr(cluster, "cluster", lambda _: nullcontext(spark))
+    (tmp_path / "task.json").write_bytes(task.canonical())
+    folder = KeyFolder(tmp_path / "keys")
+    folder._write(key)
+    top = Parser()
+    cluster.add_to(top.add_subparsers())
+
+    def run(*words: str) -> Any:
+        args = top.parse_args([*words, "--task", str(tmp_path / "task.json"), "--json"])
+        args.run(args)
+        return json.loads(capsys.readouterr().out)
+
+    out = str(tmp_path / "out")
+    done = run("shuffle-batch", *inputs, "--out", out, "--batch-id", "ab" * 16)
+    assert done["batch"] == "ab" * 16 and done["order"] == "canonical"
+    result = run("open-batch", out, "--keys", str(folder.path), "--out", f"{out}.json")
+    assert result == json.loads(Path(f"{out}.json").read_text())
+    assert result["reports"] == USERS and abs(result["result"]["estimate"] - USERS / 2) < 60

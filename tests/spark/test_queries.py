@@ -1,0 +1,216 @@
+"""Queries on a cluster: the same plan, certificate and law as on one machine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import shuffledp
+from shuffledp import spark as cluster
+from shuffledp.errors import BudgetExceeded, ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.exact.entropy import SYSTEM
+from shuffledp.frames import DataError
+from shuffledp.spark.keyed import JobSecret
+from shuffledp.spark.queries import _as_it_is
+from shuffledp.spark.reports import PartWork, in_arrow
+from shuffledp.testing import SeededEntropy
+
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Parquet file with a column of each kind."""
+    at = np.arange(ROWS)
+    path = tmp_path_factory.mktemp("data") / "rows.parquet"
+    pq.write_table(
+        pa.table(
+            {
+                "yes": at % 4 == 0,
+                "bit": (at % 5 == 0).astype(np.int32),
+                "number": at % 7,
+                "label": [f"city {n % 3}" for n in at],
+                "real": at / ROWS,
+                "a.dotted`name": at % 2,
+            }
+        ),
+        path,
+        row_group_size=2000,
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def frame(spark: Any, table: Path) -> Any:
+    return spark.read.parquet(str(table)).repartition(3)
+
+
+ASKED: list[tuple[str, str, dict[str, Any]]] = [
+    ("count", "yes", {}),
+    ("count", "bit", {}),
+    ("count", "label", {"equals": "city 1"}),
+    ("count", "number", {"equals": "3"}),
+    ("count", "a.dotted`name", {}),
+    ("histogram", "number", {"buckets": 7}),
+    ("histogram", "label", {"buckets": ["city 0", "else"], "other": "else"}),
+    ("total", "number", {"largest": 6}),
+    ("total", "number", {"largest": 3, "clamp": True}),
+    ("total", "real", {"bounds": (0, 1)}),
+    ("mean", "real", {"bounds": (0, 1)}),
+    ("quantiles", "real", {"bounds": (0, 1), "bins": 16}),
+]
+
+
+@pytest.mark.parametrize(("name", "column", "asked"), ASKED)
+def test_same_plan_certificate_and_result_as_on_one_machine(
+    frame: Any, table: Path, name: str, column: str, asked: dict[str, Any]
+) -> None:
+    there = getattr(cluster, name)(frame, column, epsilon=2, **asked)
+    here = getattr(shuffledp, name)(str(table), epsilon=2, column=column, **asked)
+    assert type(there) is type(here)
+    assert there.certificate == here.certificate
+    assert (there.users, there.epsilon, there.seeded) == (ROWS, Fraction(2), False)
+    found, expected = there.to_dict(), here.to_dict()
+    assert found.keys() == expected.keys()
+    assert np.allclose(numbers(there), numbers(here), atol=40 * max(here.rmse, there.rmse))
+
+
+def numbers(result: Any) -> Any:
+    for name in ("values", "counts", "value"):
+        if hasattr(result, name):
+            return getattr(result, name)
+    raise AssertionError
+
+
+def test_row_by_row_gives_the_same_question(frame: Any) -> None:
+    found = cluster.histogram(frame, "number", epsilon=2, buckets=7, per_user=True)
+    assert found.users == ROWS
+    assert abs(found.values - ROWS / 7).max() < 60
+
+
+def test_parts_add_up_to_the_law_of_one_draw() -> None:
+    """Releases drawn in 4 unequal parts have the mean and the spread that the plan proves, and a
+    draw that forgets to share the noise does not."""
+    plan = shuffledp.plan_count(400, 1)
+    parts = [pa.record_batch({"value": np.arange(k) % 2}) for k in (200, 120, 60, 20)]
+    runs = 3000
+
+    def errors(law: Any) -> Any:
+        work = [PartWork(law.describe(), _as_it_is, JobSecret()) for _ in range(runs)]
+        found = [
+            sum(
+                (one.report(law, [part], one.secret.part(at)) for at, part in enumerate(parts[1:])),
+                start=one.report(law, [parts[0]], one.secret.part(9)),
+            )
+            for one in work
+        ]
+        sums = np.array([int(report.plus[0] - report.minus[0]) for report in found])
+        return plan.protocol.cell.estimates(sums, 400) - 200
+
+    error = plan.protocol.rmse(400, 200)
+    assert abs(errors(plan.protocol).mean()) < 5 * error / math.sqrt(runs)
+    assert 0.9 < errors(plan.protocol).std() / error < 1.1
+    whole_noise_each = replace(plan.protocol, cell=replace(plan.protocol.cell, users=100))
+    assert not 0.9 < errors(whole_noise_each).std() / error < 1.1
+
+
+def test_refusals_say_what_one_machine_says(frame: Any, table: Path) -> None:
+    for name, column, asked in [
+        ("count", "number", {}),
+        ("count", "label", {}),
+        ("total", "number", {"largest": 3}),
+        ("total", "real", {"bounds": (0, "0.5")}),
+        ("quantiles", "real", {"bounds": ("0.1", 1)}),
+        ("histogram", "label", {"buckets": ["city 0", "city 1"]}),
+    ]:
+        with pytest.raises(ValueOutOfRange) as there:
+            getattr(cluster, name)(frame, column, epsilon=1, **asked)
+        with pytest.raises(ValueOutOfRange) as here:
+            getattr(shuffledp, name)(str(table), epsilon=1, column=column, **asked)
+        assert str(there.value) == str(here.value)
+
+
+def test_users_without_a_value_are_refused(spark: Any) -> None:
+    for values in ("if(id < 3, null, id % 2)", "if(id < 3, double('NaN'), double(id % 2))"):
+        holes = spark.range(100).selectExpr(f"{values} as x")
+        for ask in (
+            lambda f: cluster.count(f, epsilon=1),
+            lambda f: cluster.total(f, epsilon=1, bounds=(0, 1)),
+        ):
+            with pytest.raises(DataError, match="3 missing"):
+                ask(holes)
+    with pytest.raises(DataError, match="no rows"):
+        cluster.count(spark.range(0).selectExpr("id % 2 as x"), epsilon=1)
+
+
+def test_wrong_calls(frame: Any) -> None:
+    with pytest.raises(ParameterError, match="Which column"):
+        cluster.count(frame, epsilon=1)
+    with pytest.raises(ParameterError, match="no column 'x'"):
+        cluster.count(frame, "x", epsilon=1)
+    with pytest.raises(ShortBatchError):
+        cluster.count(frame, "yes", epsilon=1, users=ROWS + 1)
+    with pytest.raises(ValueOutOfRange):
+        cluster.histogram(frame, "real", epsilon=1, buckets=3)
+    with pytest.raises(ValueOutOfRange):
+        cluster.total(frame, "real", epsilon=1, largest=3)
+
+
+def test_a_ledger_is_charged_once_and_only_for_what_is_released(
+    frame: Any, tmp_path: Path
+) -> None:
+    ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 1)
+    with pytest.raises(ValueOutOfRange):
+        cluster.count(frame, "number", epsilon=1, ledger=ledger.path)
+    assert ledger.spent() == 0
+    cluster.count(frame, "yes", epsilon=1, ledger=ledger.path)
+    assert ledger.spent() == 1
+    with pytest.raises(BudgetExceeded):
+        cluster.count(frame, "yes", epsilon=1, ledger=ledger.path)
+
+
+def test_seeds_are_marked_and_repeat(frame: Any, tmp_path: Path) -> None:
+    one, two = (
+        cluster.count(frame, "yes", epsilon=1, entropy=SeededEntropy(5)) for _ in range(2)
+    )
+    assert one.seeded and two.seeded and one.value == two.value
+
+
+def test_fewer_users_may_be_counted_on(frame: Any) -> None:
+    found = cluster.count(frame, "yes", epsilon=1, users=1000)
+    assert found.users == ROWS
+    assert found.certificate["protocol"]["cell"]["users"] == 1000
+
+
+def test_the_secret_is_not_in_the_plan_and_prints_nothing(spark: Any, capsys: Any) -> None:
+    plan, secret = shuffledp.plan_count(100, 1), JobSecret()
+    values = spark.range(100).selectExpr("id % 2 as value")
+    in_arrow(values, PartWork(plan.protocol.describe(), _as_it_is, secret), "cell long").explain(True)
+    shown = capsys.readouterr().out + repr(secret)
+    raw = secret._secret
+    assert raw.hex() not in shown and repr(raw) not in shown and "MapInArrow" in shown
+
+
+def test_keystreams_of_parts() -> None:
+    secret = JobSecret()
+    assert secret.part(1).bits(256) == secret.part(1).bits(256)
+    assert secret.part(1).bits(256) != secret.part(2).bits(256)
+    assert secret.part(1).bits(256) != JobSecret().part(1).bits(256)
+    assert not secret.part(0).seeded and not SYSTEM.seeded
+
+
+def test_a_part_belongs_to_one_thread() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    part = JobSecret().part(0)
+    part.bits(8)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ParameterError, match="one thread"):
+        pool.submit(part.bits, 8).result()

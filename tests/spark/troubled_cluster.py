@@ -1,0 +1,205 @@
+"""Injects Spark's faults for real and prints what happened, as JSON.
+
+A Spark Connect server runs on two executors of their own; this program is its client. In every
+trial the tasks draw, write down what they drew, and then the first attempt fails, sleeps until a
+speculative copy overtakes it, or takes its whole executor down. Each trial runs twice: with noise
+keyed by the job's secret, as the package does it, and naively with fresh noise in every task.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import shuffledp
+from shuffledp import spark as cluster
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.spark.keyed import JobSecret
+from shuffledp.spark.queries import _as_it_is
+from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
+from shuffledp.spark.session import prepare_java
+
+USERS, PARTS = 400, 4
+FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": FAST,
+    "spark.executor.extraJavaOptions": FAST,
+    "spark.executor.memory": "512m",
+    "spark.task.maxFailures": "4",
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.minTaskRuntime": "1s",
+}
+
+
+class FreshEveryTime:
+    """The naive way: every task asks the operating system."""
+
+    seeded = False
+
+    def part(self, number: int) -> Entropy:
+        return SYSTEM
+
+
+class Troubled:
+    """A part's work whose first attempt comes to grief after it has drawn."""
+
+    def __init__(self, work: PartWork, fault: str, folder: str) -> None:
+        self.work, self.fault, self.folder = work, fault, Path(folder)
+        self.secret = work.secret
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        part = context.partitionId()
+        rows = list(self.work(batches))
+        drawn = [part, *(rows[0].column(at)[0].as_py() for at in (1, 2, 3))]
+        (self.folder / f"drawn-{uuid.uuid4().hex}").write_text(json.dumps(drawn))
+        if part == 0 and self.first():
+            self.suffer()
+        yield from rows
+
+    def first(self) -> bool:
+        try:
+            os.close(os.open(self.folder / "first", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    def suffer(self) -> None:
+        if self.fault == "fails":
+            raise RuntimeError("injected")
+        if self.fault == "is slow":
+            time.sleep(40)
+        if self.fault == "loses its executor":
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1]
+            os.kill(int(daemon.split()[1]), signal.SIGKILL)  # the JVM of this very executor
+            time.sleep(60)
+
+
+def trial(session: Any, fault: str, secret: Any, folder: Path) -> dict[str, Any]:
+    """What was drawn, attempt by attempt, and what was published."""
+    folder.mkdir(parents=True)
+    plan = shuffledp.plan_count(USERS, "0.01")
+    values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
+    work = Troubled(PartWork(plan.protocol.describe(), _as_it_is, secret), fault, str(folder))
+    began = time.monotonic()
+    report = added_up(values, work)  # type: ignore[arg-type]
+    return {
+        "drawn": [json.loads(file.read_text()) for file in folder.glob("drawn-*")],
+        "published": [int(report.plus[0]), int(report.minus[0]), report.users],
+        "seconds": time.monotonic() - began,
+    }
+
+
+def two_actions(session: Any, secret: Any) -> list[Any]:
+    """The same lineage evaluated twice: what one must never hand out."""
+    plan = shuffledp.plan_count(USERS, "0.01")
+    values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
+    noised = in_arrow(values, PartWork(plan.protocol.describe(), _as_it_is, secret), SCHEMA)
+    added = noised.groupBy("cell").sum("plus", "minus")
+    return [[list(row) for row in added.collect()] for _ in range(2)]
+
+
+def queries(session: Any, data: str) -> dict[str, Any]:
+    """Every kind of query through Connect."""
+    frame = session.read.parquet(data)
+    found = {
+        "count": cluster.count(frame, "label", epsilon=1, equals="b").value,
+        "histogram": cluster.histogram(frame, "label", epsilon=1, buckets=["a", "b", "c"]).values,
+        "integers": cluster.total(frame, "number", epsilon=1, largest=9).value,
+        "mean": cluster.mean(frame, "real", epsilon=1, bounds=(0, 1)).value,
+        "median": cluster.quantiles(frame, "real", epsilon=1, bounds=(0, 1)).quantile(0.5).value,
+    }
+    try:
+        cluster.count(frame, "number", epsilon=1)
+    except shuffledp.ShuffleDPError as error:
+        found["refusal"] = str(error)
+    return found | {"histogram": list(found["histogram"]), "kind": type(frame).__module__}
+
+
+def sealed(session: Any, folder: Path) -> dict[str, Any]:
+    """A batch shuffled and opened through Connect; the key and the reports lie in the folder."""
+    from shuffledp.service.sealing import KeyFolder
+    from shuffledp.service.task import task_from_json
+    from shuffledp.spark.sealed import open_batch, shuffle_batch
+
+    task = task_from_json((folder / "task.json").read_bytes())
+    (key,) = KeyFolder(folder / "keys").all()
+    done = shuffle_batch(session, [str(folder / "reports")], str(folder / "batch"), task)
+    return {"shuffled": done, "opened": open_batch(session, str(folder / "batch"), task, key)}
+
+
+def start_server(port: int, log: Path) -> subprocess.Popen[bytes]:
+    import pyspark
+
+    prepare_java()
+    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    settings = SETTINGS | {"spark.connect.grpc.binding.port": str(port)}
+    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    return subprocess.Popen(
+        [program, "--master", "local-cluster[2,1,512]", *words, "--class", main, "spark-internal"],
+        env=environment, stdout=subprocess.DEVNULL, stderr=log.open("wb"), cwd=log.parent,
+    )
+
+
+def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(1200):
+        if server.poll() is not None:
+            raise RuntimeError("the Connect server did not start; see its log")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise RuntimeError("the Connect server took too long")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main(folder: Path) -> None:
+    port = free_port()
+    server = start_server(port, folder / "server.log")
+    try:
+        wait_for(port, server)
+        session = cluster.session(f"sc://127.0.0.1:{port}")
+        story: dict[str, Any] = {"queries": queries(session, str(folder / "rows.parquet"))}
+        story["sealed"] = sealed(session, folder)
+        for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
+            story[name] = {
+                fault: trial(session, fault, secret(), folder / name / fault)
+                for fault in ("fails", "is slow", "loses its executor")
+            }
+            story[name]["two actions"] = two_actions(session, secret())
+        session.stop()
+        print(json.dumps(story))
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
