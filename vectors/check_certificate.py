@@ -229,6 +229,9 @@ def main() -> int:
         except Rejected as error:
             print(f"{name}: rejected: {error}")
             status = 1
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            print(f"{name}: rejected: malformed")
+            status = 1
     return status
 
 

@@ -40,6 +40,14 @@ LARGEST = 10**6
 STRIDE = 1 << 18  # users at a time
 
 
+def one_each(values: Values) -> None:
+    """Refuses anything but one value per user: a row of values would count as one user."""
+    if values.ndim != 1:
+        raise ValueOutOfRange(
+            f"One value per user is needed; an array of shape {values.shape} was given."
+        )
+
+
 @dataclass(frozen=True)
 class Cell:
     """One counter's randomizer and analyzer, with every parameter an exact number."""
@@ -111,7 +119,8 @@ class Cell:
     def _randomize_part(
         self, values: Values, plus: Counts, minus: Counts, entropy: Entropy
     ) -> None:
-        np.add(values, self.input_pairs, out=plus, casting="unsafe")
+        plus[:] = values  # first widened, then added to: a byte would wrap around
+        plus += self.input_pairs
         minus.fill(self.input_pairs + self.stand_in)
         muted = sampler(self.mute).hits(values.size, entropy)  # line 2
         plus[muted] = 0
@@ -166,6 +175,7 @@ class Cell:
     def checked(self, values: Values) -> Values:
         """`values` as integers in 0..D (not copied), or a refusal that does not name them."""
         array = np.asarray(values)
+        one_each(array)
         if array.dtype.kind not in "biu":
             raise ValueOutOfRange(
                 f"Values must be whole numbers in 0..{self.largest}; "

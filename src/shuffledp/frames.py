@@ -120,7 +120,10 @@ def _frame_column(source: Any, column: str | None) -> Column:
         raise DataError("There are no rows; a protocol needs at least one user.")
     if frame.null_count():
         raise DataError(_missing(int(frame.null_count())))
-    chunks = frame.to_arrow()
+    try:
+        chunks = frame.to_arrow()
+    except (_arrow().ArrowInvalid, _arrow().ArrowTypeError):
+        raise DataError("The column mixes values of different types; give one type.") from None
     parts = getattr(chunks, "chunks", [chunks])
     return Column(len(frame), lambda: (to_numpy(part) for part in parts if len(part)))
 
@@ -131,6 +134,8 @@ def _known(column: str | None, names: list[str]) -> str:
         if len(names) == 1:
             return names[0]
         raise ParameterError(f"Which column? There are {shown}; name one with column (--column).")
+    if names.count(column) > 1:
+        raise ParameterError(f"Two columns are named {column!r}; rename one of them.")
     if column not in names:
         raise ParameterError(f"There is no column {column!r}; there are {shown}.")
     return column
@@ -179,7 +184,9 @@ def _csv(path: Path, column: str | None) -> Column:
     with pc.open_csv(path, read_options=blocks) as opened:
         name = _known(column, opened.schema.names)
         kind = opened.schema.field(name).type
-        options = pc.ConvertOptions(include_columns=[name], column_types={name: kind})
+        options = pc.ConvertOptions(
+            include_columns=[name], column_types={name: kind}, strings_can_be_null=True
+        )
 
     def open_again() -> Any:
         return pc.open_csv(path, read_options=blocks, convert_options=options)

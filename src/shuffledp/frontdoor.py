@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,13 @@ from numpy.typing import NDArray
 from shuffledp.batch import Report
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ExactNumber, exact
+from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
 from shuffledp.frames import Column, column_of
 from shuffledp.ledger import Ledger
 from shuffledp.planning import counting, ranges, summation
 from shuffledp.planning import histogram as histograms
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.base import Progress
+from shuffledp.protocols.base import Progress, outermost_floats
 from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.ranges import RangesEstimate
 from shuffledp.protocols.results import Estimate
@@ -63,11 +64,23 @@ class Options:
     """δ of a rival that is only approximately private."""
 
 
+AIMS = ("mse_overhead", "rmse", "relative_error", "max_messages", "expected")
+
+
 def _options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """(how to run, what to aim for) from a call's keyword arguments."""
+    """(how to run, what to aim for) from a call's keyword arguments, all of them checked."""
     names = Options.__dataclass_fields__
+    unknown = [name for name in given if name not in names and name not in AIMS]
+    if unknown:
+        allowed = ", ".join([*names, *AIMS])
+        raise ParameterError(f"There is no option {unknown[0]!r}; there are {allowed}.")
     how = Options(**{name: value for name, value in given.items() if name in names})
-    return how, {name: value for name, value in given.items() if name not in names}
+    confidence = float(exact(how.confidence, "confidence"))
+    if not 0 < confidence < 1:
+        raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
+    users = None if how.users is None else whole(how.users, "users")
+    aim = {name: exact(given[name], name) for name in AIMS if given.get(name) is not None}
+    return replace(how, confidence=confidence, users=users), aim
 
 
 def run(
@@ -151,15 +164,14 @@ def count(data: Any, epsilon: ExactNumber, *, equals: Any = None, **options: Any
     prepare = lambda values: truth(values, equals)  # noqa: E731
     if how.protocol is not None:
         return run_rival("count", data, epsilon, how, prepare)
+    epsilon = positive(epsilon, "epsilon")
     return run(data, how, lambda users: plan_count(users, epsilon, **aim), prepare, "count")
 
 
 def truth(values: Values, equals: Any) -> Values:
     """0 or 1 per row."""
     if equals is not None:
-        if values.dtype.kind in "biuf" and isinstance(equals, str):
-            equals = float(exact(equals, "the value to compare with"))
-        return np.asarray(values == equals).astype(np.int64)
+        return np.asarray(values == _comparable(values, equals)).astype(np.int64)
     if values.dtype.kind == "b":
         return values.astype(np.int64)
     if values.dtype.kind == "f" and np.isin(values, (0.0, 1.0)).all():
@@ -170,6 +182,37 @@ def truth(values: Values, equals: Any) -> Values:
         "A count needs a column of true/false or 0/1; say which value to count with equals= "
         "(--equals)."
     )
+
+
+def _comparable(values: Values, equals: Any) -> Any:
+    """The value to count as the column's own type; refuses one that no row could hold."""
+    kind, refusal = (
+        values.dtype.kind,
+        ParameterError(
+            f"The column holds {values.dtype} values, among which the value to count cannot be; "
+            "give one of the same type."
+        ),
+    )
+    if kind == "b":
+        known = {"true": True, "1": True, "false": False, "0": False}
+        if str(equals).lower() not in known:
+            raise refusal
+        return known[str(equals).lower()]
+    if kind in "iuf":
+        number = exact(equals, "the value to count")
+        if kind == "f":
+            return float(number)
+        if number.denominator != 1:
+            raise refusal
+        return int(number)
+    if kind == "M":
+        try:
+            return np.datetime64(str(equals))
+        except ValueError:
+            raise refusal from None
+    if not isinstance(equals, str):
+        raise refusal
+    return equals
 
 
 def histogram(
@@ -211,27 +254,35 @@ def total(
     0..`largest`. A value outside is refused, or with clamp=True moved to the nearer bound. With
     protocol= a rival answers."""
     how, aim = _options(options)
+    epsilon = positive(epsilon, "epsilon")
     if (bounds is None) == (largest is None):
         raise ParameterError(
             "A sum needs either bounds=(low, high) for real values or largest=D for 0..D."
         )
     if bounds is None:
-        low, high = exact(0, "low"), exact(largest or 0, "the largest value")
+        largest = whole(largest, "the largest value")
+        low, high = Fraction(0), Fraction(largest)
         make = lambda users: plan_integers(users, epsilon, largest, **aim)  # noqa: E731
     else:
         low, high = summation.checked_bounds(bounds)
         make = lambda users: plan_sum(users, epsilon, bounds=(low, high), **aim)  # noqa: E731
-    prepare = _clamped(float(low), float(high)) if clamp else lambda values: values
+    prepare = _clamped(low, high, bounds is None) if clamp else lambda values: values
     if how.protocol is not None:
         return run_rival("sum", data, epsilon, how, prepare, bounds=(low, high))
     return run(data, how, make, prepare, "sum")
 
 
-def _clamped(low: float, high: float) -> Callable[[Values], Values]:
+def _clamped(
+    low: Fraction, high: Fraction, whole_numbers: bool = False
+) -> Callable[[Values], Values]:
     def prepare(values: Values) -> Values:
         if values.dtype.kind not in "biuf":
             return values  # the protocol refuses it
-        return np.clip(values, low, high).astype(values.dtype)
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            return values  # likewise
+        if whole_numbers and values.dtype.kind in "biu":
+            return np.clip(values.astype(np.int64), int(low), int(high))
+        return np.clip(values.astype(np.float64), *outermost_floats(low, high))
 
     return prepare
 
@@ -271,7 +322,8 @@ def quantiles(
     how, aim = _options(options)
     if how.protocol is not None:
         raise ParameterError("No rival gives quantiles; ask for a histogram.")
-    for probability in probabilities:
+    wanted = list(probabilities) if isinstance(probabilities, Sequence) else [probabilities]
+    for probability in wanted:
         if not 0 < exact(probability, "a quantile") < 1:
             raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
     low, high = summation.checked_bounds(bounds)
@@ -279,7 +331,7 @@ def quantiles(
         data,
         how,
         lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
-        _clamped(float(low), float(high)) if clamp else lambda values: values,
+        _clamped(low, high) if clamp else lambda values: values,
         "quantiles",
     )
-    return replace(result, probabilities=tuple(float(p) for p in probabilities))
+    return replace(result, probabilities=tuple(float(exact(p, "p")) for p in wanted))

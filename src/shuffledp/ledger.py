@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
 from shuffledp.exact.numbers import ExactNumber, positive, show
+from shuffledp.files import write_whole
 
 FORMAT = "shuffledp ledger 1"
 
@@ -38,7 +38,7 @@ class Ledger:
     """A privacy budget on disk. Losses of queries about the same users add up (pure ε-DP)."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()  # one lock, also for those who come through a link
 
     @classmethod
     def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
@@ -120,7 +120,7 @@ class Ledger:
                 f"There is no ledger {self.path}; make one with: "
                 f"shuffledp ledger create {self.path} --budget 1."
             ) from None
-        except (ValueError, KeyError, TypeError, OSError):
+        except (ValueError, KeyError, TypeError, ZeroDivisionError, OSError):
             raise ParameterError(
                 f"{self.path} is no ledger of this program; nothing was spent: check the file."
             ) from None
@@ -134,12 +134,4 @@ class Ledger:
                 for entry in entries
             ],
         }
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        write_whole(self.path, json.dumps(data, indent=2), durable=True)

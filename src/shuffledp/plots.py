@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import MissingExtra, ParameterError
+from shuffledp.files import write_whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.error_law import lattice_bins
 from shuffledp.protocols.ranges import RangesEstimate
@@ -32,14 +35,22 @@ def new_figure(wide: float = 7.5, high: float = 4.2) -> tuple[Any, Any]:
 def save(figure: Any, path: str | None) -> Any:
     """The figure, written to a file if a path is given."""
     if path is not None:
-        try:
-            figure.savefig(path, dpi=150)
-        except (OSError, ValueError) as error:
-            raise ParameterError(
-                f"{path} cannot be written as a picture ({error}); use a name ending in .png, "
-                ".svg or .pdf in a folder you may write to."
-            ) from None
+        content = BytesIO()
+        figure.savefig(content, dpi=150, format=checked_picture(path))
+        write_whole(path, content.getvalue())
     return figure
+
+
+def checked_picture(path: str) -> str:
+    """The format of a picture by its name; refuses a name or folder that will not do."""
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    if kind not in ("png", "svg", "pdf") or not target.parent.is_dir():
+        raise ParameterError(
+            f"{path} cannot be written as a picture; use a name ending in .png, .svg or .pdf "
+            "in a folder that exists."
+        )
+    return kind
 
 
 def plot(result: Result, path: str | None = None) -> Any:

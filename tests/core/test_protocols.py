@@ -12,7 +12,7 @@ from shuffledp.cell import Cell
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.privacy.oracle import largest_log_ratio, max_divergence, noise_plane, with_user
 from shuffledp.protocols import Histogram, RealSum
-from shuffledp.protocols.base import _outermost_floats
+from shuffledp.protocols.base import outermost_floats
 from shuffledp.protocols.error_law import chance_at_most, interval
 from shuffledp.testing import SeededEntropy
 
@@ -203,7 +203,7 @@ def test_rounding_is_exact_at_the_grid_and_between() -> None:
     plan = plan_sum(100, 1, bounds=("0.1", "0.7"), mse_overhead=20)
     protocol = plan.protocol
     assert isinstance(protocol, RealSum)
-    edges = list(_outermost_floats(protocol.low, protocol.high))
+    edges = list(outermost_floats(protocol.low, protocol.high))
     codes = protocol.encode(np.array(edges * 500), SeededEntropy(1))
     assert set(codes) <= {0, protocol.grid} and codes.min() == 0 and codes.max() == protocol.grid
     value = 0.1 + 0.6 * 0.37

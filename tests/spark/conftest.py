@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 HERE = "tests/spark"
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,6 +30,6 @@ def spark() -> Iterator[Any]:
         warnings.simplefilter("ignore")
         from shuffledp.spark import session
 
-        found = session("local[2,4]", **{"spark.sql.shuffle.partitions": "4"})
+        found = session("local[2,4]", **SETTINGS)
         yield found
         found.stop()

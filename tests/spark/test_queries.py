@@ -193,7 +193,8 @@ def test_fewer_users_may_be_counted_on(frame: Any) -> None:
 def test_the_secret_is_not_in_the_plan_and_prints_nothing(spark: Any, capsys: Any) -> None:
     plan, secret = shuffledp.plan_count(100, 1), JobSecret()
     values = spark.range(100).selectExpr("id % 2 as value")
-    in_arrow(values, PartWork(plan.protocol.describe(), _as_it_is, secret), "cell long").explain(True)
+    work = PartWork(plan.protocol.describe(), _as_it_is, secret)
+    in_arrow(values, work, "cell long").explain(True)
     shown = capsys.readouterr().out + repr(secret)
     raw = secret._secret
     assert raw.hex() not in shown and repr(raw) not in shown and "MapInArrow" in shown

@@ -1,9 +1,11 @@
 """Injects Spark's faults for real and prints what happened, as JSON.
 
-A Spark Connect server runs on two executors of their own; this program is its client. In every
-trial the tasks draw, write down what they drew, and then the first attempt fails, sleeps until a
-speculative copy overtakes it, or takes its whole executor down. Each trial runs twice: with noise
-keyed by the job's secret, as the package does it, and naively with fresh noise in every task.
+A standalone master with two workers runs on loopback, on an address each: Spark starts a
+speculative copy only on another host. A Spark Connect server drives it, and this program is its
+client. In every trial the tasks draw, write down what they drew, and then the first attempt fails,
+sleeps until a speculative copy overtakes it, or takes its whole executor down. Each trial runs
+twice: with noise keyed by the job's secret, as the package does it, and naively with fresh noise
+in every task.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from typing import Any
 
 import shuffledp
 from shuffledp import spark as cluster
-from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.queries import _as_it_is
 from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
@@ -54,7 +55,9 @@ class FreshEveryTime:
 
     seeded = False
 
-    def part(self, number: int) -> Entropy:
+    def part(self, number: int) -> Any:
+        from shuffledp.exact.entropy import SYSTEM
+
         return SYSTEM
 
 
@@ -148,30 +151,61 @@ def sealed(session: Any, folder: Path) -> dict[str, Any]:
     return {"shuffled": done, "opened": open_batch(session, str(folder / "batch"), task, key)}
 
 
-def start_server(port: int, log: Path) -> subprocess.Popen[bytes]:
-    import pyspark
+class Cluster:
+    """A master, two workers and a Connect server, each a program of its own."""
 
-    prepare_java()
-    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    settings = SETTINGS | {"spark.connect.grpc.binding.port": str(port)}
-    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    main = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    return subprocess.Popen(
-        [program, "--master", "local-cluster[2,1,512]", *words, "--class", main, "spark-internal"],
-        env=environment, stdout=subprocess.DEVNULL, stderr=log.open("wb"), cwd=log.parent,
-    )
+    def __init__(self, folder: Path) -> None:
+        import pyspark
 
+        prepare_java()
+        self.folder, self.running = folder, []
+        self.bin = Path(pyspark.__file__).parent / "bin"
+        self.master, self.connect = free_port(), free_port()
+        self.environment = os.environ | {
+            "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_JAVA_OPTS": FAST,
+            "SPARK_DAEMON_MEMORY": "768m", "SPARK_LOCAL_IP": "127.0.0.1",
+        }
 
-def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(1200):
-        if server.poll() is not None:
-            raise RuntimeError("the Connect server did not start; see its log")
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise RuntimeError("the Connect server took too long")
+    def start(self) -> None:
+        url = f"spark://127.0.0.1:{self.master}"
+        deploy, quiet = "org.apache.spark.deploy", ["--webui-port", "0"]
+        self._run("spark-class", f"{deploy}.master.Master", "--host", "127.0.0.1",
+                  "--port", str(self.master), *quiet)
+        self._wait_for(self.master)
+        for host in ("127.0.0.1", "127.0.0.2"):
+            self._run("spark-class", f"{deploy}.worker.Worker", "--host", host, "--cores", "1",
+                      "--memory", "512m", "--work-dir", str(self.folder / host), *quiet, url)
+        settings = SETTINGS | {"spark.connect.grpc.binding.port": str(self.connect)}
+        words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        main = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        self._run("spark-submit", "--master", url, *words, "--class", main, "spark-internal")
+        self._wait_for(self.connect)
+
+    def _run(self, program: str, *words: str) -> None:
+        log = self.folder / f"log-{len(self.running)}"
+        self.running.append(subprocess.Popen(
+            [self.bin / program, *words], env=self.environment, cwd=self.folder,
+            stdout=subprocess.DEVNULL, stderr=log.open("wb"),
+        ))
+
+    def _wait_for(self, port: int) -> None:
+        for _ in range(1200):
+            if self.running[-1].poll() is not None:
+                raise RuntimeError("a part of the cluster did not start; see its log")
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise RuntimeError("a part of the cluster took too long")
+
+    def stop(self) -> None:
+        for program in reversed(self.running):
+            program.terminate()
+        for program in self.running:
+            try:
+                program.wait(20)
+            except subprocess.TimeoutExpired:
+                program.kill()
 
 
 def free_port() -> int:
@@ -180,25 +214,30 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def tell(session: Any, folder: Path) -> dict[str, Any]:
+    """Everything that is tried."""
+    story: dict[str, Any] = {"queries": queries(session, str(folder / "rows.parquet"))}
+    story["sealed"] = sealed(session, folder)
+    for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
+        story[name] = {
+            fault: trial(session, fault, secret(), folder / name / fault)
+            for fault in ("fails", "is slow", "loses its executor")
+        }
+        story[name]["two actions"] = two_actions(session, secret())
+    return story
+
+
 def main(folder: Path) -> None:
-    port = free_port()
-    server = start_server(port, folder / "server.log")
+    cluster_of_two = Cluster(folder)
     try:
-        wait_for(port, server)
-        session = cluster.session(f"sc://127.0.0.1:{port}")
-        story: dict[str, Any] = {"queries": queries(session, str(folder / "rows.parquet"))}
-        story["sealed"] = sealed(session, folder)
-        for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
-            story[name] = {
-                fault: trial(session, fault, secret(), folder / name / fault)
-                for fault in ("fails", "is slow", "loses its executor")
-            }
-            story[name]["two actions"] = two_actions(session, secret())
-        session.stop()
-        print(json.dumps(story))
+        cluster_of_two.start()
+        session = cluster.session(f"sc://127.0.0.1:{cluster_of_two.connect}")
+        try:
+            print(json.dumps(tell(session, folder)))
+        finally:
+            session.stop()  # while the server is there, or the client waits for it
     finally:
-        server.terminate()
-        server.wait(60)
+        cluster_of_two.stop()
 
 
 if __name__ == "__main__":

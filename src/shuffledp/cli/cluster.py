@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, write_whole
+from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.exact.numbers import exact
+from shuffledp.files import write_whole
 
 
 def add_to(commands: Commands) -> None:

@@ -54,7 +54,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; 0 if it did, 2 with one sentence if it could not, 130 if interrupted."""
-    args = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for place in range(len(words) - 1, 0, -1):
+        if words[place - 1] == "--bounds":  # a lower bound below 0 is no option
+            words[place - 1 : place + 1] = [f"--bounds={words[place]}"]
+    args = parser().parse_args(words)
     try:
         args.run(args)
     except ShuffleDPError as error:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,21 +72,6 @@ def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iter
     with Bar(console=console(to_error=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda step: bar.advance(task, step)
-
-
-def write_whole(path: str | Path, content: str | bytes) -> None:
-    """Writes a file completely or not at all."""
-    target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(name, target)
-    except OSError as error:
-        raise ParameterError(
-            f"{target} cannot be written ({error.strerror}); choose a folder you may write to."
-        ) from None
 
 
 def read_json(path: str | Path) -> Any:

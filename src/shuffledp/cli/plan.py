@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from shuffledp import plan_count, plan_histogram, plan_integers, plan_quantiles, plan_sum
-from shuffledp.cli.output import Commands, add_command, emit, facts, write_whole
+from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
+from shuffledp.files import write_whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import cell_to_dict
 
@@ -86,7 +87,7 @@ def bounds_of(args: argparse.Namespace) -> tuple[str, str]:
 
 def labels_of(text: str) -> int | list[str]:
     """A number of buckets, or labels."""
-    if text.strip().isdigit():
+    if text.strip().isascii() and text.strip().isdigit():
         return int(text)
     return [label.strip() for label in text.split(",")]
 
@@ -149,7 +150,7 @@ def plan_table(plan: Plan) -> Any:
         (
             "messages",
             f"{f.messages_per_user:,.2f} per user ({f.bits_per_message} bit each; "
-            f"no flood gets below {f.limit_messages:,.2f})",
+            f"{f.limit_messages:,.2f} if the flood were free)",
         ),
         ("bytes", f"{f.bytes_per_user:,.1f} bare, {f.sealed_bytes_per_user:,} sealed, per user"),
         (
@@ -177,8 +178,13 @@ def _printed_rows(printed: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _warnings(plan: Plan) -> list[tuple[str, str]]:
-    worst = plan.expected * getattr(getattr(plan.protocol, "cell", None), "largest", 1)
-    if plan.protocol.query in ("count", "sum") and plan.forecast.rmse > worst / 2:
+    if plan.protocol.kind in ("histogram", "ranges"):
+        return []
+    if plan.protocol.kind == "summation":
+        span = float(plan.protocol.high - plan.protocol.low)
+    else:
+        span = plan.protocol.cell.largest
+    if plan.forecast.rmse > plan.expected * span / 2:
         return [("warning", "the error exceeds half the range: the answer would say nothing")]
     return []
 

@@ -11,6 +11,7 @@ from shuffledp.cli.plan import add_bounds, add_targets, aim, bounds_of, labels_o
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact, show
 from shuffledp.frames import column_of
+from shuffledp.plots import checked_picture
 from shuffledp.protocols.ranges import RangesEstimate
 from shuffledp.protocols.results import Result
 
@@ -61,7 +62,10 @@ def run(args: argparse.Namespace, name: str) -> None:
     """Answers the query."""
     from shuffledp.exact.numbers import whole
 
-    rows = column_of(args.file, args.column).rows
+    column = column_of(args.file, args.column)
+    rows = column.rows
+    if args.plot:
+        checked_picture(args.plot)
     how: dict[str, Any] = {
         "column": args.column,
         "confidence": float(exact(args.confidence, "--confidence")),
@@ -91,7 +95,7 @@ def _answer(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
     if name == "integers":
         return shuffledp.total(args.file, args.epsilon, largest=args.largest, **how)
     if name == "histogram":
-        labels = labels_of(args.buckets)
+        labels = _like_the_column(labels_of(args.buckets), args)
         return shuffledp.histogram(args.file, args.epsilon, labels, other=args.other, **how)
     if name == "quantiles":
         return _quantiles(args, how)
@@ -99,6 +103,16 @@ def _answer(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
     if name == "sum":
         return shuffledp.total(args.file, args.epsilon, bounds=bounds, clamp=args.clamp, **how)
     return shuffledp.mean(args.file, args.epsilon, bounds, clamp=args.clamp, **how)
+
+
+def _like_the_column(labels: int | list[str], args: argparse.Namespace) -> Any:
+    """Labels as whole numbers where the column holds whole numbers."""
+    if isinstance(labels, int):
+        return labels
+    first = next(iter(column_of(args.file, args.column).batches()))
+    if first.dtype.kind not in "iu":
+        return labels
+    return [int(label) if label.lstrip("-").isdecimal() else label for label in labels]
 
 
 def _quantiles(args: argparse.Namespace, how: dict[str, Any]) -> RangesEstimate:

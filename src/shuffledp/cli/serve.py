@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from shuffledp.cli.output import Commands, add_command, emit, write_whole
+from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import add_token, given_token
+from shuffledp.files import write_whole
 
 
 def add_to(commands: Commands) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, read_json, write_whole
+from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
+from shuffledp.files import write_whole
 
 if TYPE_CHECKING:
     from shuffledp.service.task import Task

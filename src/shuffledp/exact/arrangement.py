@@ -35,6 +35,8 @@ def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64
 
     Places are drawn uniformly and repeats are drawn again.
     """
+    if 2 * count > size:  # too many repeats to draw again
+        return permutation(size, entropy)[:count]
     chosen = np.empty(0, np.int64)
     while chosen.size < count:
         fresh = uniform_below(size, (count - chosen.size) * 9 // 8 + 8, entropy)

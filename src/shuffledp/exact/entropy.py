@@ -37,9 +37,9 @@ class Keystream:
             self._block(self._pool)
             self._used = 0
         taken = self._pool[self._used : self._used + target.size]
+        self._used += target.size  # first: an interrupt here wastes bytes and never repeats them
         target[:] = taken
         taken[:] = 0
-        self._used += target.size
 
     def _block(self, target: NDArray[np.uint8]) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher
@@ -51,6 +51,18 @@ class Keystream:
         stream.update_into(self._zeros[: target.size].data, target.data)
 
 
+_forks = 0
+"""How often this line of processes was forked: a child must not go on with its parent's stream."""
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
 class Entropy:
     """Uniform bits from the operating system, through one keystream per thread."""
 
@@ -60,9 +72,10 @@ class Entropy:
         self._local = threading.local()
 
     def _stream(self) -> Keystream:
-        if getattr(self._local, "process", None) != os.getpid():
+        here = os.getpid(), _forks
+        if getattr(self._local, "born", None) != here:
             self._local.stream = Keystream(self._first_secret())
-            self._local.process = os.getpid()
+            self._local.born = here
         stream: Keystream = self._local.stream
         return stream
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from flint import arb, ctx, fmpq
 
-from shuffledp.errors import ParameterError, Undecided
+from shuffledp.errors import ParameterError, PlanningError, Undecided
 
 ExactNumber: TypeAlias = int | float | str | Fraction | Decimal
 
@@ -25,11 +25,18 @@ LAST_PRECISION = 8192
 def exact(value: ExactNumber, name: str) -> Fraction:
     """`value` as a Fraction: a float is taken for exactly the number that it is."""
     allowed = f"{name} must be a finite number (int, Fraction, Decimal, float, or text like 0.1)"
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction | Decimal):
         raise ParameterError(f"{allowed}; a {type(value).__name__} was given.")
     try:
         if isinstance(value, str):
-            return Fraction(value) if "/" in value else Fraction(Decimal(value.strip()))
+            value = value.strip()
+            if len(value) > 200:
+                raise ValueError
+            value = Fraction(value) if "/" in value else Decimal(value)
+        if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 400:
+            raise ValueError
         return Fraction(value)
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
         raise ParameterError(f"{allowed}; {str(value)[:40]!r} is none.") from None
@@ -120,6 +127,8 @@ def to_float(quantity: Callable[[], arb]) -> float:
 
 def round_to(value: float, digits: int, *, up: bool) -> Fraction:
     """A positive float as a decimal of few significant digits, rounded up or down exactly."""
+    if not 0 < value < math.inf:
+        raise PlanningError("The parameters leave the range of numbers; choose less extreme ones.")
     number = Fraction(value)
     step = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
     units = number / step

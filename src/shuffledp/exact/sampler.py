@@ -167,7 +167,8 @@ class Table:
         table[table >= len(low)] = UNKNOWN
         if not self.from_first:
             table[: int(low[0])] = UNKNOWN
-        table[low.astype(np.int64)] = table[high.astype(np.int64)] = UNKNOWN
+        for first, last in zip(low.tolist(), high.tolist(), strict=True):
+            table[first : last + 1] = UNKNOWN
         return table.astype(np.uint16)
 
     def open_words(self, coarse_bits: int) -> int:

@@ -102,7 +102,7 @@ def _plan(
     task = CellTask(sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error)
     central = laplace_variance(epsilon / largest)
     if target.max_messages is not None:
-        task, cell = best_for_messages(task, float(target.max_messages))
+        task, cell = _best_shape(task, float(target.max_messages))
     else:
         task = replace(task, mse=target.mse(central))
         cell = cheapest_cell(task)
@@ -115,9 +115,11 @@ def _plan(
 def _forecast(protocol: IntegerSum, task: CellTask, central_rmse: float) -> Forecast:
     n, cell = task.expected, protocol.cell
     low, high = error_range(cell, n, n * cell.largest, 0.05)
+    messages = protocol.messages_per_user()
+    task = replace(task, stand_in=cell.stand_in)
     return Forecast(
-        messages_per_user=protocol.messages_per_user(),
-        limit_messages=limit_messages(task) if cell.input_pairs else protocol.messages_per_user(),
+        messages_per_user=messages,
+        limit_messages=min(limit_messages(task), messages) if cell.input_pairs else messages,
         rmse=protocol.rmse(n),
         rmse_at_zero=protocol.rmse(n, 0),
         central_rmse=central_rmse,
@@ -141,10 +143,32 @@ def _printed(users: int, epsilon: Fraction, target: Target) -> dict[str, Any] | 
     }
 
 
+def _best_shape(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
+    """The least error for so many messages, with or without a stand-in for muted users."""
+    shapes = [task]
+    if task.largest > 1:
+        shapes.append(replace(task, stand_in=task.largest // 2))
+        ends = Fraction(least_rmse(task)) ** 2, _thinning_error(task)
+        rough = [_tightest_error(shape, ends, messages, None) or ends[1] for shape in shapes]
+        shapes = [shapes[rough.index(min(rough))]]
+    return best_for_messages(shapes[0], messages)
+
+
 def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
     """The least error for which a cell costs at most so many messages, and that cell."""
+    wanted = messages
+    for _ in range(8):
+        found = _cheap_enough(task, wanted)
+        cost = to_float(found[1].messages_per_user)
+        if cost <= messages:
+            return found
+        wanted -= 1.1 * (cost - messages)  # rounding to short decimals went over
+    raise PlanningError("No plan is that cheap; allow a few messages more.")
+
+
+def _cheap_enough(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
     loosest = replace(task, mse=_thinning_error(task))
-    thin = without_pairs(loosest)
+    thin = without_pairs(replace(loosest, stand_in=0))
     if thin is not None and to_float(thin.messages_per_user) > messages:
         raise PlanningError(
             f"No plan sends fewer than {to_float(thin.messages_per_user):.3g} messages per user "
@@ -170,7 +194,7 @@ def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
 
 def _thinning_error(task: CellTask) -> Fraction:
     """An error that thinning surely keeps, as the upper end of a search."""
-    cell = without_pairs(replace(task, mse=Fraction(10) ** 60))
+    cell = without_pairs(replace(task, mse=Fraction(10) ** 60, stand_in=0))
     if cell is None:
         return Fraction(task.expected * task.largest) ** 2
     left = to_float(lambda: error_left(replace(task, mse=Fraction(0)), cell))

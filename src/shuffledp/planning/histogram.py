@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from shuffledp.cell import Cell
-from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import ExactNumber, round_to
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.exact.numbers import ExactNumber, round_to, to_float
 from shuffledp.planning.cells import CellTask, cheapest_cell, limit_messages, propose
 from shuffledp.planning.counting import best_for_messages, checked_epsilon, checked_users
 from shuffledp.planning.plan import Forecast, Plan
@@ -57,9 +57,9 @@ def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
     return replace(task, up=exact_up, down=epsilon - exact_up)
 
 
-def bucket_cell(epsilon: Fraction, sure: int, come: int, target: Target) -> Cell:
-    """The cheapest cell for a bucket that may move by ε in all, up and down."""
-    return _cell(epsilon, sure, come, target, 1)[1]
+def bucket_cell(epsilon: Fraction, sure: int, come: int, target: Target) -> tuple[CellTask, Cell]:
+    """The cheapest cell for a bucket that may move by ε in all, up and down, and its task."""
+    return _cell(epsilon, sure, come, target, 1)
 
 
 def _cell(
@@ -67,13 +67,41 @@ def _cell(
 ) -> tuple[CellTask, Cell]:
     task = CellTask(sure, come, 1, epsilon / 2, epsilon / 2, Fraction(1), target.relative_error)
     if target.max_messages is not None:
-        per_bucket = float(target.max_messages) / buckets
-        return best_for_messages(split_task(epsilon, LIKELY, task), per_bucket)
+        return _best_for_messages(epsilon, task, float(target.max_messages), buckets)
     task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
     cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
     rough = min(SPLITS, key=cost)
     best = split_task(epsilon, min((rough + step / 100 for step in (-2, 0, 2)), key=cost), task)
     return best, cheapest_cell(best)
+
+
+def _best_for_messages(
+    epsilon: Fraction, task: CellTask, messages: float, buckets: int
+) -> tuple[CellTask, Cell]:
+    """The least error with so many messages in all buckets together, of which one holds 1."""
+    found: list[tuple[CellTask, Cell]] = []
+    refusal: PlanningError | None = None
+    for up in (LIKELY - 0.06, LIKELY, LIKELY + 0.06):
+        share = (messages + buckets - 1) / buckets  # as if no bucket were ever muted
+        for _ in range(6):
+            try:
+                choice = best_for_messages(split_task(epsilon, up, task), share)
+            except PlanningError as error:
+                refusal = error
+                break
+            excess = _all_buckets(choice[1], buckets) - messages
+            if excess <= 0:
+                found.append(choice)
+                break
+            share -= 1.001 * excess / buckets
+    if not found:
+        raise refusal or PlanningError("No histogram is that cheap; allow more messages.")
+    return min(found, key=lambda choice: choice[0].mse)
+
+
+def _all_buckets(cell: Cell, buckets: int) -> float:
+    """Messages of a user in all buckets together."""
+    return to_float(lambda: cell.messages_per_user(1) + (buckets - 1) * cell.messages_per_user(0))
 
 
 def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forecast:
@@ -84,7 +112,7 @@ def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forec
         raise ParameterError("So many users and buckets overflow 64-bit counts; plan for fewer.")
     return Forecast(
         messages_per_user=total,
-        limit_messages=_limit(task, buckets) if cell.input_pairs else total,
+        limit_messages=free_flood(task, cell, buckets),
         rmse=protocol.rmse(n),
         rmse_at_zero=protocol.rmse(n, 0),
         central_rmse=central_rmse,
@@ -94,6 +122,8 @@ def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forec
     )
 
 
-def _limit(task: CellTask, buckets: int) -> float:
-    """The limit for all buckets, of which a user's value is 1 in one only."""
+def free_flood(task: CellTask, cell: Cell, buckets: int) -> float:
+    """Messages in all buckets if the flood were free; a user's value is 1 in one of them only."""
+    if not cell.input_pairs:
+        return _all_buckets(cell, buckets)
     return buckets * (limit_messages(task) - 1) + 1

@@ -26,7 +26,8 @@ class Forecast:
     messages_per_user: float
     """Expected, for a user with the largest value: an upper bound for all."""
     limit_messages: float
-    """What no flood can beat at this error (MATH §3)."""
+    """What the same error would cost if the flood were free: for counts and histograms nothing
+    in this family is cheaper (MATH §3); for larger values it is the planner's own limit."""
     rmse: float
     """At the worst true value."""
     rmse_at_zero: float

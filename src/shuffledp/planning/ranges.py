@@ -6,10 +6,9 @@ import math
 from fractions import Fraction
 from itertools import combinations, pairwise
 
-from shuffledp.cell import Cell
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
 from shuffledp.planning.counting import checked_epsilon, checked_users
-from shuffledp.planning.histogram import bucket_cell
+from shuffledp.planning.histogram import bucket_cell, free_flood
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.summation import checked_bounds
 from shuffledp.planning.target import Target, laplace_variance
@@ -45,11 +44,13 @@ def plan_quantiles(
     budgets = [round_to(float(share), 6, up=False)] * (len(chain) - 1)
     budgets.append(epsilon - sum(budgets, start=Fraction(0)))
     levels: list[Level] = []
+    limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
-        cell: Cell = bucket_cell(budget, sure, come, target)
+        task, cell = bucket_cell(budget, sure, come, target)
         levels.append((buckets, cell, budget - cell.up_epsilon))
+        limit += free_flood(task, cell, buckets)
     protocol = Ranges(epsilon, tuple(levels), low, high)
-    return Plan(protocol, certify(protocol), target, come, _forecast(protocol, come))
+    return Plan(protocol, certify(protocol), target, come, _forecast(protocol, come, limit))
 
 
 def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
@@ -68,7 +69,7 @@ def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
     return min(chains, key=error)
 
 
-def _forecast(protocol: Ranges, users: int) -> Forecast:
+def _forecast(protocol: Ranges, users: int, limit: float) -> Forecast:
     rmse = protocol.rmse(users)
     numbers = [buckets for buckets, _, _ in protocol.levels]
     central = math.sqrt(
@@ -79,7 +80,7 @@ def _forecast(protocol: Ranges, users: int) -> Forecast:
     messages = protocol.messages_per_user()
     return Forecast(
         messages_per_user=messages,
-        limit_messages=messages,
+        limit_messages=limit,
         rmse=rmse,
         rmse_at_zero=rmse,
         central_rmse=central,

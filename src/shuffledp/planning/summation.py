@@ -51,6 +51,11 @@ def plan_sum(
         mse_overhead = 8  # three times the central error: sums cost more than counts
     target = Target.of(mse_overhead, rmse, max_messages, relative_error)
     bases = checked_radix(radix)
+    if target.relative_error is not None and low < 0:
+        raise ParameterError(
+            "relative_error speaks of a sum that grows with every value; with a lower bound below "
+            "0 give an rmse instead."
+        )
     if target.max_messages is not None:
         task, cells = _best_for_messages(sure, come, epsilon, float(target.max_messages), bases)
     else:
@@ -70,6 +75,8 @@ def checked_bounds(bounds: object) -> tuple[Fraction, Fraction]:
     low, high = exact(bounds[0], "the lower bound"), exact(bounds[1], "the upper bound")
     if not low < high:
         raise ParameterError("The lower bound must lie below the upper bound.")
+    if max(abs(low), abs(high)) > 10**100 or high - low < Fraction(1, 10**100):
+        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
     return low, high
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View, release
-from shuffledp.cell import STRIDE, Cell, Counts, Values
+from shuffledp.cell import STRIDE, Cell, Counts, Values, one_each
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import show, to_float
@@ -86,6 +86,8 @@ class Protocol(ABC):
 
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
         """One user's report."""
+        if np.ndim(value) != 0:
+            raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
         return self.randomize_all(np.array([value]), entropy)
 
     def randomize_all(
@@ -145,10 +147,11 @@ def cell_from_dict(data: dict[str, Any]) -> Cell:
 def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
     """`values` as floats in [low, high], exactly; or a refusal that does not name them."""
     array = np.asarray(values)
+    one_each(array)
     if array.dtype.kind not in "biuf":
         raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
     numbers = array.astype(np.float64)
-    first, last = _outermost_floats(low, high)
+    first, last = outermost_floats(low, high)
     if not ((numbers >= first) & (numbers <= last)).all():
         raise ValueOutOfRange(
             f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
@@ -157,7 +160,7 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     return numbers
 
 
-def _outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
+def outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
     """The least and the largest float within exact bounds."""
     first, last = float(low), float(high)
     first = first if Fraction(first) >= low else math.nextafter(first, math.inf)

@@ -25,17 +25,8 @@ from shuffledp.exact.numbers import to_float
 
 Masses = NDArray[np.float64]
 
-FINEST = 1 << 21  # lattice points of a noise law at most
-TAIL = 48.0  # e^−48 is less than a float can resolve beside 1
-
-
-def negative_binomial_masses(shape: float, decay: float) -> Masses:
-    """NB(shape, 1 − e^−decay) from 0 up to a negligible tail."""
-    size = int((TAIL + 4 * shape) / decay) + 16
-    k = np.arange(size - 1, dtype=np.float64)
-    logs = np.concatenate([[0.0], np.cumsum(np.log((k + shape) / (k + 1)) - decay)])
-    masses: Masses = np.exp(logs + shape * math.log(-math.expm1(-decay)))
-    return masses
+POINTS = 1 << 16  # of a noise law's lattice
+REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
 
 
 def binomial_masses(trials: int, probability: float) -> tuple[int, Masses]:
@@ -51,16 +42,6 @@ def binomial_masses(trials: int, probability: float) -> tuple[int, Masses]:
     return first, masses / masses.sum()
 
 
-def convolve(left: Masses, right: Masses) -> Masses:
-    """The law of the sum of two independent variables."""
-    size = len(left) + len(right) - 1
-    if min(len(left), len(right)) < 64:
-        return np.convolve(left, right)
-    space = 1 << (size - 1).bit_length()
-    product = np.fft.irfft(np.fft.rfft(left, space) * np.fft.rfft(right, space), space)[:size]
-    return np.maximum(product, 0.0)
-
-
 @dataclass(frozen=True)
 class Noise:
     """z_plus − z_minus on a lattice: masses at first·step, (first+1)·step, …"""
@@ -71,7 +52,7 @@ class Noise:
 
     @cached_property
     def cumulative(self) -> Masses:
-        return np.minimum(np.cumsum(self.masses), 1.0)
+        return np.asarray(np.minimum(np.cumsum(self.masses) / self.masses.sum(), 1.0))
 
     def at_most(self, bound: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(noise ≤ bound)."""
@@ -80,15 +61,29 @@ class Noise:
         return np.where(place < 0, 0.0, inside)
 
 
+def log_negative_binomial(shape: float, decay: float, t: Masses) -> NDArray[np.complex128]:
+    """ln E[e^(itX)] for NB(shape, 1 − e^−decay)."""
+    kept = np.exp(-decay + 1j * t)
+    return np.asarray(shape * (np.log(-np.expm1(-decay)) - np.log(1 - kept)))
+
+
 @lru_cache(maxsize=64)
 def noise_of(cell: Cell, users: int) -> Noise:
-    """The noise that so many users add to the plain sum."""
+    """The noise that so many users add to the plain sum, from its characteristic function: exact
+    on the integers, or on a lattice of a thousandth of its spread where that is wide."""
     up, down = float(cell.plus_noise.decay), float(cell.minus_noise.decay)
     shape = users / cell.users
-    step = max(1, math.ceil((TAIL + 4 * shape) * (1 / up + 1 / down) / FINEST))
-    plus = negative_binomial_masses(shape, up * step)
-    minus = negative_binomial_masses(shape, down * step)
-    return Noise(step, 1 - len(minus), convolve(plus, minus[::-1]))
+    spread = math.sqrt(
+        shape * (math.exp(-up) / math.expm1(-up) ** 2 + math.exp(-down) / math.expm1(-down) ** 2)
+    )
+    mean = shape * (1 / math.expm1(up) - 1 / math.expm1(down))
+    step = max(1, math.ceil((2 * REACH * spread + 64) / POINTS))
+    t = 2 * np.pi * np.fft.fftfreq(POINTS)
+    logs = log_negative_binomial(shape, up, t / step)
+    logs = logs + log_negative_binomial(shape, down, -t / step)
+    first = round(mean / step) - POINTS // 2
+    masses = np.fft.ifft(np.exp(logs + 1j * first * -t).conj()).real
+    return Noise(step, first, np.maximum(masses, 0.0))
 
 
 def chance_at_most(cell: Cell, users: int, total: int, plain_sum: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.batch import Report, View
-from shuffledp.cell import Cell, Counts, Values
+from shuffledp.cell import Cell, Counts, Values, one_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
@@ -30,14 +30,12 @@ MOST_BUCKETS = 10**6
 def checked_labels(labels: object) -> tuple[Label, ...]:
     """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
     if isinstance(labels, int) and not isinstance(labels, bool):
-        labels = range(labels)
+        labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
         raise ParameterError("buckets must be a whole number or a list of labels.")
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not 1 < len(names) <= MOST_BUCKETS:
-        raise ParameterError(
-            f"A histogram needs 2 to {MOST_BUCKETS:,} buckets; {len(names):,} were given."
-        )
+        raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
     if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
@@ -48,6 +46,7 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
 def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
+    one_each(values)
     if values.dtype.kind not in "iuUO":
         raise ValueOutOfRange(
             f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
@@ -56,7 +55,12 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
         if inside:
             return values  # a label is its bucket's number
-    seen, places = np.unique(values, return_inverse=True)
+    try:
+        seen, places = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise ValueOutOfRange(
+            "The labels mix texts and numbers; give every label the same type."
+        ) from None
     return _numbers(seen.tolist(), labels, other)[places]
 
 
@@ -101,8 +105,10 @@ class Histogram(Protocol):
 
     def __post_init__(self) -> None:
         checked_labels(self.labels)
-        if self.cell.largest != 1:
-            raise ParameterError("A bucket needs a cell for the values 0 and 1.")
+        if self.cell.largest != 1 or self.cell.stand_in != 0:
+            raise ParameterError(
+                "A bucket needs a cell for the values 0 and 1, without a stand-in."
+            )
         if self.other is not None and self.other not in self.labels:
             raise ParameterError("The bucket for other labels must be one of the buckets.")
 

@@ -36,19 +36,23 @@ MOST_BUCKETS = 4096
 KNOWN = 1e9  # weight of "all buckets add up to n", relative to the most precise level
 
 
-def combine(buckets: Sequence[int], variances: Sequence[float]) -> tuple[Floats, list[Floats]]:
-    """(covariance of the finest buckets, what each level's observations are multiplied with)."""
+def combine(
+    buckets: Sequence[int], variances: Sequence[Floats | float]
+) -> tuple[Floats, list[Floats]]:
+    """(covariance of the finest buckets, what each level's observations are multiplied with), for
+    observations with these variances, one per level or one per bucket."""
     finest = buckets[-1]
-    weights = np.full((finest, finest), KNOWN / min(variances) / finest)
+    known = KNOWN / min(float(np.min(variance)) for variance in variances)
+    weights = np.full((finest, finest), known / finest)
     spreads = [np.repeat(np.eye(level), finest // level, axis=1) for level in buckets]
-    for spread, variance in zip(spreads, variances, strict=True):
-        weights += spread.T @ spread / variance
-    covariance = np.linalg.inv(weights)
-    gains = [
-        covariance @ spread.T / variance
+    scaled = [
+        spread.T / np.broadcast_to(variance, len(spread))
         for spread, variance in zip(spreads, variances, strict=True)
     ]
-    return covariance, gains
+    for scale, spread in zip(scaled, spreads, strict=True):
+        weights += scale @ spread
+    covariance = np.linalg.inv(weights)
+    return covariance, [covariance @ scale for scale in scaled]
 
 
 def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> float:
@@ -75,8 +79,10 @@ class Ranges(Protocol):
             raise ParameterError(f"A level needs 2 to {MOST_BUCKETS:,} buckets.")
         if any(fine % coarse or fine == coarse for coarse, fine in pairwise(numbers)):
             raise ParameterError("Each level's number of buckets must divide the next one's.")
-        if any(cell.largest != 1 for _, cell, _ in self.levels) or not self.low < self.high:
-            raise ParameterError("Levels need cells for 0 and 1, and low must lie below high.")
+        if any(cell.largest != 1 or cell.stand_in != 0 for _, cell, _ in self.levels):
+            raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
+        if len({cell.users for _, cell, _ in self.levels}) != 1 or not self.low < self.high:
+            raise ParameterError("Levels need the same users, and low must lie below high.")
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
@@ -120,28 +126,32 @@ class Ranges(Protocol):
         plus, minus = (np.concatenate(part) for part in zip(*sent, strict=True))
         return Report(int(tally.sum()), plus, minus, entropy.seeded)
 
-    def variances(self, users: int) -> list[float]:
-        """The error of a bucket on each level, if users were spread evenly."""
-        return [
-            to_float(lambda c=cell, b=buckets: c.mean_squared_error(users, Fraction(users, b)))  # type: ignore[misc]
-            for buckets, cell, _ in self.levels
-        ]
+    def variances(self, users: int, counts: Floats) -> list[Floats]:
+        """The error of every bucket on each level, where the finest buckets hold `counts`."""
+        found = []
+        for buckets, cell, _ in self.levels:
+            noise = to_float(lambda c=cell: c.mean_squared_error(users, 0))  # type: ignore[misc]
+            odds = float(cell.mute_probability / (1 - cell.mute_probability))
+            held = np.maximum(counts, 0.0).reshape(buckets, -1).sum(axis=1)
+            found.append(noise + odds * held)
+        return found
 
     def rmse(self, users: int) -> float:
-        """The error of the number of users below an edge, at the worst edge."""
+        """The error of the number of users below an edge, at the worst edge and the worst data:
+        muting adds at most q/(1−q) per user and level."""
         numbers = [buckets for buckets, _, _ in self.levels]
-        return math.sqrt(worst_range_variance(numbers, self.variances(users)))
+        noise = [float(level[0]) for level in self.variances(users, np.zeros(self.finest))]
+        odds = sum(
+            cell.mute_probability / (1 - cell.mute_probability) for _, cell, _ in self.levels
+        )
+        return math.sqrt(worst_range_variance(numbers, noise) + float(odds) * users)
 
     def analyze(self, view: View, confidence: float = 0.95) -> RangesEstimate:
-        """All buckets combined, ready for range counts and quantiles."""
-        numbers = [buckets for buckets, _, _ in self.levels]
-        covariance, gains = combine(numbers, self.variances(view.users))
+        """All buckets combined, ready for range counts and quantiles: once as if users were spread
+        evenly, and again with the errors that go with what was found."""
         counts = np.full(self.finest, view.users / self.finest)
-        at = 0
-        for (buckets, cell, _), gain in zip(self.levels, gains, strict=True):
-            sums = (view.plus - view.minus)[at : at + buckets]
-            counts = counts + gain @ (cell.estimates(sums, view.users) - view.users / buckets)
-            at += buckets
+        for _ in range(2):
+            counts, covariance = self._combined(view, counts)
         return RangesEstimate(
             edges=self.edges,
             counts=counts,
@@ -153,6 +163,17 @@ class Ranges(Protocol):
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
         )
+
+    def _combined(self, view: View, counts: Floats) -> tuple[Floats, Floats]:
+        """(bucket counts, their covariance) by least squares."""
+        numbers = [buckets for buckets, _, _ in self.levels]
+        covariance, gains = combine(numbers, self.variances(view.users, counts))
+        even, at = np.full(self.finest, view.users / self.finest), 0
+        for (buckets, cell, _), gain in zip(self.levels, gains, strict=True):
+            sums = (view.plus - view.minus)[at : at + buckets]
+            even = even + gain @ (cell.estimates(sums, view.users) - view.users / buckets)
+            at += buckets
+        return even, covariance
 
     def messages_per_user(self) -> float:
         """Per level one bucket holds 1, the others 0."""
@@ -193,7 +214,8 @@ class RangesEstimate(Result):
 
     def between(self, low: float, high: float) -> Estimate:
         """How many users lie in [low, high), rounded to the buckets' edges."""
-        start, end = (int(np.argmin(np.abs(self.edges - end))) for end in (low, high))
+        ends = (float(exact(low, "the lower end")), float(exact(high, "the upper end")))
+        start, end = (int(np.argmin(np.abs(self.edges - end))) for end in ends)
         if start >= end:
             raise ParameterError("A range needs a lower end below its upper end, a bucket apart.")
         value = float(self.counts[start:end].sum())

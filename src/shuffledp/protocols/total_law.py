@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cell import Cell
 from shuffledp.exact.numbers import to_float
+from shuffledp.protocols.error_law import log_negative_binomial
 
 POINTS = 1 << 14
 REACH = 16.0  # standard deviations on each side
@@ -31,12 +32,6 @@ class Part:
     cell: Cell
     weight: float
     total: float
-
-
-def log_negative_binomial(shape: float, decay: float, t: Floats) -> Complexes:
-    """ln E[e^(itX)] for NB(shape, 1 − e^−decay)."""
-    kept = np.exp(-decay + 1j * t)
-    return np.asarray(shape * (np.log(-np.expm1(-decay)) - np.log(1 - kept)))
 
 
 def log_part(part: Part, users: int, t: Floats) -> Complexes:

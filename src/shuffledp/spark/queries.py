@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from shuffledp.exact.numbers import ExactNumber, exact, whole
 from shuffledp.frames import DataError
 from shuffledp.frontdoor import Options
 from shuffledp.ledger import Ledger
+from shuffledp.planning import histogram as histograms
 from shuffledp.planning import ranges, summation
-from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.histogram import Label, checked_labels
 from shuffledp.protocols.ranges import RangesEstimate
@@ -35,6 +35,8 @@ from shuffledp.spark.reports import PARTS, PartWork, added_up
 Values = NDArray[Any]
 Bounds = tuple[ExactNumber, ExactNumber]
 
+plan_histogram = lru_cache(maxsize=64, typed=True)(histograms.plan_histogram)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -46,6 +48,8 @@ class Question:
     group: str | None = None
     """SQL over `value`: rows with the same are counted in the JVM before they are encoded. None
     where there are too many values, or the encoder draws for each."""
+    parts: int = 1
+    """How many parts draw noise for a grouped column: one, if it is sure to have few values."""
 
 
 def count(
@@ -87,12 +91,14 @@ def histogram(
     values = values_of(frame, column)
     if kind_of(values, "value") != "string" and not is_whole(values):
         raise ValueOutOfRange("Labels must be texts or whole numbers; the column holds neither.")
+    labels = checked_labels(buckets)
     plain = isinstance(buckets, int) and is_whole(values)
     ask = Question(
         "histogram",
-        lambda users: plan_histogram(users, epsilon, buckets, other=other, **aim),
+        lambda users: plan_histogram(users, epsilon, labels, other=other, **aim),
         _as_it_is,
-        within(0, len(checked_labels(buckets)) - 1) if plain else "value",
+        within(0, len(labels) - 1) if plain else "value",
+        parts=1 if plain else PARTS,
     )
     result: HistogramEstimate = _run(values, how, ask)
     return result
@@ -179,7 +185,8 @@ def quantiles(
 
 def _run(values: Any, how: Options, ask: Question) -> Any:
     """The query: count the rows, plan, draw where the data is, and only then charge and release."""
-    with _counted(values, None if how.per_user else ask.group) as (counted, rows, missing):
+    ask = replace(ask, group=None) if how.per_user else ask
+    with _counted(values, ask) as (counted, rows, missing):
         if rows == 0:
             raise DataError("There are no rows; a protocol needs at least one user.")
         if missing:
@@ -189,26 +196,27 @@ def _run(values: Any, how: Options, ask: Question) -> Any:
         plan = ask.make_plan(rows if how.users is None else how.users)
         secret = JobSecret(how.entropy)
         work = PartWork(plan.protocol.describe(), ask.prepare, secret, how.per_user)
-        report = added_up(counted, work)
+        report = added_up(counted, work, whole=ask.group is not None and ask.parts == 1)
     if how.ledger is not None:
         Ledger(how.ledger).spend(plan.epsilon, ask.what, seeded=how.entropy.seeded)
     return plan.analyze(plan.release(report), how.confidence)
 
 
 @contextmanager
-def _counted(values: Any, group: str | None) -> Iterator[tuple[Any, int, int]]:
+def _counted(values: Any, ask: Question) -> Iterator[tuple[Any, int, int]]:
     """(values, or values and how many hold each; rows; rows without a value)."""
-    if group is None:
+    if ask.group is None:
         with spark_failures():
             rows, missing = values.selectExpr("count(*)", "count_if(value is null)").collect()[0]
         yield values, rows, missing
         return
-    tally = values.selectExpr(f"{group} as value").groupBy("value").count()
+    tally = values.selectExpr(f"{ask.group} as value").groupBy("value").count()
+    tally = tally.coalesce(ask.parts)
     with spark_failures():
         tally = _kept(tally)
         found = tally.selectExpr("sum(count)", "sum(if(value is null, count, 0))").collect()[0]
     try:
-        yield tally.coalesce(PARTS), found[0] or 0, found[1] or 0
+        yield tally, found[0] or 0, found[1] or 0
     finally:
         with spark_failures():
             tally.unpersist()

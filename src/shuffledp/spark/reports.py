@@ -37,7 +37,7 @@ Batches = Iterable[Any]
 SCHEMA = "cell long, plus long, minus long, users long, refusal string"
 REFUSED = -1
 PARTS = 8
-"""At most so many parts share a grouped column: each draws noise for every cell."""
+"""At most so many parts share a column of texts after grouping: each draws for every cell."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,20 @@ def tally_of(protocol: Protocol, codes: Values, batch: Any) -> Counts:
     return tally
 
 
-def added_up(frame: Any, work: PartWork) -> Report:
-    """The report of all users in a frame of values, or of values and how many hold each.
+def added_up(frame: Any, work: PartWork, whole: bool = False) -> Report:
+    """The report of all users in a frame of values, or of values and how many hold each; `whole`
+    if the frame is one part, so that there is nothing to add.
 
     Ensures: one job runs, and what it finds is a value on the driver; nobody gets the frame with
-    noise in it. A part that refuses its data refuses all of it.
+    noise in it, nor the report of a single part, which has that part's noise only. A part that
+    refuses its data refuses all of it.
     """
     noised = in_arrow(frame, work, SCHEMA)
-    added = noised.groupBy("cell", "refusal").sum("plus", "minus", "users")
+    if not whole:
+        added = noised.groupBy("cell", "refusal").sum("plus", "minus", "users")
+        noised = added.toDF("cell", "refusal", "plus", "minus", "users")
     with spark_failures():
-        rows = added.collect()
+        rows = noised.select("cell", "refusal", "plus", "minus", "users").collect()
     if not rows:
         raise ClusterError("There are no rows; a protocol needs at least one user.")
     for row in rows:

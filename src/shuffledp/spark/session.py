@@ -42,7 +42,7 @@ exec "{java}" "$@"
 def session(master: str | None = None, **settings: str) -> Any:
     """A session on a master: local by default, spark://, yarn, k8s://, or Connect's sc://.
 
-    Settings are Spark's own, given as dictionary; a session that runs already is used as it is.
+    Settings are Spark's own, by name; a session that runs already is used as it is.
     """
     require_spark()
     wanted = master or "local[*]"

@@ -1,0 +1,136 @@
+"""How large a fleet a plan needs: messages, bytes, cores and minutes, from measured rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from shuffledp.exact.numbers import whole
+from shuffledp.planning.plan import SEALED_BYTES, Plan
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core of one machine does in a second."""
+
+    sealed: float
+    """Messages sealed, by a client."""
+    ordered: float
+    """Messages brought into order, by the shuffler."""
+    opened: float
+    """Messages opened and counted, by the analyzer."""
+    tallied: float
+    """Rows encoded and tallied, where data lies in the open."""
+    cores: int = 1
+    """Of the machine that was measured."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kind of work."""
+
+    what: str
+    items: int
+    core_seconds: float
+
+    def minutes(self, cores: int) -> float:
+        """How long so many cores take, if the work spreads evenly."""
+        return self.core_seconds / cores / 60
+
+    def cores_for(self, minutes: float) -> int:
+        """How many cores are done in so many minutes."""
+        return max(1, math.ceil(self.core_seconds / (60 * minutes)))
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What a collection from so many users takes."""
+
+    users: int
+    messages_per_report: int
+    report_bytes: int
+    collected_bytes: int
+    """All reports, as the shuffler keeps them."""
+    batch_bytes: int
+    """All messages in order, as the analyzer gets them."""
+    client_seconds: float
+    """To seal one report."""
+    steps: tuple[Step, ...]
+    rates: Rates
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fleet as JSON can hold it."""
+        return {
+            "users": self.users,
+            "messages_per_report": self.messages_per_report,
+            "report_bytes": self.report_bytes,
+            "collected_bytes": self.collected_bytes,
+            "batch_bytes": self.batch_bytes,
+            "client_seconds_per_report": self.client_seconds,
+            "steps": [
+                {
+                    "step": step.what,
+                    "items": step.items,
+                    "core_hours": step.core_seconds / 3600,
+                    "minutes_on_this_machine": step.minutes(self.rates.cores),
+                    "cores_for_one_hour": step.cores_for(60),
+                }
+                for step in self.steps
+            ],
+            "measured_per_core_and_second": {
+                name: round(getattr(self.rates, name))
+                for name in ("sealed", "ordered", "opened", "tallied")
+            },
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The fleet for people, as names and texts."""
+        lines = [
+            (
+                "report",
+                f"{self.messages_per_report:,} messages, {self.report_bytes:,} bytes, "
+                f"sealed in {self.client_seconds:,.2g} s",
+            ),
+            (
+                "all reports",
+                f"{self.users * self.messages_per_report:,} messages, "
+                f"{self.collected_bytes / 1e9:,.4g} GB collected, "
+                f"{self.batch_bytes / 1e9:,.4g} GB in batches",
+            ),
+        ]
+        for step in self.steps:
+            here = step.minutes(self.rates.cores)
+            lines.append(
+                (
+                    step.what,
+                    f"{step.core_seconds / 3600:,.2f} core hours: {here:,.1f} minutes on "
+                    f"{self.rates.cores} cores like this machine's, or an hour on "
+                    f"{step.cores_for(60):,}",
+                )
+            )
+        return lines
+
+
+def fleet(
+    plan: Plan, rates: Rates, messages_per_report: int, report_bytes: int, users: int | None = None
+) -> Fleet:
+    """The fleet for `users` (the plan's expected users unless said), each with a report of so many
+    sealed messages."""
+    n = whole(users or plan.expected, "users")
+    messages = n * messages_per_report
+    steps = (
+        Step("shuffler: bring into order", messages, messages / rates.ordered),
+        Step("analyzer: open and count", messages, messages / rates.opened),
+        Step("or: tally rows in the open", n, n / rates.tallied),
+    )
+    return Fleet(
+        users=n,
+        messages_per_report=messages_per_report,
+        report_bytes=report_bytes,
+        collected_bytes=n * report_bytes,
+        batch_bytes=messages * SEALED_BYTES,
+        client_seconds=messages_per_report / rates.sealed,
+        steps=steps,
+        rates=rates,
+    )

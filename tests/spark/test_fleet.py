@@ -1,0 +1,37 @@
+"""Sizing: arithmetic on measured rates."""
+
+from __future__ import annotations
+
+import pytest
+
+import shuffledp
+from shuffledp.planning.fleet import Rates, fleet
+from shuffledp.service.wire import report_size
+from shuffledp.spark import rates
+
+
+def test_arithmetic() -> None:
+    plan = shuffledp.plan_count(10**6, 1)
+    found = fleet(plan, Rates(100, 1000, 50, 10**6, cores=2), 20, report_size(20), users=10**6)
+    order, opening, rows = found.steps
+    assert found.client_seconds == 0.2
+    assert (order.core_seconds, opening.core_seconds, rows.core_seconds) == (20_000, 400_000, 1)
+    assert opening.cores_for(60) == 112 and order.minutes(2) == pytest.approx(20_000 / 120)
+    assert found.collected_bytes == 10**6 * report_size(20)
+    assert found.batch_bytes == 20 * 10**6 * 52
+    told = found.to_dict()
+    assert told["users"] == 10**6 and len(told["steps"]) == len(found.rows()) - 2 == 3
+
+
+def test_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "LEAST_SECONDS", 0.01)
+    for plan in (
+        shuffledp.plan_count(1000, 2),
+        shuffledp.plan_histogram(1000, 8, ["a", "b"]),
+        shuffledp.plan_quantiles(1000, 8, (0, 1), bins=4),
+    ):
+        found = rates.fleet_for(plan)
+        speeds = found.rates
+        assert min(speeds.sealed, speeds.ordered, speeds.opened, speeds.tallied) > 100
+        assert speeds.opened < speeds.ordered
+        assert found.users == 1000
