@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 RUNS = 3
-SEALED_REPORTS = 300
+SEALED_REPORTS = 2000
 
 
 def write_rows(path: Path, rows: int) -> None:

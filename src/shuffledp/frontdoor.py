@@ -67,7 +67,7 @@ class Options:
 AIMS = ("mse_overhead", "rmse", "relative_error", "max_messages", "expected")
 
 
-def _options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
+def checked_options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
     """(how to run, what to aim for) from a call's keyword arguments, all of them checked."""
     names = Options.__dataclass_fields__
     unknown = [name for name in given if name not in names and name not in AIMS]
@@ -160,7 +160,7 @@ def count(data: Any, epsilon: ExactNumber, *, equals: Any = None, **options: Any
     mse_overhead (½ unless said), rmse, relative_error, max_messages, expected. With protocol= (and
     delta=) a rival answers instead, and the result is a `RivalResult`.
     """
-    how, aim = _options(options)
+    how, aim = checked_options(options)
     prepare = lambda values: truth(values, equals)  # noqa: E731
     if how.protocol is not None:
         return run_rival("count", data, epsilon, how, prepare)
@@ -226,7 +226,7 @@ def histogram(
     """How many rows hold each label: a `HistogramEstimate`. Labels must be known beforehand:
     reading them off the data would tell who is there. Unknown ones go to the bucket `other`, or
     are refused. With protocol= a rival answers."""
-    how, aim = _options(options)
+    how, aim = checked_options(options)
     if how.protocol is not None:
         names = checked_labels(buckets)
         names = names if other is None or other in names else (*names, other)
@@ -253,7 +253,7 @@ def total(
     """The sum of a column, an `Estimate`: of real values within `bounds`, or of whole numbers
     0..`largest`. A value outside is refused, or with clamp=True moved to the nearer bound. With
     protocol= a rival answers."""
-    how, aim = _options(options)
+    how, aim = checked_options(options)
     epsilon = positive(epsilon, "epsilon")
     if (bounds is None) == (largest is None):
         raise ParameterError(
@@ -319,7 +319,7 @@ def quantiles(
 ) -> RangesEstimate:
     """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
     `bounds` (on several levels where that errs less)."""
-    how, aim = _options(options)
+    how, aim = checked_options(options)
     if how.protocol is not None:
         raise ParameterError("No rival gives quantiles; ask for a histogram.")
     wanted = list(probabilities) if isinstance(probabilities, Sequence) else [probabilities]

@@ -101,7 +101,7 @@ def test_parts_add_up_to_the_law_of_one_draw() -> None:
     draw that forgets to share the noise does not."""
     plan = shuffledp.plan_count(400, 1)
     parts = [pa.record_batch({"value": np.arange(k) % 2}) for k in (200, 120, 60, 20)]
-    runs = 3000
+    runs = 1200
 
     def errors(law: Any) -> Any:
         work = [PartWork(law.describe(), _as_it_is, JobSecret()) for _ in range(runs)]

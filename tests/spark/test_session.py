@@ -13,7 +13,7 @@ import pytest
 
 from shuffledp import spark as cluster
 from shuffledp.errors import MissingExtra, ShuffleDPError
-from shuffledp.spark import session as sessions
+from shuffledp.spark import sessions
 from shuffledp.spark.errors import ClusterError, spark_failures
 
 

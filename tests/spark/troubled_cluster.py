@@ -27,7 +27,7 @@ from shuffledp import spark as cluster
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.queries import _as_it_is
 from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
-from shuffledp.spark.session import prepare_java
+from shuffledp.spark.sessions import prepare_java
 
 USERS, PARTS = 400, 4
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -25,6 +25,7 @@ COMMANDS = (
     "result",
     "config",
     "demo",
+    "cluster",
     "version",
 )
 """Modules beside this one, each with `add_to(commands)`."""

@@ -47,6 +47,9 @@ def _kind(
         "--expected", metavar="N", help="users who may take part (the error is forecast for them)"
     )
     add_targets(parser)
+    parser.add_argument(
+        "--fleet", action="store_true", help="also size a fleet, from rates measured here"
+    )
     parser.add_argument("--output", metavar="FILE", help="also write the plan as JSON")
     return parser
 
@@ -133,10 +136,16 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], Plan]) ->
     import json
 
     plan = make(args)
-    data = plan.to_dict()
+    data, tables = plan.to_dict(), []
+    if args.fleet:
+        from shuffledp.spark.rates import fleet_for
+
+        fleet = fleet_for(plan)
+        data["fleet"] = fleet.to_dict()
+        tables.append(facts(f"Fleet for {fleet.users:,} users", fleet.rows()))
     if args.output:
         write_whole(args.output, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-    emit(args, data, lambda console: console.print(plan_table(plan)))
+    emit(args, data, lambda console: console.print(plan_table(plan), *tables))
 
 
 def plan_table(plan: Plan) -> Any:

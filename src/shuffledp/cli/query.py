@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import shuffledp
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
 from shuffledp.cli.plan import add_bounds, add_targets, aim, bounds_of, labels_of
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import exact, show
+from shuffledp.exact.numbers import exact, show, whole
 from shuffledp.frames import column_of
 from shuffledp.plots import checked_picture
-from shuffledp.protocols.ranges import RangesEstimate
 from shuffledp.protocols.results import Result
 
 
@@ -53,35 +53,28 @@ def _query(commands: Commands, name: str, summary: str) -> argparse.ArgumentPars
         "--protocol", metavar="NAME", help="another protocol (see `shuffledp compare`)"
     )
     parser.add_argument("--delta", metavar="D", help="δ of a protocol that needs one")
+    parser.add_argument(
+        "--engine", choices=("local", "spark"), default="local", help="where to run (local)"
+    )
+    parser.add_argument("--master", metavar="URL", help="Spark master or Connect server (local[*])")
     parser.add_argument("--ledger", metavar="FILE", help="draw on this budget, refuse beyond it")
     parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     return parser
 
 
 def run(args: argparse.Namespace, name: str) -> None:
-    """Answers the query."""
-    from shuffledp.exact.numbers import whole
-
-    column = column_of(args.file, args.column)
-    rows = column.rows
+    """Answers the query, here or on a cluster."""
     if args.plot:
         checked_picture(args.plot)
     how: dict[str, Any] = {
-        "column": args.column,
-        "confidence": float(exact(args.confidence, "--confidence")),
+        "users": args.users,
+        "confidence": args.confidence,
         "ledger": args.ledger,
         "per_user": args.per_user,
-        "protocol": args.protocol,
-        "delta": args.delta,
         **aim(args),
     }
-    if args.users is not None:
-        how["users"] = whole(args.users, "--users")
-    with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
-        result = _answer(args, name, {**how, "progress": progress})
+    result = (_on_spark if args.engine == "spark" else _here)(args, name, how)
     if args.protocol is not None:
-        if args.plot:
-            raise ParameterError("Pictures are of our own protocol; leave --plot out.")
         emit(args, result.to_dict(), lambda console: console.print(str(result)))
         return
     if args.plot:
@@ -89,39 +82,72 @@ def run(args: argparse.Namespace, name: str) -> None:
     emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
 
 
-def _answer(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
-    if name == "count":
-        return shuffledp.count(args.file, args.epsilon, equals=args.equals, **how)
-    if name == "integers":
-        return shuffledp.total(args.file, args.epsilon, largest=args.largest, **how)
-    if name == "histogram":
-        labels = _like_the_column(labels_of(args.buckets), args)
-        return shuffledp.histogram(args.file, args.epsilon, labels, other=args.other, **how)
-    if name == "quantiles":
-        return _quantiles(args, how)
-    bounds = bounds_of(args)
-    if name == "sum":
-        return shuffledp.total(args.file, args.epsilon, bounds=bounds, clamp=args.clamp, **how)
-    return shuffledp.mean(args.file, args.epsilon, bounds, clamp=args.clamp, **how)
+def _here(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
+    if args.protocol is not None and args.plot:
+        raise ParameterError("Pictures are of our own protocol; leave --plot out.")
+    column = column_of(args.file, args.column)
+    first = next(iter(column.batches()))
+    asked = _asked(args, name, whole_numbers=first.dtype.kind in "iu")
+    asks: dict[str, Callable[..., Any]] = {
+        "count": shuffledp.count,
+        "integers": shuffledp.total,
+        "histogram": shuffledp.histogram,
+        "sum": shuffledp.total,
+        "mean": shuffledp.mean,
+        "quantiles": shuffledp.quantiles,
+    }
+    rival = {"protocol": args.protocol, "delta": args.delta}
+    with progress_bar(args, f"{name} of {column.rows:,} rows", column.rows) as progress:
+        return asks[name](
+            args.file,
+            args.epsilon,
+            column=args.column,
+            progress=progress,
+            **asked,
+            **how,
+            **rival,
+        )
 
 
-def _like_the_column(labels: int | list[str], args: argparse.Namespace) -> Any:
-    """Labels as whole numbers where the column holds whole numbers."""
-    if isinstance(labels, int):
-        return labels
-    first = next(iter(column_of(args.file, args.column).batches()))
-    if first.dtype.kind not in "iu":
-        return labels
-    return [int(label) if label.lstrip("-").isdecimal() else label for label in labels]
+def _on_spark(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
+    if args.protocol is not None:
+        raise ParameterError(
+            "Other protocols run on one machine; leave --engine out."
+        )
+    from shuffledp import spark
 
-
-def _quantiles(args: argparse.Namespace, how: dict[str, Any]) -> RangesEstimate:
-    if how.pop("max_messages", None) is not None:
-        raise ParameterError("Quantiles are planned for an error; --max-messages does not apply.")
-    wanted = [float(exact(part, "a quantile")) for part in args.at.split(",")]
-    return shuffledp.quantiles(
-        args.file, args.epsilon, bounds_of(args), wanted, bins=args.bins, clamp=args.clamp, **how
+    labels = [part.strip() for part in getattr(args, "buckets", "x").split(",")]
+    asked = _asked(args, name, whole_numbers=all(_is_whole(label) for label in labels))
+    return spark.query(
+        name, args.file, args.column, args.master, epsilon=args.epsilon, **asked, **how
     )
+
+
+def _asked(args: argparse.Namespace, name: str, whole_numbers: bool) -> dict[str, Any]:
+    """What a query asks beyond ε, as keyword arguments."""
+    if name == "count":
+        return {"equals": args.equals}
+    if name == "integers":
+        return {"largest": whole(args.largest, "--largest")}
+    if name == "histogram":
+        labels: Any = labels_of(args.buckets)
+        if whole_numbers and not isinstance(labels, int):
+            labels = [int(label) if _is_whole(label) else label for label in labels]
+        return {"buckets": labels, "other": args.other}
+    if name != "quantiles":
+        return {"bounds": bounds_of(args), "clamp": args.clamp}
+    if args.max_messages is not None:
+        raise ParameterError("Quantiles are planned for an error; --max-messages does not apply.")
+    return {
+        "bounds": bounds_of(args),
+        "clamp": args.clamp,
+        "bins": args.bins,
+        "probabilities": [float(exact(part, "a quantile")) for part in args.at.split(",")],
+    }
+
+
+def _is_whole(label: str) -> bool:
+    return label.removeprefix("-").isdecimal()
 
 
 def result_table(result: Result, args: argparse.Namespace) -> Any:

@@ -10,6 +10,6 @@ is imported when it is needed.
 
 from shuffledp.spark.errors import ClusterError
 from shuffledp.spark.queries import count, histogram, mean, quantiles, query, total
-from shuffledp.spark.session import session
+from shuffledp.spark.sessions import session
 
 __all__ = ["ClusterError", "count", "histogram", "mean", "quantiles", "query", "session", "total"]

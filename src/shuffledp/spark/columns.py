@@ -57,14 +57,13 @@ def equal_to(values: Any, wanted: Any) -> Any:
     return values.select((values["value"] == wanted).alias("value"))
 
 
-def within(least: int, most: int, outside: tuple[int, int] | None = None) -> str:
-    """SQL: a whole number where it lies within bounds, else one stand-in for all beyond each: so
+def within(most: int, clamp: bool = False) -> str:
+    """SQL: a whole number in 0..most; others are moved there, or have one stand-in for them all, so
     that a column of other numbers, to be refused, does not make a group of each."""
-    below, above = outside or (least - 1, most + 1)
-    number = "cast(value as long)"
+    if clamp:
+        return f"case when value < 0 then 0 when value > {most} then {most} else value end"
     return (
-        f"case when value < {least} then {below}L when value > {most} then {above}L "
-        f"else {number} end"
+        f"case when value >= 0 and value <= {most} then value when value is not null then -1 end"
     )
 
 

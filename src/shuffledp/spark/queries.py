@@ -61,14 +61,14 @@ def count(
     Options: users, confidence, ledger, per_user, entropy; and a target: mse_overhead (½ unless
     said), rmse, relative_error, max_messages, expected.
     """
-    how, aim = _options(options)
+    how, aim = frontdoor.checked_options(options)
     values = values_of(frame, column)
     if equals is not None:
         values = equal_to(values, equals)
     kind = kind_of(values, "value")
     if kind == "string":
         frontdoor.truth(np.zeros(0, object), None)  # refuses
-    group = within(0, 1) if is_whole(values) else "value"
+    group = within(1) if is_whole(values) else "value"
     if kind == "double":
         group = "case when value in (0, 1) then value when value is not null then 2D end"
     ask = Question(
@@ -87,7 +87,7 @@ def histogram(
 ) -> HistogramEstimate:
     """How many rows hold each label. Labels must be known beforehand; unknown ones go to the
     bucket `other`, or are refused."""
-    how, aim = _options(options)
+    how, aim = frontdoor.checked_options(options)
     values = values_of(frame, column)
     if kind_of(values, "value") != "string" and not is_whole(values):
         raise ValueOutOfRange("Labels must be texts or whole numbers; the column holds neither.")
@@ -97,7 +97,7 @@ def histogram(
         "histogram",
         lambda users: plan_histogram(users, epsilon, labels, other=other, **aim),
         _as_it_is,
-        within(0, len(labels) - 1) if plain else "value",
+        within(len(labels) - 1) if plain else "value",
         parts=1 if plain else PARTS,
     )
     result: HistogramEstimate = _run(values, how, ask)
@@ -112,7 +112,7 @@ def total(
 
     A value outside is refused, or with clamp=True moved to the nearer bound.
     """
-    how, aim = _options(options)
+    how, aim = frontdoor.checked_options(options)
     if (bounds is None) == (largest is None):
         raise ParameterError(
             "A sum needs either bounds=(low, high) for real values or largest=D for 0..D."
@@ -140,7 +140,7 @@ def _integers(
         "sum",
         lambda users: frontdoor.plan_integers(users, epsilon, most, **aim),
         _as_it_is,
-        within(0, most, (0, most) if clamp else None),
+        within(most, clamp),
     )
 
 
@@ -169,7 +169,7 @@ def quantiles(
 ) -> RangesEstimate:
     """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
     `bounds` (on several levels where that errs less)."""
-    how, aim = _options(options)
+    how, aim = frontdoor.checked_options(options)
     for probability in probabilities:
         if not 0 < exact(probability, "a quantile") < 1:
             raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
@@ -242,20 +242,13 @@ def _clipped(low: float, high: float, values: Values) -> Values:
     return np.clip(values, low, high).astype(values.dtype)
 
 
-def _options(given: dict[str, Any]) -> tuple[Options, dict[str, Any]]:
-    """(how to run, what to aim for) from a call's keyword arguments."""
-    names = Options.__dataclass_fields__
-    how = Options(**{name: value for name, value in given.items() if name in names})
-    return how, {name: value for name, value in given.items() if name not in names}
-
-
 def query(name: str, source: str, column: str | None, master: str | None, **asked: Any) -> Any:
     """A query of the command line on Parquet, CSV or a table: starts a session and ends it.
 
     `name` is count, integers, histogram, sum, mean or quantiles; `asked` its keyword arguments.
     """
     from shuffledp.spark.columns import read
-    from shuffledp.spark.session import session
+    from shuffledp.spark.sessions import session
 
     asks: dict[str, Callable[..., Any]] = {
         "count": count, "integers": total, "histogram": histogram,

@@ -65,7 +65,8 @@ def sample_values(protocol: Any) -> NDArray[Any]:
         return np.resize(np.array(labels, object if texts else np.int64), ROWS)
     if protocol.kind in ("summation", "ranges"):
         return np.linspace(float(protocol.low), float(protocol.high), ROWS)
-    return np.arange(ROWS) % (protocol.cell.largest + 1)
+    codes: NDArray[Any] = np.arange(ROWS) % (protocol.cell.largest + 1)
+    return codes
 
 
 def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
