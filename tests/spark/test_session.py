@@ -17,10 +17,8 @@ from shuffledp.spark import sessions
 from shuffledp.spark.errors import ClusterError, spark_failures
 
 
-@pytest.mark.parametrize("master", ["", "lokal[2]", "local[two]", "http://127.0.0.1", "spark://"])
+@pytest.mark.parametrize("master", ["lokal[2]", "local[two]", "http://127.0.0.1", "spark://"])
 def test_what_is_no_master(master: str) -> None:
-    if not master:
-        return  # the local default
     with pytest.raises(ClusterError, match="no Spark master"):
         cluster.session(master)
 
