@@ -18,6 +18,7 @@ check: .venv/test-ready  ## style, types, rooms
 
 bench: .venv/bench-ready  ## ratios against peers, in one run
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_spark.py
 
 bench-service: .venv/test-ready  ## the trio under load, on loopback
 	$(BIN)/python scripts/bench_service.py
