@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -266,25 +266,21 @@ def total(
     else:
         low, high = summation.checked_bounds(bounds)
         make = lambda users: plan_sum(users, epsilon, bounds=(low, high), **aim)  # noqa: E731
-    prepare = _clamped(low, high, bounds is None) if clamp else lambda values: values
+    prepare = partial(clamped, low, high, bounds is None) if clamp else lambda values: values
     if how.protocol is not None:
         return run_rival("sum", data, epsilon, how, prepare, bounds=(low, high))
     return run(data, how, make, prepare, "sum")
 
 
-def _clamped(
-    low: Fraction, high: Fraction, whole_numbers: bool = False
-) -> Callable[[Values], Values]:
-    def prepare(values: Values) -> Values:
-        if values.dtype.kind not in "biuf":
-            return values  # the protocol refuses it
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            return values  # likewise
-        if whole_numbers and values.dtype.kind in "biu":
-            return np.clip(values.astype(np.int64), int(low), int(high))
-        return np.clip(values.astype(np.float64), *outermost_floats(low, high))
-
-    return prepare
+def clamped(low: Fraction, high: Fraction, whole_numbers: bool, values: Values) -> Values:
+    """Values moved into the bounds; what is no number is left for the protocol to refuse."""
+    if values.dtype.kind not in "biuf":
+        return values
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        return values
+    if whole_numbers and values.dtype.kind in "biu":
+        return np.clip(values.astype(np.int64), int(low), int(high))
+    return np.clip(values.astype(np.float64), *outermost_floats(low, high))
 
 
 def mean(
@@ -294,17 +290,30 @@ def mean(
     rows."""
     if options.get("protocol") is not None:
         raise ParameterError("Rivals give sums; ask for total() and divide by the public n.")
-    whole: Estimate = total(data, epsilon, bounds=bounds, **options)
-    n, law = whole.users, whole.errors
+    return mean_of(total(data, epsilon, bounds=bounds, **options))
+
+
+def mean_of(found: Estimate) -> Estimate:
+    """The mean behind a sum."""
+    n, law = found.users, found.errors
     return replace(
-        whole,
+        found,
         query="mean",
-        value=whole.value / n,
-        low=whole.low / n,
-        high=whole.high / n,
-        rmse=whole.rmse / n,
+        value=found.value / n,
+        low=found.low / n,
+        high=found.high / n,
+        rmse=found.rmse / n,
         errors=None if law is None else lambda: (law()[0] / n, law()[1]),
     )
+
+
+def checked_quantiles(probabilities: Any) -> tuple[float, ...]:
+    """Which quantiles: one number or several, each strictly between 0 and 1."""
+    several = isinstance(probabilities, Sequence) and not isinstance(probabilities, str)
+    wanted = [exact(p, "a quantile") for p in (probabilities if several else [probabilities])]
+    if not wanted or not all(0 < p < 1 for p in wanted):
+        raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+    return tuple(float(p) for p in wanted)
 
 
 def quantiles(
@@ -322,16 +331,13 @@ def quantiles(
     how, aim = checked_options(options)
     if how.protocol is not None:
         raise ParameterError("No rival gives quantiles; ask for a histogram.")
-    wanted = list(probabilities) if isinstance(probabilities, Sequence) else [probabilities]
-    for probability in wanted:
-        if not 0 < exact(probability, "a quantile") < 1:
-            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+    wanted = checked_quantiles(probabilities)
     low, high = summation.checked_bounds(bounds)
     result: RangesEstimate = run(
         data,
         how,
         lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
-        _clamped(low, high) if clamp else lambda values: values,
+        partial(clamped, low, high, False) if clamp else lambda values: values,
         "quantiles",
     )
-    return replace(result, probabilities=tuple(float(exact(p, "p")) for p in wanted))
+    return replace(result, probabilities=wanted)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from shuffledp import frontdoor
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, exact, whole
+from shuffledp.exact.numbers import ExactNumber, whole
 from shuffledp.frames import DataError
 from shuffledp.frontdoor import Options
 from shuffledp.ledger import Ledger
@@ -125,7 +125,7 @@ def total(
         ask = Question(
             "sum",
             lambda users: frontdoor.plan_sum(users, epsilon, bounds=(low, high), **aim),
-            partial(_clipped, float(low), float(high)) if clamp else _as_it_is,
+            partial(frontdoor.clamped, low, high, False) if clamp else _as_it_is,
         )
     result: Estimate = _run(values, how, ask)
     return result
@@ -149,17 +149,7 @@ def mean(
 ) -> Estimate:
     """The mean of a column of real values within `bounds`: the sum over the public number of
     rows."""
-    found = total(frame, column, epsilon=epsilon, bounds=bounds, **options)
-    n, law = found.users, found.errors
-    return replace(
-        found,
-        query="mean",
-        value=found.value / n,
-        low=found.low / n,
-        high=found.high / n,
-        rmse=found.rmse / n,
-        errors=None if law is None else lambda: (law()[0] / n, law()[1]),
-    )
+    return frontdoor.mean_of(total(frame, column, epsilon=epsilon, bounds=bounds, **options))
 
 
 def quantiles(
@@ -170,17 +160,15 @@ def quantiles(
     """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
     `bounds` (on several levels where that errs less)."""
     how, aim = frontdoor.checked_options(options)
-    for probability in probabilities:
-        if not 0 < exact(probability, "a quantile") < 1:
-            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+    wanted = frontdoor.checked_quantiles(probabilities)
     low, high = summation.checked_bounds(bounds)
     ask = Question(
         "quantiles",
         lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
-        partial(_clipped, float(low), float(high)) if clamp else _as_it_is,
+        partial(frontdoor.clamped, low, high, False) if clamp else _as_it_is,
     )
     found: RangesEstimate = _run(values_of(frame, column), how, ask)
-    return replace(found, probabilities=tuple(float(p) for p in probabilities))
+    return replace(found, probabilities=wanted)
 
 
 def _run(values: Any, how: Options, ask: Question) -> Any:
@@ -234,12 +222,6 @@ def _kept(tally: Any) -> Any:
 
 def _as_it_is(values: Values) -> Values:
     return values
-
-
-def _clipped(low: float, high: float, values: Values) -> Values:
-    if values.dtype.kind not in "biuf":
-        return values  # the protocol refuses it
-    return np.clip(values, low, high).astype(values.dtype)
 
 
 def query(name: str, source: str, column: str | None, master: str | None, **asked: Any) -> Any:
