@@ -12,24 +12,11 @@ import signal
 import subprocess
 import tempfile
 import uuid
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-EVERYTHING = os.environ.get("SHUFFLEDP_ALL_TESTS") == "1"
-
-
-def missing(what: str, how: str) -> None:
-    """Says loudly what is left out, or fails where nothing may be."""
-    sentence = f"{what} is not installed; its tests are LEFT OUT ({how})"
-    if EVERYTHING:
-        pytest.fail(sentence)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.warn(sentence, stacklevel=2)
-    pytest.skip(sentence)
+from service_needs import missing
 
 
 def postgres_programs() -> Path | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import missing
+from service_needs import missing
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, sha
 from test_kills import Programs
 
