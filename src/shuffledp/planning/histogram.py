@@ -8,14 +8,14 @@ from fractions import Fraction
 
 from shuffledp.cell import Cell
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.numbers import ExactNumber, round_to, to_float
+from shuffledp.exact.numbers import ExactNumber, round_to
 from shuffledp.planning.cells import CellTask, cheapest_cell, limit_messages, propose
 from shuffledp.planning.counting import best_for_messages, checked_epsilon, checked_users
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.error_law import error_range
-from shuffledp.protocols.histogram import Histogram, Label, checked_labels
+from shuffledp.protocols.histogram import Histogram, Label, bucket_messages, checked_labels
 
 SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up
 LIKELY = 0.42  # where the best split lies for most targets
@@ -89,7 +89,7 @@ def _best_for_messages(
             except PlanningError as error:
                 refusal = error
                 break
-            excess = _all_buckets(choice[1], buckets) - messages
+            excess = bucket_messages(choice[1], buckets) - messages
             if excess <= 0:
                 found.append(choice)
                 break
@@ -97,11 +97,6 @@ def _best_for_messages(
     if not found:
         raise refusal or PlanningError("No histogram is that cheap; allow more messages.")
     return min(found, key=lambda choice: choice[0].mse)
-
-
-def _all_buckets(cell: Cell, buckets: int) -> float:
-    """Messages of a user in all buckets together."""
-    return to_float(lambda: cell.messages_per_user(1) + (buckets - 1) * cell.messages_per_user(0))
 
 
 def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forecast:
@@ -125,5 +120,5 @@ def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forec
 def free_flood(task: CellTask, cell: Cell, buckets: int) -> float:
     """Messages in all buckets if the flood were free; a user's value is 1 in one of them only."""
     if not cell.input_pairs:
-        return _all_buckets(cell, buckets)
+        return bucket_messages(cell, buckets)
     return buckets * (limit_messages(task) - 1) + 1

@@ -12,7 +12,7 @@ from shuffledp.batch import Report, View
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.planning.target import Target
-from shuffledp.privacy.certificate import Certificate, recheck
+from shuffledp.privacy.certificate import Certificate
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.results import NEIGHBOURS
 
@@ -132,8 +132,3 @@ class Plan:
             "printed_constants": self.printed,
             "certificate": self._proof,
         }
-
-
-def protocol_from_plan(data: object) -> Any:
-    """The protocol behind a plan's or certificate's JSON, certified again."""
-    return recheck(data).protocol

@@ -78,6 +78,11 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     return numbers
 
 
+def bucket_messages(cell: Cell, buckets: int) -> float:
+    """The expected messages of a user in so many buckets, of which one holds 1, the others 0."""
+    return to_float(lambda: cell.messages_per_user(1) + (buckets - 1) * cell.messages_per_user(0))
+
+
 def aggregate_buckets(
     cell: Cell, tally: Counts, entropy: Entropy = SYSTEM
 ) -> tuple[Counts, Counts]:
@@ -164,10 +169,7 @@ class Histogram(Protocol):
 
     def messages_per_user(self) -> float:
         """The expected number of messages: one bucket holds 1, the others 0."""
-        others = len(self.labels) - 1
-        return to_float(
-            lambda: self.cell.messages_per_user(1) + others * self.cell.messages_per_user(0)
-        )
+        return bucket_messages(self.cell, len(self.labels))
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -25,7 +25,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import exact, to_float
 from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
-from shuffledp.protocols.histogram import aggregate_buckets
+from shuffledp.protocols.histogram import aggregate_buckets, bucket_messages
 from shuffledp.protocols.results import Estimate, Result
 
 Floats = NDArray[np.float64]
@@ -177,15 +177,7 @@ class Ranges(Protocol):
 
     def messages_per_user(self) -> float:
         """Per level one bucket holds 1, the others 0."""
-        return to_float(
-            lambda: sum(
-                (
-                    cell.messages_per_user(1) + (buckets - 1) * cell.messages_per_user(0)
-                    for buckets, cell, _ in self.levels
-                ),
-                start=0,
-            )
-        )
+        return sum(bucket_messages(cell, buckets) for buckets, cell, _ in self.levels)
 
     def describe(self) -> dict[str, Any]:
         return {
