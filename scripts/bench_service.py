@@ -189,7 +189,7 @@ async def load(
 ) -> tuple[float, list[float], int]:
     """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
     host, port = base.removeprefix("http://").split(":")
-    body = seal_report(task, 1)
+    header = seal_report(task, 1)[:REPORT_HEADER]
     end = time.perf_counter() + seconds
     times: list[float] = []
     refused = 0
@@ -198,7 +198,7 @@ async def load(
         nonlocal refused
         reader, writer = await asyncio.open_connection(host, int(port))
         while (now := time.perf_counter()) < end and tokens:
-            writer.write(request(task, body, tokens.pop()))
+            writer.write(request(task, header, tokens.pop()))
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
             await reader.readexactly(length)
@@ -213,14 +213,15 @@ async def load(
     return len(times) / (time.perf_counter() - begin), times, refused
 
 
-def request(task: Task, body: bytes, token: str) -> bytes:
-    """A POST of the same sealed messages under a report id of its own: the shuffler cannot tell."""
+def request(task: Task, header: bytes, token: str) -> bytes:
+    """A POST of random bytes under a report id of its own: the shuffler cannot tell them from
+    sealed messages."""
+    size = task.report_size - REPORT_HEADER
     head = (
         f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: bench\r\n"
-        f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: {task.report_size}\r\n\r\n"
     )
-    fresh = body[:37] + os.urandom(16) + body[53:REPORT_HEADER]
-    return head.encode() + fresh + body[REPORT_HEADER:]
+    return head.encode() + header[:37] + os.urandom(16) + header[53:] + os.urandom(size)
 
 
 # opening

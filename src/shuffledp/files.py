@@ -24,7 +24,7 @@ def write_whole(path: str | Path, content: str | bytes, *, durable: bool = False
         os.replace(name, target)
         name = None
         if durable:
-            _sync_folder(target.parent)
+            sync(target.parent)
     except OSError as error:
         raise ParameterError(
             f"{target} cannot be written ({error.strerror}); choose a folder you may write to."
@@ -34,7 +34,10 @@ def write_whole(path: str | Path, content: str | bytes, *, durable: bool = False
             os.unlink(name)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)
+def sync(path: Path) -> None:
+    """Makes a file's contents durable, or the renames in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

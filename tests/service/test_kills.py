@@ -148,8 +148,7 @@ def _wait_results(url: str, task, count: int) -> None:
 async def _tallies(url: str) -> list[dict]:
     database = await open_database(url, "analyzer")
     try:
-        async with database.transaction() as transaction:
-            rows = await transaction.rows("SELECT tally FROM batches")
+        rows = await database.rows("SELECT tally FROM batches")
         return [json.loads(row[0]) for row in rows]
     finally:
         await database.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import time
@@ -71,10 +72,9 @@ def test_migrations_run_once_and_roles_do_not_share(tmp_path, stores):
     async def walk():
         for _ in range(2):
             database = await open_database(stores["shuffler"], "shuffler")
-            async with database.transaction() as transaction:
-                await transaction.insert("tokens", ("token",), [(b"a",)])
-                version = await transaction.rows("SELECT role, version FROM schema_version")
-                assert version == [("shuffler", 1)]
+            await database.rows("SELECT COUNT(*) FROM tokens")
+            version = await database.rows("SELECT role, version FROM schema_version")
+            assert version == [("shuffler", 1)]
             await database.close()
         with pytest.raises(ConfigError, match="belongs to the shuffler"):
             await open_database(stores["shuffler"], "analyzer")
@@ -85,8 +85,7 @@ def test_migrations_run_once_and_roles_do_not_share(tmp_path, stores):
 def test_a_newer_schema_is_refused(stores):
     async def walk():
         database = await open_database(stores["shuffler"], "shuffler")
-        async with database.transaction() as transaction:
-            await transaction.run("UPDATE schema_version SET version=99")
+        await database.rows("UPDATE schema_version SET version=99")
         await database.close()
         with pytest.raises(ConfigError, match="newer"):
             await open_database(stores["shuffler"], "shuffler")
@@ -95,22 +94,45 @@ def test_a_newer_schema_is_refused(stores):
 
 
 def test_transactions_take_effect_together(stores):
+    async def broken(transaction):
+        await transaction.append(Rows("tokens", ("token",), [(b"x",)]))
+        raise ZeroDivisionError
+
+    async def whole(transaction):
+        assert await transaction.insert("tokens", ("token",), [(b"a",), (b"b",)]) == {0, 1}
+        assert await transaction.insert("tokens", ("token",), [(b"b",), (b"c",), (b"c",)]) == {1}
+        found, none = await transaction.present(
+            Rows("tokens", ("token",), [(b"a",), (b"x",), (b"c",)]),
+            Rows("spent", ("task", "token"), [(1, b"a")]),
+        )
+        assert found == {(b"a",), (b"c",)} and none == set()
+        assert await transaction.present(Rows("tokens", ("token",), [])) == [set()]
+
     async def walk():
         database = await open_database(stores["shuffler"], "shuffler")
         with pytest.raises(ZeroDivisionError):
-            async with database.transaction() as transaction:
-                await transaction.append(Rows("tokens", ("token",), [(b"x",)]))
-                raise ZeroDivisionError
-        async with database.transaction() as transaction:
-            assert await transaction.insert("tokens", ("token",), [(b"a",), (b"b",)]) == {0, 1}
-            assert await transaction.insert("tokens", ("token",), [(b"b",), (b"c",), (b"c",)]) \
-                == {1}
-            found, none = await transaction.present(
-                Rows("tokens", ("token",), [(b"a",), (b"x",), (b"c",)]),
-                Rows("spent", ("task", "token"), [(1, b"a")]),
-            )
-            assert found == {(b"a",), (b"c",)} and none == set()
-            assert await transaction.present(Rows("tokens", ("token",), [])) == [set()]
+            await database.run(broken)
+        assert database.failures == 1
+        await database.run(whole)
+        assert database.failures == 1
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_rows_of_any_bytes_come_back_in_order(stores):
+    """Empty values, zero bytes and different lengths, through the statements that take many."""
+    bodies = [b"", b"\0", b"\0\xff" * 3000, b"abc", os.urandom(9000)]
+
+    async def walk():
+        database = await open_database(stores["shuffler"], "shuffler")
+        rows = [(2**40 + place, body) for place, body in enumerate(bodies)]
+        await database.run(lambda transaction: transaction.append(
+            Rows("reports", ("place", "body"), rows), Rows("seen", ("task", "report"), [])))
+        assert await database.rows("SELECT place, body FROM reports ORDER BY place") == rows
+        assert await database.joined("reports", "body", "place", 2**40 + 1, 2**40 + 9) \
+            == b"".join(bodies[1:])
+        assert await database.joined("reports", "body", "place", 0, 5) == b""
         await database.close()
 
     asyncio.run(walk())

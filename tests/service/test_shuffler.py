@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import httpx
 import pytest
@@ -73,10 +74,10 @@ def test_bodies_are_gone_after_delivery(tmp_path, stores):
             if (await trio.status(task))["batches"][0]["state"] == "scrubbed":
                 break
             await asyncio.sleep(0.05)
-        async with trio.shuffler.database.transaction() as transaction:
-            for table in ("reports", "top_ups", "waiting"):
-                assert await transaction.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
-            assert await transaction.rows("SELECT secret FROM batches") == [(None,)]
+        database = trio.shuffler.database
+        for table in ("reports", "top_ups", "waiting"):
+            assert await database.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
+        assert await database.rows("SELECT secret FROM batches") == [(None,)]
         assert list((tmp_path / "shuffler").iterdir()) == []
         one = bodies[0][-MESSAGE:]
         for file in tmp_path.rglob("*"):  # the shuffler's files only
@@ -149,10 +150,9 @@ def test_one_commit_judges_what_arrives_together(tmp_path, stores):
         (token,) = await trio.enrol()
         hashed = bytes.fromhex(sha(token))
         first = Arrival(1, b"a" * 16, hashed, 1, b"x")
-        verdicts = await trio.shuffler.store.accept(
-            [first, first, Arrival(1, b"b" * 16, hashed, 1, b"y"),
-             Arrival(1, b"c" * 16, bytes(32), 1, b"z")], frozenset()
-        )
+        together = [first, first, Arrival(1, b"b" * 16, hashed, 1, b"y"),
+                    Arrival(1, b"c" * 16, bytes(32), 1, b"z")]
+        verdicts = await trio.shuffler.store.accept(lambda: together, frozenset())
         assert verdicts == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.TOKEN_USED,
                             Verdict.UNKNOWN_TOKEN]
         assert trio.shuffler.store.open_reports(1) == 1
@@ -163,8 +163,7 @@ def test_one_commit_judges_what_arrives_together(tmp_path, stores):
 def test_tokens_are_stored_as_hashes(tmp_path, stores):
     async def walk(trio):
         (token,) = await trio.enrol()
-        async with trio.shuffler.database.transaction() as transaction:
-            rows = await transaction.rows("SELECT token FROM tokens")
+        rows = await trio.shuffler.database.rows("SELECT token FROM tokens")
         assert [row[0].hex() for row in rows] == [sha(token)]
 
     walk_with(tmp_path, stores, walk)
@@ -236,15 +235,19 @@ def test_too_many_at_once_are_told_to_come_back(tmp_path):
         await trio.register(task)
         tokens = await trio.enrol(12)
         bodies = [known_report(task, 1)[0] for _ in tokens]
-        async with trio.shuffler.database.transaction():  # the disk is busy
-            posts = [asyncio.create_task(trio.post(task, body, token))
-                     for body, token in zip(bodies, tokens, strict=True)]
-            await asyncio.sleep(0.3)
+        async def slow(_):
+            time.sleep(0.5)  # in the store's thread: the disk is busy
+
+        busy = asyncio.create_task(trio.shuffler.database.run(slow))
+        await asyncio.sleep(0.05)
+        posts = [asyncio.create_task(trio.post(task, body, token))
+                 for body, token in zip(bodies, tokens, strict=True)]
+        await busy
         answers = await asyncio.gather(*posts)
         codes = [answer.status_code for answer in answers]
         assert set(codes) == {201, 429} and codes.count(429) >= 4
-        busy = next(answer for answer in answers if answer.status_code == 429)
-        assert busy.headers["retry-after"] == "1" and busy.json()["retry_after"] == 1
+        told = next(answer for answer in answers if answer.status_code == 429)
+        assert told.headers["retry-after"] == "1" and told.json()["retry_after"] == 1
         again = [await trio.post(task, body, token)
                  for body, token in zip(bodies, tokens, strict=True)]
         assert {answer.status_code for answer in again} == {200, 201}

@@ -10,7 +10,6 @@ retries. Both sort on disk, bucket by bucket, where a batch is larger than the m
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +26,7 @@ Rows = NDArray[np.uint8]
 SECRET = 32
 PAGE = 1 << 15  # rows read at a time
 _BLOCK = 16
+_HEAD = 8
 
 
 def sort_keys(rows: Rows, secret: bytes | None) -> NDArray[np.uint8]:
@@ -39,10 +39,18 @@ def sort_keys(rows: Rows, secret: bytes | None) -> NDArray[np.uint8]:
 
 
 def ordered(rows: Rows, secret: bytes | None = None) -> Rows:
-    """The rows in canonical order, or in the order that a secret gives."""
-    keys = np.ascontiguousarray(sort_keys(rows, secret))
-    texts = keys.view(f"S{keys.shape[1]}")[:, 0]
-    return rows[np.argsort(texts, kind="stable")]
+    """The rows in canonical order, or in the order that a secret gives; where its keys agree, the
+    rows themselves decide, so that the order is always a function of the bag."""
+    keys = sort_keys(rows, secret)
+    heads = np.ascontiguousarray(keys[:, :_HEAD]).view(">u8")[:, 0].astype(np.uint64)
+    order = np.argsort(heads)  # on whole numbers: seven times as fast as on the rows
+    same = np.diff(heads[order]) == 0
+    if same.any():
+        places = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        tied = order[places]
+        texts = np.ascontiguousarray(np.hstack((keys[tied], rows[tied])))
+        order[places] = tied[np.argsort(texts.view(f"S{texts.shape[1]}")[:, 0])]
+    return np.take(rows, order, axis=0)
 
 
 def order_file(
@@ -50,21 +58,17 @@ def order_file(
 ) -> bytes:
     """Writes header and the messages of `raw`, in order, to `target`; gives the SHA-256 of it all.
 
-    Requires: `raw` holds whole messages. Ensures: `target` is complete and on disk, or absent;
-    about `memory` bytes are held at a time.
+    Requires: `raw` holds whole messages. Ensures: `target` is complete or absent; about `memory`
+    bytes are held at a time. It is not forced to disk: whoever cannot make it again calls `sync`.
     """
-    part = target.with_suffix(".part")
+    part = target.with_name(f"{target.name}.part")
     digest = hashlib.sha256(header)
     with open(part, "wb") as out:
         out.write(header)
         for rows in _in_order(raw, memory // 4, secret, 0):
-            data = rows.tobytes()
-            digest.update(data)
-            out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+            digest.update(rows.data)
+            out.write(rows.data)
     part.replace(target)
-    sync_folder(target.parent)
     return digest.digest()
 
 
@@ -72,15 +76,6 @@ def read_rows(file: BinaryIO, rows: int = PAGE) -> Iterator[Rows]:
     """The messages in a file from where it stands, page by page."""
     while data := file.read(rows * MESSAGE):
         yield np.frombuffer(data, np.uint8).reshape(-1, MESSAGE)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a rename in this folder durable."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _in_order(raw: Path, memory: int, secret: bytes | None, depth: int) -> Iterator[Rows]:

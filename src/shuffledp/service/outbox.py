@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from shuffledp.files import sync
 from shuffledp.service.errors import AlreadyAnswered
-from shuffledp.service.ordering import sync_folder
 
 
 class Outbox:
@@ -43,7 +43,7 @@ class Outbox:
             raise
         finally:
             part.unlink()
-        sync_folder(self.path)
+        sync(self.path)
 
     def stored(self, task_id: bytes) -> bytes | None:
         """The sealed report that still has to be acknowledged."""
@@ -57,7 +57,7 @@ class Outbox:
         else:
             self._file(task_id, "done").touch(mode=0o600)
             self._file(task_id, "sealed").unlink(missing_ok=True)
-        sync_folder(self.path)
+        sync(self.path)
 
     def answered(self, task_id: bytes) -> bool:
         """Whether the shuffler has acknowledged a report for this task."""

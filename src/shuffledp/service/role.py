@@ -125,8 +125,7 @@ class Role(ABC):
         if any(work.done() for work in self._work):
             raise Problem(503, "stopped", "Background work has stopped; restart the service.")
         try:
-            async with self.database.transaction() as transaction:
-                await transaction.rows("SELECT 1")
+            await self.database.rows("SELECT 1")
         except StorageUnavailable:
             raise Problem(503, "store", "The store is away; bring it back.", retry_after=5) \
                 from None

@@ -33,8 +33,7 @@ class TaskShelf:
 
     async def load(self) -> None:
         """Reads what the store holds."""
-        async with self._database.transaction() as transaction:
-            rows = await transaction.rows("SELECT number, body, state FROM tasks ORDER BY number")
+        rows = await self._database.rows("SELECT number, body, state FROM tasks ORDER BY number")
         for number, body, state in rows:
             self._remember(KnownTask(number, task_from_json(body), state))
 
@@ -44,18 +43,16 @@ class TaskShelf:
             return False
         task.verify()
         number = 1 + max((entry.number for entry in self.known.values()), default=0)
-        async with self._database.transaction() as transaction:
-            await transaction.insert(
-                "tasks", ("number", "id", "body", "state"),
-                [(number, task.id, task.canonical().decode(), "open")],
-            )
+        await self._database.rows(
+            "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
+            number, task.id, task.canonical().decode(),
+        )
         self._remember(KnownTask(number, task, "open"))
         return True
 
     async def close(self, entry: KnownTask) -> None:
         """Takes no more reports for this task."""
-        async with self._database.transaction() as transaction:
-            await transaction.run("UPDATE tasks SET state='closed' WHERE number=$1", entry.number)
+        await self._database.rows("UPDATE tasks SET state='closed' WHERE number=$1", entry.number)
         entry.state = "closed"
 
     def find(self, text: str) -> KnownTask:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
 
+from shuffledp.files import sync
 from shuffledp.service.capacity import top_up_capacity
-from shuffledp.service.ordering import sync_folder
 from shuffledp.service.problems import Problem
 from shuffledp.service.task import Task
 from shuffledp.service.wire import BATCH_HEADER, BatchHeader, read_batch_header
@@ -81,7 +81,7 @@ class Download:
             if self._digest.digest() != digest:
                 raise Problem(422, "digest", "The batch was damaged on its way; deliver it again.")
             self._part.replace(target)
-            sync_folder(target.parent)
+            sync(target.parent)
         finally:
             self._part.unlink(missing_ok=True)
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.service.ordering import Rows, order_file, read_rows, sync_folder
+from shuffledp.files import sync
+from shuffledp.service.ordering import Rows, order_file, read_rows
 from shuffledp.service.wire import ENC, MESSAGE
 
 KEPT = 16
@@ -48,7 +49,9 @@ def put_in_order(file: Path, memory: int) -> None:
         return
     target = file.with_name(f"{file.name}.ordered")
     order_file(file, target, b"", memory)
+    sync(target)
     target.replace(file)
+    sync(file.parent)
 
 
 def first_seen(
@@ -74,7 +77,7 @@ def first_seen(
         out.flush()
         os.fsync(out.fileno())
     part.replace(remember)
-    sync_folder(remember.parent)
+    sync(remember.parent)
 
 
 def _among(names: Texts, known: list[Any]) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.service.storage.database import Database
+from shuffledp.service.storage.database import Database, Transaction
 from shuffledp.service.wire import BatchHeader
 
 COLUMNS = "id, task, number, state, digest, reports, extra, shares, tally, result"
@@ -42,44 +42,42 @@ class AnalyzerStore:
 
     async def find(self, batch: bytes) -> Received | None:
         """The batch of this id, if it was received."""
-        async with self._database.transaction() as transaction:
-            rows = await transaction.rows(f"SELECT {COLUMNS} FROM batches WHERE id=$1", batch)
+        rows = await self._database.rows(f"SELECT {COLUMNS} FROM batches WHERE id=$1", batch)
         return Received(*rows[0]) if rows else None
 
     async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
         """Keeps a batch; False if it was here already."""
-        async with self._database.transaction() as transaction:
+        async def keep(transaction: Transaction) -> bool:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
             names = ("id", "task", "number", "state", "digest", "reports", "extra", "shares")
             row = (header.batch_id, task, int(found[0][0]) + 1, "received", digest,
                    header.reports, header.extra, header.shares)
             return bool(await transaction.insert("batches", names, [row]))
 
+        return await self._database.run(keep)
+
     async def batches(self, task: int | None = None) -> list[Received]:
         """All batches, or those of a task, in order of arrival."""
         where = "" if task is None else "WHERE task=$1"
-        async with self._database.transaction() as transaction:
-            rows = await transaction.rows(
-                f"SELECT {COLUMNS} FROM batches {where} ORDER BY task, number",
-                *(() if task is None else (task,)),
-            )
+        rows = await self._database.rows(
+            f"SELECT {COLUMNS} FROM batches {where} ORDER BY task, number",
+            *(() if task is None else (task,)),
+        )
         return [Received(*row) for row in rows]
 
     async def count(self, batch: Received, tally: str) -> None:
         """received → counted."""
-        async with self._database.transaction() as transaction:
-            await transaction.run(
-                "UPDATE batches SET state='counted', tally=$1 WHERE id=$2 AND state='received'",
-                tally, batch.id,
-            )
+        await self._database.rows(
+            "UPDATE batches SET state='counted', tally=$1 WHERE id=$2 AND state='received'",
+            tally, batch.id,
+        )
         batch.state, batch.tally = "counted", tally
 
     async def publish(self, batch: Received, result: dict[str, Any]) -> None:
         """counted → published."""
         text = json.dumps(result, ensure_ascii=False)
-        async with self._database.transaction() as transaction:
-            await transaction.run(
-                "UPDATE batches SET state='published', result=$1 WHERE id=$2 AND state='counted'",
-                text, batch.id,
-            )
+        await self._database.rows(
+            "UPDATE batches SET state='published', result=$1 WHERE id=$2 AND state='counted'",
+            text, batch.id,
+        )
         batch.state, batch.result = "published", text

@@ -53,11 +53,14 @@ class Shuffler(Role):
         self._rejected: dict[int, Counter[str]] = {}
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        for left in Path(self.config.spool).glob("*.raw*"):
+        for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
         self.store = ShufflerStore(self.database)
         await self.store.load()
-        self.dispatch = Dispatch(self.config, self.store, self.shelf, self.metrics, self._transport)
+        self._analyzer = httpx.AsyncClient(
+            base_url=self.config.analyzer, transport=self._transport, timeout=120
+        )
+        self.dispatch = Dispatch(self.config, self.store, self.shelf, self.metrics, self._analyzer)
         self.intake = Intake(
             self.store, self.config.queue, self.metrics, self.dispatch.ready.set
         )
@@ -73,6 +76,7 @@ class Shuffler(Role):
             self.intake.close()
             await asyncio.wait([self._work[0]], timeout=10)
         await super().stop()
+        await self._analyzer.aclose()
 
     def _note_timed(self) -> None:
         self.intake.timed = frozenset(
@@ -89,8 +93,7 @@ class Shuffler(Role):
         """Asks which of the analyzer's keys still take reports; while it is away, what was last
         known stays."""
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            async with httpx.AsyncClient(transport=self._transport, timeout=10) as client:
-                answer = await client.get(f"{self.config.analyzer.rstrip('/')}/keys")
+            answer = await self._analyzer.get("/keys", timeout=10)
             keys = answer.json()["keys"]
             found = {(key["key_id"], key["epoch"]): str(key["state"]) for key in keys}
             self._key_states = dict.fromkeys(self._key_states, "destroyed") | found

@@ -29,10 +29,10 @@ class Dispatch:
 
     def __init__(
         self, config: ShufflerConfig, store: ShufflerStore, shelf: TaskShelf, metrics: Metrics,
-        transport: httpx.AsyncBaseTransport | None = None,
+        analyzer: httpx.AsyncClient,
     ) -> None:
         self._config, self._store, self._shelf = config, store, shelf
-        self._metrics, self._transport = metrics, transport
+        self._metrics, self._analyzer = metrics, analyzer
         self._spool = Path(config.spool)
         self.ready = asyncio.Event()
         self.sealed = asyncio.Event()
@@ -119,7 +119,7 @@ class Dispatch:
     async def _shuffle(self, batch: Batch, file: Path) -> bytes:
         task = self._shelf.numbered(batch.task).task
         header = BatchHeader(task.id, batch.id, batch.reports, batch.extra, batch.shares)
-        raw = file.with_suffix(".raw")
+        raw = file.with_suffix(".batch.raw")
         with open(raw, "wb") as out:
             async for page in self._store.bodies(batch):
                 out.write(page)
@@ -139,11 +139,11 @@ class Dispatch:
             "Content-Length": str(file.stat().st_size),
             "X-Content-SHA256": batch.digest.hex(),
         }
-        url = f"{self._config.analyzer.rstrip('/')}/batches/{batch.id.hex()}"
         try:
             with open(file, "rb") as source:
-                async with httpx.AsyncClient(transport=self._transport, timeout=120) as client:
-                    answer = await client.put(url, content=_chunks(source), headers=headers)
+                answer = await self._analyzer.put(
+                    f"/batches/{batch.id.hex()}", content=_chunks(source), headers=headers
+                )
         except httpx.HTTPError as error:
             return self._failed(batch, type(error).__name__)
         if answer.status_code not in (200, 201):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 
 from shuffledp.service.metrics import Metrics
@@ -12,6 +12,7 @@ from shuffledp.service.problems import Problem
 from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
 
 MOST_AT_ONCE = 512
+Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
 
 
 class Intake:
@@ -21,7 +22,7 @@ class Intake:
         self, store: ShufflerStore, limit: int, metrics: Metrics, after: Callable[[], None]
     ) -> None:
         self._store, self._limit, self._metrics, self._after = store, limit, metrics, after
-        self._waiting: list[tuple[Arrival, asyncio.Future[Verdict]]] = []
+        self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closing = False
         self.timed: frozenset[int] = frozenset()
@@ -41,29 +42,43 @@ class Intake:
         return verdict
 
     async def run(self) -> None:
-        """Commits until `close`; then what is left, and ends."""
+        """Commits until `close`; then what is left, and ends.
+
+        Two take turns: while one commit runs the next stands ready, and takes all that waits when
+        its turn comes, so that the disk never waits for the event loop.
+        """
+        await asyncio.gather(self._commit_all(), self._commit_all())
+
+    async def _commit_all(self) -> None:
         while not (self._closing and not self._waiting):
             await self._wake.wait()
-            self._wake.clear()
             while self._waiting:
-                taken = self._waiting[:MOST_AT_ONCE]
-                del self._waiting[:MOST_AT_ONCE]
-                await self._commit(taken)
+                await self._commit()
                 self._after()
+            if not self._closing:
+                self._wake.clear()
 
-    async def _commit(self, taken: list[tuple[Arrival, asyncio.Future[Verdict]]]) -> None:
+    def _take(self) -> list[Waiting]:
+        """What is committed next; called in the store's thread, hence one by one."""
+        return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+
+    async def _commit(self) -> None:
+        taken: list[Waiting] = []
+
+        def take() -> list[Arrival]:
+            taken.extend(self._take())
+            return [arrival for arrival, _ in taken]
+
         begin = time.perf_counter()
-        arrivals = [arrival for arrival, _ in taken]
-        timed = self.timed & {arrival.task for arrival in arrivals}
         try:
-            verdicts = await self._store.accept(arrivals, timed)
+            verdicts = await self._store.accept(take, self.timed)
         except Exception as error:
-            for _, future in taken:
+            for _, future in taken or self._take():  # those behind a closed door hear it too
                 if not future.done():
                     future.set_exception(error)
             return
         self._metrics.time("commit_seconds", time.perf_counter() - begin)
-        self._count(arrivals, verdicts)
+        self._count([arrival for arrival, _ in taken], verdicts)
         for (_, future), verdict in zip(taken, verdicts, strict=True):
             if not future.done():
                 future.set_result(verdict)

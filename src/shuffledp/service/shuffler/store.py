@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,39 +66,18 @@ class ShufflerStore:
         self._database = database
         self._next: dict[int, int] = {}
         self._sealed: dict[int, int] = {}
-        self._unsure = False
-        """Whether a commit failed, so that only the database knows how far every task has come."""
+        self._failures = -1
 
     async def load(self) -> None:
         """Finds out how far every task has come."""
-        self._unsure = False
-        async with self._database.transaction() as transaction:
-            ends = await transaction.rows(
-                "SELECT task, MAX(first + reports) FROM batches GROUP BY task"
-            )
-            tasks = await transaction.rows("SELECT number FROM tasks")
-            self._sealed = {task: int(end) for task, end in ends}
-            for (task,) in tasks:
-                top = await transaction.rows(
-                    "SELECT MAX(place) FROM reports WHERE place >= $1 AND place < $2",
-                    task * TASK_SPACE, (task + 1) * TASK_SPACE,
-                )
-                last = -1 if top[0][0] is None else top[0][0] - task * TASK_SPACE
-                self._next[task] = max(last + 1, self._sealed.get(task, 0))
+        await self._database.run(self._be_sure)
 
-    async def _be_sure(self) -> None:
-        """After a failed commit, asks the database what became of it."""
-        if self._unsure:
-            await self.load()
-
-    @asynccontextmanager
-    async def _noting_failure(self) -> AsyncIterator[None]:
-        """A commit whose outcome was not heard may have happened: memory must not disagree."""
-        try:
-            yield
-        except BaseException:
-            self._unsure = True
-            raise
+    async def _be_sure(self, transaction: Transaction) -> None:
+        """After a failed commit, which may have happened all the same, asks the database how far
+        every task has come."""
+        if self._failures != self._database.failures:
+            self._next, self._sealed = await _progress(transaction)
+            self._failures = self._database.failures
 
     def open_reports(self, task: int) -> int:
         """How many reports wait for a batch."""
@@ -107,14 +85,18 @@ class ShufflerStore:
 
     # arrivals
 
-    async def accept(self, arrivals: Sequence[Arrival], wait_for: frozenset[int]) -> list[Verdict]:
-        """Stores what may be stored, durably, in one transaction.
+    async def accept(
+        self, take: Callable[[], Sequence[Arrival]], wait_for: frozenset[int]
+    ) -> list[Verdict]:
+        """Stores what may be stored of the arrivals that `take` gives when the database is ready
+        for them, durably, in one transaction.
 
         Ensures: a report id counts once per task, and a token once within its scope; a retry of
         what was stored is a duplicate even though its token is spent.
         """
-        await self._be_sure()
-        async with self._noting_failure(), self._database.transaction() as transaction:
+        async def store(transaction: Transaction) -> list[Verdict]:
+            await self._be_sure(transaction)
+            arrivals = take()
             verdicts = await self._judge(transaction, arrivals)
             good = [one for one, verdict in zip(arrivals, verdicts, strict=True)
                     if verdict is Verdict.ACCEPTED]
@@ -126,9 +108,11 @@ class ShufflerStore:
                 Rows("reports", ("place", "body"), [(self._place(one.task, places), one.body)
                                                     for one in good]),
             )
-            await self._note_waiting(transaction, wait_for)
-        self._next = places
-        return verdicts
+            await self._note_waiting(transaction, wait_for & {one.task for one in arrivals})
+            self._next = places
+            return verdicts
+
+        return await self._database.run(store)
 
     async def _judge(
         self, transaction: Transaction, arrivals: Sequence[Arrival]
@@ -171,15 +155,16 @@ class ShufflerStore:
         """For how many seconds reports of a task have been waiting. Wall-clock time, so that it
         outlives a restart; a clock that jumps can cost error, never privacy, because whatever
         leaves early is topped up with noise."""
-        async with self._database.transaction() as transaction:
-            rows = await transaction.rows("SELECT since FROM waiting WHERE task=$1", task)
+        rows = await self._database.rows("SELECT since FROM waiting WHERE task=$1", task)
         return time.time() - rows[0][0] if rows else 0.0
 
     async def enrol(self, hashes: Sequence[bytes]) -> int:
         """Lets the holders of these tokens upload; gives how many were new."""
-        async with self._database.transaction() as transaction:
-            rows: list[Row] = [(value,) for value in sorted(set(hashes))]
-            return len(await transaction.insert("tokens", ("token",), rows))
+        rows: list[Row] = [(value,) for value in sorted(set(hashes))]
+        new = await self._database.run(
+            lambda transaction: transaction.insert("tokens", ("token",), rows)
+        )
+        return len(new)
 
     # batches
 
@@ -191,13 +176,14 @@ class ShufflerStore:
         Requires: the rule was checked against `open_reports`. Ensures: raises `StorageUnavailable`
         and seals nothing if these reports have been sealed meanwhile.
         """
-        await self._be_sure()
-        if not 0 < reports <= self.open_reports(task):
-            raise StorageUnavailable("The batch was sealed already; look again.")
-        first = self._sealed.get(task, 0)
-        async with self._noting_failure(), self._database.transaction() as transaction:
+        secret = os.urandom(SECRET) if uniform else None
+
+        async def close(transaction: Transaction) -> Batch:
+            await self._be_sure(transaction)
+            if not 0 < reports <= self.open_reports(task):
+                raise StorageUnavailable("The batch was sealed already; look again.")
+            first = self._sealed.get(task, 0)
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
-            secret = os.urandom(SECRET) if uniform else None
             batch = Batch(os.urandom(16), task, int(found[0][0]) + 1, "sealed", first, reports,
                           extra, shares, secret, None)
             await transaction.run(
@@ -211,57 +197,71 @@ class ShufflerStore:
             ]
             await transaction.insert("top_ups", ("batch", "part", "body"), parts, key=2)
             await transaction.run("DELETE FROM waiting WHERE task=$1", task)
-        self._sealed[task] = first + reports
-        return batch
+            self._sealed[task] = first + reports
+            return batch
+
+        return await self._database.run(close)
 
     async def batches(self, task: int | None = None) -> list[Batch]:
         """The unfinished batches, oldest first; all batches of a task if one is given."""
         test = "state <> 'scrubbed'" if task is None else "task = $1"
-        async with self._database.transaction() as transaction:
-            rows = await transaction.rows(
-                f"SELECT {COLUMNS} FROM batches WHERE {test} ORDER BY task, number",
-                *(() if task is None else (task,)),
-            )
+        rows = await self._database.rows(
+            f"SELECT {COLUMNS} FROM batches WHERE {test} ORDER BY task, number",
+            *(() if task is None else (task,)),
+        )
         return [Batch(*row) for row in rows]
 
     async def advance(self, batch: Batch, state: str, digest: bytes | None = None) -> None:
         """Moves a batch to its next state."""
-        async with self._database.transaction() as transaction:
-            await transaction.run(
-                "UPDATE batches SET state=$1, digest=COALESCE($2, digest) WHERE id=$3",
-                state, digest, batch.id,
-            )
+        await self._database.rows(
+            "UPDATE batches SET state=$1, digest=COALESCE($2, digest) WHERE id=$3",
+            state, digest, batch.id,
+        )
         batch.state, batch.digest = state, digest or batch.digest
 
     async def bodies(self, batch: Batch) -> AsyncIterator[bytes]:
         """The sealed messages of a batch, page by page, top-up last."""
-        start = batch.task * TASK_SPACE + batch.first
-        for low in range(start, start + batch.reports, PAGE):
-            high = min(low + PAGE, start + batch.reports)
-            async with self._database.transaction() as transaction:
-                rows = await transaction.rows(
-                    "SELECT body FROM reports WHERE place >= $1 AND place < $2 ORDER BY place",
-                    low, high,
-                )
-            yield b"".join(row[0] for row in rows)
-        async with self._database.transaction() as transaction:
-            rows = await transaction.rows(
-                "SELECT body FROM top_ups WHERE batch=$1 ORDER BY part", batch.id
-            )
+        for low, high in _pages(batch):
+            yield await self._database.joined("reports", "body", "place", low, high)
+        rows = await self._database.rows(
+            "SELECT body FROM top_ups WHERE batch=$1 ORDER BY part", batch.id
+        )
         yield b"".join(row[0] for row in rows)
 
     async def scrub(self, batch: Batch) -> None:
         """Deletes a delivered batch's messages and the secret of its order."""
-        start = batch.task * TASK_SPACE + batch.first
-        for low in range(start, start + batch.reports, PAGE):
-            async with self._database.transaction() as transaction:
-                await transaction.run(
-                    "DELETE FROM reports WHERE place >= $1 AND place < $2",
-                    low, min(low + PAGE, start + batch.reports),
-                )
-        async with self._database.transaction() as transaction:
+        for low, high in _pages(batch):
+            await self._database.rows(
+                "DELETE FROM reports WHERE place >= $1 AND place < $2", low, high
+            )
+
+        async def forget(transaction: Transaction) -> None:
             await transaction.run("DELETE FROM top_ups WHERE batch=$1", batch.id)
             await transaction.run(
                 "UPDATE batches SET state='scrubbed', secret=NULL WHERE id=$1", batch.id
             )
+
+        await self._database.run(forget)
         batch.state, batch.secret = "scrubbed", None
+
+
+async def _progress(transaction: Transaction) -> tuple[dict[int, int], dict[int, int]]:
+    """For every task the place after its last report, and after its last sealed one."""
+    ends = await transaction.rows("SELECT task, MAX(first + reports) FROM batches GROUP BY task")
+    sealed = {task: int(end) for task, end in ends}
+    following = {}
+    for (task,) in await transaction.rows("SELECT number FROM tasks"):
+        top = await transaction.rows(
+            "SELECT MAX(place) FROM reports WHERE place >= $1 AND place < $2",
+            task * TASK_SPACE, (task + 1) * TASK_SPACE,
+        )
+        last = -1 if top[0][0] is None else top[0][0] - task * TASK_SPACE
+        following[task] = max(last + 1, sealed.get(task, 0))
+    return following, sealed
+
+
+def _pages(batch: Batch) -> Iterator[tuple[int, int]]:
+    """The places of a batch's reports, in ranges small enough for one transaction."""
+    start = batch.task * TASK_SPACE + batch.first
+    for low in range(start, start + batch.reports, PAGE):
+        yield low, min(low + PAGE, start + batch.reports)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 Row = tuple[Any, ...]
 Value = int | str | bytes | None
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,29 @@ class Transaction(ABC):
         await self.rows(sql, *values)
 
 
+Work = Callable[[Transaction], Coroutine[Any, Any, T]]
+"""What is done in a transaction; it waits for nothing but the transaction's own methods."""
+
+
 class Database(ABC):
     """A store with one writer: transactions follow one another."""
 
+    failures = 0
+    """How many transactions have failed. Whether such a one took effect, only the database knows:
+    it may have been heard and its answer lost. Counted before the next one begins."""
+
     @abstractmethod
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction, durable when the block has ended; `StorageUnavailable` if it failed."""
+    async def run(self, work: Work[T]) -> T:
+        """What `work` gives, its changes durable; or `StorageUnavailable`, and nothing changed."""
+
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
+        """What one statement returns, in a transaction of its own."""
+        return await self.run(lambda transaction: transaction.rows(sql, *values))
+
+    @abstractmethod
+    async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
+        """All bytes of a column where low ≤ key < high, one after the other; getting at them
+        holds up the writer as little as can be."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from shuffledp.errors import MissingExtra
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.storage.database import Database, Row, Rows, Transaction, Value
+from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.storage.schema import migrate
 
 try:
@@ -23,6 +22,12 @@ LOCK = 0x5D9_0001
 """The advisory lock that a service holds as long as it lives; a successor waits for it."""
 PATIENCE = 60.0
 
+SETTINGS = (
+    "synchronous_commit = on",
+    # Everything is looked up by its key; tables that grow from nothing have no statistics, and the
+    # planner would read them whole at every upload.
+    "enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off",
+)
 PLAIN_BODIES = (
     "ALTER TABLE reports ALTER COLUMN body SET STORAGE EXTERNAL",  # ciphertexts do not compress
     "ALTER TABLE reports SET (toast_tuple_target = 8160)",  # and most fit into a page
@@ -120,19 +125,22 @@ class PostgresDatabase(Database):
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._lock = asyncio.Lock()
+        self._lock, self._reading = asyncio.Lock(), asyncio.Lock()
         self._connection: Any = None
+        self._reader: Any = None
 
     @classmethod
     async def open(cls, url: str, role: str) -> PostgresDatabase:
         """The database behind a URL, migrated."""
         database = cls(url)
+
+        async def prepare(transaction: Transaction) -> None:
+            await migrate(transaction, role, WORDS)
+            for statement in PLAIN_BODIES if role == "shuffler" else ():
+                await transaction.run(statement)
+
         try:
-            async with database.transaction() as transaction:
-                await migrate(transaction, role, WORDS)
-                if role == "shuffler":
-                    for statement in PLAIN_BODIES:
-                        await transaction.run(statement)
+            await database.run(prepare)
         except asyncpg.InvalidCatalogNameError:
             raise ConfigError("The PostgreSQL database does not exist; create it first.") from None
         except BaseException:
@@ -142,25 +150,50 @@ class PostgresDatabase(Database):
 
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
-            connection = await asyncpg.connect(self._url, timeout=10, command_timeout=PATIENCE)
-            await connection.execute("SET synchronous_commit = on")
+            connection = await _connect(self._url)
             await connection.execute(f"SELECT pg_advisory_lock({LOCK})")
             self._connection = connection
         return self._connection
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    async def run(self, work: Work[T]) -> T:
         async with self._lock:
             try:
                 connection = await self._connected()
                 async with connection.transaction():
-                    yield PostgresTransaction(connection)
+                    return await work(PostgresTransaction(connection))
+            except BaseException as error:
+                self.failures += 1
+                if not isinstance(error, AWAY):
+                    raise
+                raise _away(error) from None
+
+    async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
+        """Over a connection of its own, beside the writer's."""
+        async with self._reading:
+            try:
+                if self._reader is None or self._reader.is_closed():
+                    self._reader = await _connect(self._url)
+                found: bytes = await self._reader.fetchval(
+                    f"SELECT coalesce(string_agg({column}, ''::bytea ORDER BY {key}), ''::bytea) "
+                    f"FROM {table} WHERE {key} >= $1 AND {key} < $2", low, high,
+                )
+                return found
             except AWAY as error:
-                raise StorageUnavailable(
-                    f"PostgreSQL is away or full ({type(error).__name__}); "
-                    "nothing was acknowledged: bring it back."
-                ) from None
+                raise _away(error) from None
 
     async def close(self) -> None:
-        if self._connection is not None:
-            await self._connection.close()
+        for connection in (self._reader, self._connection):
+            if connection is not None:
+                await connection.close()
+
+
+async def _connect(url: str) -> Any:
+    connection = await asyncpg.connect(url, timeout=10, command_timeout=PATIENCE)
+    for setting in SETTINGS:
+        await connection.execute(f"SET {setting}")
+    return connection
+
+
+def _away(error: BaseException) -> StorageUnavailable:
+    return StorageUnavailable(f"PostgreSQL is away or full ({type(error).__name__}); "
+                              "nothing was acknowledged: bring it back.")

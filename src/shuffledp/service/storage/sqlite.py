@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from shuffledp.errors import MissingExtra
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.storage.database import Database, Row, Rows, Transaction, Value
+from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.storage.schema import migrate
 
 try:
@@ -33,53 +33,82 @@ SETTINGS = (
 PATIENCE = 10_000
 """Milliseconds to wait for a predecessor that is still ending."""
 
-T = TypeVar("T")
-
 
 class SqliteTransaction(Transaction):
-    """Statements between BEGIN and COMMIT."""
+    """Statements between BEGIN and COMMIT. They run in the store's thread and never wait."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
-        self._database = database
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
-        text = re.sub(r"\$(\d+)", r"?\1", sql)
-        return await self._database.call(
-            lambda connection: list(connection.execute(text, values))
-        )
+        return list(self._connection.execute(re.sub(r"\$(\d+)", r"?\1", sql), values))
 
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        def look(connection: Any) -> list[set[Row]]:
-            return [set(connection.executemany(_select(one), one.rows)) for one in wanted]
-
-        return await self._database.call(look)
+        asked = [one for one in wanted if one.rows]
+        parts: list[str] = []
+        values: list[Value] = []
+        for one in asked:
+            given, bound = _packed(one.rows, len(values) + 1)
+            test = " AND ".join(map("{} = {}".format, one.columns, given))
+            parts.append(f"(SELECT group_concat(key) FROM json_each(?{len(values) + 1}) "
+                         f"WHERE EXISTS (SELECT 1 FROM {one.table} WHERE {test}))")
+            values += bound
+        found = [()] if not asked else list(
+            self._connection.execute(f"SELECT {', '.join(parts)}", values)
+        )
+        texts = iter(found[0])
+        return [_chosen(one.rows, next(texts)) if one.rows else set() for one in wanted]
 
     async def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
     ) -> set[int]:
         sql = f"{_insert(table, columns)} ON CONFLICT DO NOTHING"
-
-        def run(connection: Any) -> set[int]:
-            fresh = set()
-            for place, row in enumerate(rows):
-                connection.execute(sql, row)
-                if connection.changes():
-                    fresh.add(place)
-            return fresh
-
-        return await self._database.call(run)
+        fresh = set()
+        for place, row in enumerate(rows):
+            self._connection.execute(sql, row)
+            if self._connection.changes():
+                fresh.add(place)
+        return fresh
 
     async def append(self, *added: Rows) -> None:
-        def add(connection: Any) -> None:
-            for one in added:
-                connection.executemany(_insert(one.table, one.columns), one.rows)
+        for one in added:
+            if one.rows:
+                given, values = _packed(one.rows, 1)
+                self._connection.execute(
+                    f"INSERT INTO {one.table} ({', '.join(one.columns)}) "
+                    f"SELECT {', '.join(given)} FROM json_each(?1)", values,
+                )
 
-        await self._database.call(add)
+
+def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, bytes]]:
+    """(a column's value as SQL, column by column; what to bind as values `number` and the next):
+    all rows in one statement, as JSON that says where in one long text of bytes each value lies.
+    SQLite then works through them without asking for Python's lock at every row, while the event
+    loop goes on."""
+    places, texts, at = [], [], 1
+    for row in rows:
+        cells: list[Value] = []
+        for value in row:
+            if isinstance(value, bytes):
+                cells += (at, len(value))
+                texts.append(value)
+                at += len(value)
+            else:
+                cells.append(value)
+        places.append(cells)
+    given, cell = [], 0
+    for value in rows[0]:
+        if isinstance(value, bytes):
+            given.append(f"substr(?{number + 1}, value->>{cell}, value->>{cell + 1})")
+        else:
+            given.append(f"value->>{cell}")
+        cell += 2 if isinstance(value, bytes) else 1
+    return given, (json.dumps(places), b"".join(texts))
 
 
-def _select(one: Rows) -> str:
-    test = " AND ".join(f"{column}=?" for column in one.columns)
-    return f"SELECT {', '.join(one.columns)} FROM {one.table} WHERE {test}"
+def _chosen(rows: Sequence[Row], places: str | None) -> set[Row]:
+    """The rows at places that are given as a text of numbers with commas."""
+    return {rows[int(place)] for place in places.split(",")} if places else set()
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:
@@ -93,7 +122,6 @@ class SqliteDatabase(Database):
     def __init__(self, path: str) -> None:
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._lock = asyncio.Lock()
         self._connection: Any = None
 
     @classmethod
@@ -101,9 +129,8 @@ class SqliteDatabase(Database):
         """The database at a path; made if there is none."""
         database = cls(path)
         try:
-            await database.call(lambda _: database._connect())
-            async with database.transaction() as transaction:
-                await migrate(transaction, role, WORDS)
+            await database._call(database._connect)
+            await database.run(lambda transaction: migrate(transaction, role, WORDS))
         except BaseException:
             await database.close()
             raise
@@ -121,34 +148,52 @@ class SqliteDatabase(Database):
                 "another service uses the file; give every service a file of its own."
             ) from None
 
-    async def call(self, work: Callable[[Any], T]) -> T:
-        """Runs `work` with the connection, in its thread."""
-        loop = asyncio.get_running_loop()
+    async def run(self, work: Work[T]) -> T:
+        return await self._call(lambda: self._transact(work))
+
+    async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
+        """As the columns of one row: row by row, this thread and the event loop would wait for
+        each other at each."""
+        columns = ", ".join(
+            f"(SELECT {column} FROM {table} WHERE {key} = ?1 + {at})" for at in range(high - low)
+        )
+        (row,) = await self.rows(f"SELECT {columns}", low)
+        return b"".join(value for value in row if value is not None)
+
+    def _transact(self, work: Work[T]) -> T:
+        """A whole transaction at a stretch: the thread changes once, not at every statement."""
         try:
-            return await loop.run_in_executor(self._thread, lambda: work(self._connection))
+            self._connection.execute("BEGIN IMMEDIATE")
+            result = _finished(work(SqliteTransaction(self._connection)))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self.failures += 1
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return result
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        """Runs `work` in the connection's thread."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.BusyError) as error:
             raise StorageUnavailable(
                 f"The store cannot be written ({type(error).__name__}); "
                 "nothing was acknowledged: make room on its disk."
             ) from None
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._lock:
-            await self.call(lambda connection: connection.execute("BEGIN IMMEDIATE"))
-            try:
-                yield SqliteTransaction(self)
-                await self.call(lambda connection: connection.execute("COMMIT"))
-            except BaseException:
-                await asyncio.shield(self.call(_roll_back))
-                raise
-
     async def close(self) -> None:
         if self._connection is not None:
-            await self.call(lambda connection: connection.close())
+            await self._call(self._connection.close)
         self._thread.shutdown()
 
 
-def _roll_back(connection: Any) -> None:
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
+def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise RuntimeError("Work in a transaction may wait for nothing but its statements.")
