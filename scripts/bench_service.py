@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import resource
 import shutil
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 
 from shuffledp.planning.counting import plan_count
@@ -120,6 +122,9 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
                 f"{p50:.0f} ms, {p99:.0f} ms, {max(times) * 1e3:.0f} ms")
             say("told to come back later; load generator's share of a core",
                 f"{refused:,}; {own:.2f}")
+            batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
+            gone = sum(batch["state"] == "scrubbed" for batch in batches)
+            say("batches ordered, delivered and scrubbed meanwhile", f"{gone} of {len(batches)}")
 
 
 @contextlib.contextmanager
@@ -153,7 +158,7 @@ def database(store: str, folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def server(folder: Path, store: str) -> Iterator[tuple[str, list[str], Task]]:
-    """A shuffler with a task and many enrolled clients; no analyzer answers."""
+    """A shuffler with a task and many enrolled clients, and somebody who takes its batches."""
     folder.mkdir()
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
@@ -161,6 +166,8 @@ def server(folder: Path, store: str) -> Iterator[tuple[str, list[str], Task]]:
     config.write_text(configuration(folder, ports, secrets))
     surroundings = os.environ | {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
                                  "SHUFFLEDP_SHUFFLER_STORE": store}
+    sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"],), daemon=True)
+    sink.start()
     running = subprocess.Popen(
         [sys.executable, "-m", "shuffledp.service", "shuffler", "--config", str(config)],
         env=surroundings, stderr=subprocess.DEVNULL,
@@ -174,6 +181,29 @@ def server(folder: Path, store: str) -> Iterator[tuple[str, list[str], Task]]:
     finally:
         running.terminate()
         running.wait(60)
+        sink.kill()
+        sink.join()
+
+
+def take_batches(port: int) -> None:
+    """Answers like an analyzer that takes every batch and does nothing with it."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                _, _, rest = head.partition(b"content-length: ")
+                left = int(rest.split(b"\r\n")[0]) if rest else 0
+                while left:
+                    left -= len(await reader.read(min(left, 1 << 20)))
+                writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"keys":[]}')
+                await writer.drain()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", port, limit=1 << 22)
+        await server.serve_forever()
+
+    asyncio.run(serve())
 
 
 def enrolled(base: str, operator: str, count: int = 600_000) -> list[str]:
@@ -287,8 +317,6 @@ def write_messages(path: Path, task: Task, total: int) -> None:
 
 
 def call_put(url: str, token: str, source: Any, digest: bytes) -> None:
-    import httpx
-
     headers = {"Authorization": f"Bearer {token}", "X-Content-SHA256": digest.hex(),
                "Content-Length": str(os.fstat(source.fileno()).st_size)}
     chunks = iter(lambda: source.read(1 << 20), b"")

@@ -14,7 +14,7 @@ from shuffledp.service.storage.database import Database, Row, Rows, Transaction
 
 TASK_SPACE = 1 << 40
 """Reports of task t have the places t·2⁴⁰, t·2⁴⁰ + 1, …: without gaps, in order of arrival."""
-PAGE = 256
+PAGE = 512
 PART = 1024
 
 
