@@ -45,11 +45,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found | {"folder": str(folder)}
 
 
-def by_part(trial: dict[str, Any]) -> dict[int, list[Any]]:
-    """What each part drew, attempt by attempt."""
-    parts: dict[int, list[Any]] = {}
-    for part, *drawn in trial["drawn"]:
-        parts.setdefault(part, []).append(drawn)
+def by_part(trial: dict[str, Any]) -> dict[tuple[str, int], list[Any]]:
+    """What each part gave, attempt by attempt."""
+    parts: dict[tuple[str, int], list[Any]] = {}
+    for stage, part, *gave in trial["gave"]:
+        parts.setdefault((stage, part), []).append(gave)
     return parts
 
 
@@ -57,11 +57,23 @@ def by_part(trial: dict[str, Any]) -> dict[int, list[Any]]:
 def test_no_fault_counts_twice_or_draws_other_noise(story: dict[str, Any], fault: str) -> None:
     trial = story["keyed"][fault]
     parts = by_part(trial)
-    assert len(trial["drawn"]) > len(parts) == 4  # the fault really happened
+    assert len(trial["gave"]) > len(parts) == 4  # the fault really happened
     assert all(attempt == attempts[0] for attempts in parts.values() for attempt in attempts)
     once = np.sum([attempts[0] for attempts in parts.values()], axis=0)
     assert trial["published"] == once.tolist()
     assert trial["published"][2] == USERS
+
+
+@pytest.mark.parametrize("fault", ["fails", "loses its executor"])
+def test_whole_jobs_give_the_same_under_faults(story: dict[str, Any], fault: str) -> None:
+    calm, trial = story["whole"][""], story["whole"][fault]
+    again = {stage for (stage, _), attempts in by_part(trial).items() if len(attempts) > 1}
+    assert again == {"PartWork 0", "ReadIds 1", "Spread 2", "OrderPart 3", "Spread 4", "OpenPart 5"}
+    for attempts in by_part(trial).values():
+        assert all(attempt == attempts[0] for attempt in attempts)
+    for result in ("histogram", "users", "sealed"):
+        assert trial[result] == calm[result]
+    assert trial["users"] == 6000
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -69,7 +81,7 @@ def test_the_naive_way_draws_again_and_would_count_twice(story: dict[str, Any], 
     trial = story["naive"][fault]
     again = [attempts for attempts in by_part(trial).values() if len(attempts) > 1]
     assert again and all(attempts[0][:2] != attempts[1][:2] for attempts in again)
-    added_by_tasks = sum(users for *_, users in trial["drawn"])
+    added_by_tasks = sum(users for *_, users in trial["gave"])
     assert added_by_tasks > USERS  # what tasks add up on the side counts users twice
 
 
@@ -95,7 +107,7 @@ def test_queries_through_connect(story: dict[str, Any]) -> None:
 
 
 def test_batches_through_connect(story: dict[str, Any]) -> None:
-    shuffled, opened = story["sealed"]["shuffled"], story["sealed"]["opened"]
+    shuffled, opened = (story["whole"][""]["sealed"][name] for name in ("shuffled", "opened"))
     assert shuffled["reports"] == opened["reports"] == 20
     assert abs(opened["result"]["estimate"] - 10) < 60
     assert opened["dropped"]["replayed"] == opened["dropped"]["unopened"] == 0

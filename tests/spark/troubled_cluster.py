@@ -5,11 +5,15 @@ speculative copy only on another host. A Spark Connect server drives it, and thi
 client. In every trial the tasks draw, write down what they drew, and then the first attempt fails,
 sleeps until a speculative copy overtakes it, or takes its whole executor down. Each trial runs
 twice: with noise keyed by the job's secret, as the package does it, and naively with fresh noise
-in every task.
+in every task. Then whole jobs run, of which every stage meets a fault: a query over a grouped
+column, and a sealed batch that is ordered and opened.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import itertools
 import json
 import os
 import signal
@@ -24,6 +28,8 @@ from typing import Any
 
 import shuffledp
 from shuffledp import spark as cluster
+from shuffledp.spark import batches, reports
+from shuffledp.spark import queries as queries_module
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.queries import _as_it_is
 from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
@@ -62,27 +68,27 @@ class FreshEveryTime:
 
 
 class Troubled:
-    """A part's work whose first attempt comes to grief after it has drawn."""
+    """A stage's work of which one task comes to grief after it has done all of it, once."""
 
-    def __init__(self, work: PartWork, fault: str, folder: str) -> None:
+    def __init__(self, work: Any, fault: str, folder: str, number: int = 0) -> None:
         self.work, self.fault, self.folder = work, fault, Path(folder)
-        self.secret = work.secret
+        self.stage = f"{type(work).__name__} {number}"
+        self.secret = getattr(work, "secret", None)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        part = context.partitionId()
         rows = list(self.work(batches))
-        drawn = [part, *(rows[0].column(at)[0].as_py() for at in (1, 2, 3))]
-        (self.folder / f"drawn-{uuid.uuid4().hex}").write_text(json.dumps(drawn))
-        if part == 0 and self.first():
+        gave = [self.stage, context.partitionId(), *told(rows)]
+        (self.folder / f"gave-{uuid.uuid4().hex}").write_text(json.dumps(gave))
+        if rows and self.first():
             self.suffer()
         yield from rows
 
     def first(self) -> bool:
         try:
-            os.close(os.open(self.folder / "first", os.O_CREAT | os.O_EXCL))
+            os.close(os.open(self.folder / f"first-{self.stage}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
         return True
@@ -98,6 +104,21 @@ class Troubled:
             time.sleep(60)
 
 
+def told(rows: list[Any]) -> list[Any]:
+    """What a task gave: a part's report in its first cell, or a digest of its rows."""
+    if rows and "plus" in rows[0].schema.names:
+        return [rows[0].column(at)[0].as_py() for at in (1, 2, 3)]
+    digest = hashlib.sha256()
+    for batch in rows:
+        digest.update(repr(batch.to_pydict()).encode())
+    return [digest.hexdigest(), 0, 0]
+
+
+def attempts(folder: Path) -> list[Any]:
+    """What every attempt of every task gave."""
+    return [json.loads(file.read_text()) for file in folder.glob("gave-*")]
+
+
 def trial(session: Any, fault: str, secret: Any, folder: Path) -> dict[str, Any]:
     """What was drawn, attempt by attempt, and what was published."""
     folder.mkdir(parents=True)
@@ -107,10 +128,40 @@ def trial(session: Any, fault: str, secret: Any, folder: Path) -> dict[str, Any]
     began = time.monotonic()
     report = added_up(values, work)  # type: ignore[arg-type]
     return {
-        "drawn": [json.loads(file.read_text()) for file in folder.glob("drawn-*")],
+        "gave": attempts(folder),
         "published": [int(report.plus[0]), int(report.minus[0]), report.users],
         "seconds": time.monotonic() - began,
     }
+
+
+@contextlib.contextmanager
+def trouble(fault: str, folder: Path) -> Iterator[None]:
+    """Every stage of every job meets this fault once; "" leaves them alone."""
+    folder.mkdir(parents=True)
+    plain, numbers = reports.in_arrow, itertools.count()
+
+    def troubled(frame: Any, work: Any, schema: str) -> Any:
+        return plain(frame, Troubled(work, fault, str(folder), next(numbers)), schema)
+
+    reports.in_arrow = batches.in_arrow = troubled  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        reports.in_arrow = batches.in_arrow = plain  # type: ignore[attr-defined]
+
+
+def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[str, Any]:
+    """A query over a grouped column, whose tally is kept between two jobs, and a batch that is
+    ordered and opened, under a fault; the query's noise comes from the same secret every time."""
+    folder = data / "whole" / (fault or "nothing")
+    queries_module.JobSecret = lambda _: secret  # type: ignore[assignment,misc]
+    frame = session.read.parquet(str(data / "rows.parquet"))
+    with trouble(fault, folder):
+        labels = cluster.histogram(frame, "label", epsilon=1, buckets=["a", "b", "c"])
+        batch = sealed(session, data, folder / "batch")
+    queries_module.JobSecret = JobSecret  # type: ignore[misc]
+    return {"gave": attempts(folder), "histogram": list(labels.values), "users": labels.users,
+            "sealed": batch}
 
 
 def two_actions(session: Any, secret: Any) -> list[Any]:
@@ -139,7 +190,7 @@ def queries(session: Any, data: str) -> dict[str, Any]:
     return found | {"histogram": list(found["histogram"]), "kind": type(frame).__module__}
 
 
-def sealed(session: Any, folder: Path) -> dict[str, Any]:
+def sealed(session: Any, folder: Path, target: Path) -> dict[str, Any]:
     """A batch shuffled and opened through Connect; the key and the reports lie in the folder."""
     from shuffledp.service.sealing import KeyFolder
     from shuffledp.service.task import task_from_json
@@ -147,8 +198,8 @@ def sealed(session: Any, folder: Path) -> dict[str, Any]:
 
     task = task_from_json((folder / "task.json").read_bytes())
     (key,) = KeyFolder(folder / "keys").all()
-    done = shuffle_batch(session, [str(folder / "reports")], str(folder / "batch"), task)
-    return {"shuffled": done, "opened": open_batch(session, str(folder / "batch"), task, key)}
+    done = shuffle_batch(session, [str(folder / "reports")], str(target), task, batch_id=bytes(16))
+    return {"shuffled": done, "opened": open_batch(session, str(target), task, key)}
 
 
 class Cluster:
@@ -217,7 +268,9 @@ def free_port() -> int:
 def tell(session: Any, folder: Path) -> dict[str, Any]:
     """Everything that is tried."""
     story: dict[str, Any] = {"queries": queries(session, str(folder / "rows.parquet"))}
-    story["sealed"] = sealed(session, folder)
+    secret = JobSecret()
+    story["whole"] = {fault: whole_jobs(session, folder, fault, secret)
+                      for fault in ("", "fails", "loses its executor")}
     for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
         story[name] = {
             fault: trial(session, fault, secret(), folder / name / fault)

@@ -38,6 +38,7 @@ class Dispatch:
         self.sealed = asyncio.Event()
         self.failing: dict[bytes, str] = {}
         """Why a batch could not be delivered yet."""
+        self._away = False
 
     # sealing
 
@@ -89,11 +90,14 @@ class Dispatch:
         return float(longest) * (0.5 + SYSTEM.below(512) / 1024)
 
     async def deliver_all(self) -> bool:
-        """One attempt at every unfinished batch; True if none is left."""
-        done = True
+        """One attempt at every unfinished batch, until the analyzer is found to be away; True if
+        none is left."""
+        done, self._away = True, False
         try:
             for batch in await self._store.batches():
                 done = await self.carry(batch) and done
+                if self._away:
+                    break
         except Exception as error:  # tried again later, whatever it was
             log("delivery failed", level="error", kind=type(error).__name__)
             return False
@@ -145,6 +149,7 @@ class Dispatch:
                     f"/batches/{batch.id.hex()}", content=_chunks(source), headers=headers
                 )
         except httpx.HTTPError as error:
+            self._away = True
             return self._failed(batch, type(error).__name__)
         if answer.status_code not in (200, 201):
             return self._failed(batch, f"HTTP {answer.status_code}")
