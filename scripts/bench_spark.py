@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-RUNS = 3
+RUNS = 6
 SEALED_REPORTS = 2000
 
 

@@ -26,10 +26,10 @@ REPORTS, BATCH = 20 * KILLS, 40
 class Programs:
     """Both servers as programs of their own, on the trio's stores."""
 
-    def __init__(self, trio: Trio) -> None:
+    def __init__(self, trio: Trio, scheme: str = "http") -> None:
         self.trio = trio
         self.ports = {"shuffler": free_port(), "analyzer": free_port()}
-        self.urls = {role: f"http://127.0.0.1:{port}" for role, port in self.ports.items()}
+        self.urls = {role: f"{scheme}://127.0.0.1:{port}" for role, port in self.ports.items()}
         self.running: dict[str, subprocess.Popen] = {}
         self.config = trio.folder / "service.toml"
         self.config.write_text(self.toml())

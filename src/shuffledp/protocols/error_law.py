@@ -103,8 +103,11 @@ def chance_at_most(cell: Cell, users: int, total: int, plain_sum: float) -> floa
     return chance + q * float(masses @ noise.at_most(base + direction * rest))
 
 
-def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[int, int]:
-    """The totals that explain S = plain_sum, each side missed with chance at most outside/2."""
+def interval(
+    cell: Cell, users: int, plain_sum: int, outside: float, near: tuple[int, int] | None = None
+) -> tuple[int, int]:
+    """The totals that explain S = plain_sum, each side missed with chance at most outside/2. The
+    search begins `near` if that is given: it changes the time it takes, never what is found."""
 
     def not_too_low(total: int) -> bool:
         return 1 - chance_at_most(cell, users, total, plain_sum - 1) > outside / 2
@@ -112,14 +115,11 @@ def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[in
     def too_high(total: int) -> bool:
         return chance_at_most(cell, users, total, plain_sum) <= outside / 2
 
-    kept = 1 - float(cell.mute_probability)
-    middle = plain_sum / kept + users * cell.stand_in
-    reach = _reach(cell, users, max(middle, 0.0), outside)
-    low, high = (
-        first_true(*end)
-        for end in ((not_too_low, round(middle - reach)), (too_high, round(middle + reach)))
-    )
-    return low, high - 1
+    if near is None:
+        middle = plain_sum / (1 - float(cell.mute_probability)) + users * cell.stand_in
+        reach = _reach(cell, users, max(middle, 0.0), outside)
+        near = round(middle - reach), round(middle + reach) - 1
+    return first_true(not_too_low, near[0]), first_true(too_high, near[1] + 1) - 1
 
 
 def _reach(cell: Cell, users: int, total: float, outside: float) -> float:
@@ -134,9 +134,16 @@ def _reach(cell: Cell, users: int, total: float, outside: float) -> float:
 def intervals(
     cell: Cell, users: int, plain_sums: NDArray[np.int64], outside: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`interval` of many sums of like cells; equal sums are looked at once."""
+    """`interval` of many sums of like cells; equal sums are looked at once, and each begins where
+    its neighbour's ended."""
     seen, places = np.unique(plain_sums, return_inverse=True)
-    ends = np.array([interval(cell, users, int(s), outside) for s in seen], np.int64)
+    kept = 1 - float(cell.mute_probability)
+    found: list[tuple[int, int]] = []
+    for at, plain_sum in enumerate(seen.tolist()):
+        step = round((plain_sum - seen[at - 1]) / kept) if at else 0
+        near = (found[-1][0] + step, found[-1][1] + step) if at else None
+        found.append(interval(cell, users, plain_sum, outside, near))
+    ends = np.array(found, np.int64)
     return ends[places, 0], ends[places, 1]
 
 

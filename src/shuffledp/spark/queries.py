@@ -16,26 +16,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import frontdoor
-from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.batch import Report
+from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, whole
-from shuffledp.frames import DataError
 from shuffledp.frontdoor import Options
 from shuffledp.ledger import Ledger
 from shuffledp.planning import histogram as histograms
 from shuffledp.planning import ranges, summation
 from shuffledp.planning.plan import Plan
+from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.histogram import Label, checked_labels
 from shuffledp.protocols.ranges import RangesEstimate
 from shuffledp.protocols.results import Estimate, HistogramEstimate
-from shuffledp.spark.columns import equal_to, is_whole, kind_of, missing_values, values_of, within
+from shuffledp.spark.columns import equal_to, is_whole, kind_of, values_of, within
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
-from shuffledp.spark.reports import PARTS, PartWork, added_up
+from shuffledp.spark.reports import (
+    PARTS,
+    PartWork,
+    WholeWork,
+    added_up,
+    checked_users,
+    planned_and_drawn,
+)
 
 Values = NDArray[Any]
 Bounds = tuple[ExactNumber, ExactNumber]
 
-plan_histogram = lru_cache(maxsize=64, typed=True)(histograms.plan_histogram)
+@lru_cache(maxsize=64, typed=True)
+def plan_histogram(users: int, epsilon: ExactNumber, labels: Any, **aim: Any) -> Plan:
+    """`planning.histogram.plan_histogram`, remembered where it was called: a worker's Python lives
+    on from query to query."""
+    return histograms.plan_histogram(users, epsilon, labels, **aim)
 
 
 @dataclass(frozen=True)
@@ -174,20 +186,32 @@ def quantiles(
 def _run(values: Any, how: Options, ask: Question) -> Any:
     """The query: count the rows, plan, draw where the data is, and only then charge and release."""
     ask = replace(ask, group=None) if how.per_user else ask
-    with _counted(values, ask) as (counted, rows, missing):
-        if rows == 0:
-            raise DataError("There are no rows; a protocol needs at least one user.")
-        if missing:
-            raise missing_values(missing)
-        if how.users is not None and how.users > rows:
-            raise ShortBatchError(rows, how.users)
-        plan = ask.make_plan(rows if how.users is None else how.users)
-        secret = JobSecret(how.entropy)
-        work = PartWork(plan.protocol.describe(), ask.prepare, secret, how.per_user)
-        report = added_up(counted, work, whole=ask.group is not None and ask.parts == 1)
+    secret = JobSecret(how.entropy)
+    if ask.group is not None and ask.parts == 1:
+        work = WholeWork(ask.make_plan, how.users, ask.prepare, secret)
+        protocol, report = planned_and_drawn(_grouped(values, ask), work)
+    else:
+        protocol, report = _in_two_jobs(values, how, ask, secret)
+    proof = certify(protocol)
     if how.ledger is not None:
-        Ledger(how.ledger).spend(plan.epsilon, ask.what, seeded=how.entropy.seeded)
-    return plan.analyze(plan.release(report), how.confidence)
+        Ledger(how.ledger).spend(proof.epsilon, ask.what, seeded=how.entropy.seeded)
+    found = protocol.analyze(protocol.release(report), how.confidence)
+    return replace(found, certificate=proof.to_dict())
+
+
+def _in_two_jobs(
+    values: Any, how: Options, ask: Question, secret: JobSecret
+) -> tuple[Any, Report]:
+    """(protocol, report): the first job counts, and the second draws."""
+    with _counted(values, ask) as (counted, rows, missing):
+        protocol = ask.make_plan(checked_users(rows, missing, how.users)).protocol
+        work = PartWork(protocol.describe(), ask.prepare, secret, how.per_user)
+        return protocol, added_up(counted, work)
+
+
+def _grouped(values: Any, ask: Question) -> Any:
+    tally = values.selectExpr(f"{ask.group} as value").groupBy("value").count()
+    return tally.coalesce(ask.parts)
 
 
 @contextmanager
@@ -198,10 +222,8 @@ def _counted(values: Any, ask: Question) -> Iterator[tuple[Any, int, int]]:
             rows, missing = values.selectExpr("count(*)", "count_if(value is null)").collect()[0]
         yield values, rows, missing
         return
-    tally = values.selectExpr(f"{ask.group} as value").groupBy("value").count()
-    tally = tally.coalesce(ask.parts)
     with spark_failures():
-        tally = _kept(tally)
+        tally = _kept(_grouped(values, ask))
         found = tally.selectExpr("sum(count)", "sum(if(value is null, count, 0))").collect()[0]
     try:
         yield tally, found[0] or 0, found[1] or 0

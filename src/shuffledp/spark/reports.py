@@ -7,6 +7,9 @@
     JVM      add up the parts' reports, cell by cell
     driver   one row per cell: +1s and −1s with their noise. Never a row of data, nor a true count
 
+A protocol depends on the number of users. Where a grouped column is sure to have few values, one
+task gets them all and plans itself, so that one job does everything; otherwise a first job counts.
+
 k users' shares of noise add up to NB(k/n) and Poi(kλ/n), so parts of any sizes give together the
 law of one machine's single draw. What a part gives is a function of its rows and the secret: run
 again after a failure, or twice at the same time, it gives the same.
@@ -14,6 +17,7 @@ again after a failure, or twice at the same time, it gives the same.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,18 +28,29 @@ from numpy.typing import NDArray
 
 from shuffledp.batch import Report
 from shuffledp.cell import Counts
-from shuffledp.errors import InputError, ValueOutOfRange
+from shuffledp.errors import (
+    InputError,
+    ParameterError,
+    PlanningError,
+    ShortBatchError,
+    ShuffleDPError,
+    ValueOutOfRange,
+)
 from shuffledp.exact.entropy import Entropy
-from shuffledp.frames import to_numpy
+from shuffledp.frames import DataError, to_numpy
+from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
-from shuffledp.spark.errors import ClusterError, spark_failures
+from shuffledp.spark.columns import missing_values
+from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
 
 Values = NDArray[Any]
 Batches = Iterable[Any]
-SCHEMA = "cell long, plus long, minus long, users long, refusal string"
-REFUSED = -1
+SCHEMA = "cell long, plus long, minus long, users long, said string"
+REFUSED, PLANNED = -1, -2
+"""In place of a cell: a refusal, and the protocol that was planned; both in `said`."""
+REFUSALS = {kind.__name__: kind for kind in (ParameterError, DataError, PlanningError)}
 PARTS = 8
 """At most so many parts share a column of texts after grouping: each draws for every cell."""
 
@@ -55,8 +70,8 @@ class PartWork:
         entropy = self.secret.part(_part_number())
         try:
             report = self.report(protocol, batches, entropy)
-        except InputError as error:  # its sentence names no value
-            yield _row_batch([REFUSED], [0], [0], 0, str(error))
+        except InputError as error:
+            yield _refused(error)
             return
         if report is not None:
             cells = range(len(report.plus))
@@ -83,6 +98,48 @@ class PartWork:
         return None if tally is None else protocol.aggregate_tally(tally, entropy)
 
 
+@dataclass(frozen=True)
+class WholeWork:
+    """What a single part with everybody in it, as values and how many hold each, is put through:
+    it plans for the users it finds."""
+
+    make_plan: Callable[[int], Plan]
+    users: int | None
+    """How many are sure to come; None: all that are there."""
+    prepare: Callable[[Values], Values]
+    secret: JobSecret
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        """The protocol, and one row per cell; or one row with the sentence of a refusal."""
+        given = [batch for batch in batches if batch.num_rows]
+        rows = sum(batch.column(1).to_numpy().sum() for batch in given)
+        missing = sum(batch.column(1).filter(batch.column(0).is_null()).to_numpy().sum()
+                      for batch in given)
+        try:
+            protocol = self.make_plan(checked_users(int(rows), int(missing), self.users)).protocol
+        except ShuffleDPError as error:
+            yield _refused(error)
+            return
+        described = protocol.describe()
+        yield _row_batch([PLANNED], [0], [0], 0, json.dumps(described))
+        yield from PartWork(described, self.prepare, self.secret)(given)
+
+
+def checked_users(rows: int, missing: int, users: int | None) -> int:
+    """For how many users to plan; refuses nobody, users without a value, and too few."""
+    if rows == 0:
+        raise nobody()
+    if missing:
+        raise missing_values(missing)
+    if users is not None and users > rows:
+        raise ShortBatchError(rows, users)
+    return rows if users is None else users
+
+
+def nobody() -> DataError:
+    return DataError("There are no rows; a protocol needs at least one user.")
+
+
 def tally_of(protocol: Protocol, codes: Values, batch: Any) -> Counts:
     """How many users hold each code: rows, or where the batch has a second column, what it says."""
     if batch.num_columns == 1:
@@ -92,28 +149,52 @@ def tally_of(protocol: Protocol, codes: Values, batch: Any) -> Counts:
     return tally
 
 
-def added_up(frame: Any, work: PartWork, whole: bool = False) -> Report:
-    """The report of all users in a frame of values, or of values and how many hold each; `whole`
-    if the frame is one part, so that there is nothing to add.
+def added_up(frame: Any, work: PartWork) -> Report:
+    """The report of all users in a frame of values, or of values and how many hold each.
 
     Ensures: one job runs, and what it finds is a value on the driver; nobody gets the frame with
     noise in it, nor the report of a single part, which has that part's noise only. A part that
     refuses its data refuses all of it.
     """
     noised = in_arrow(frame, work, SCHEMA)
-    if not whole:
-        added = noised.groupBy("cell", "refusal").sum("plus", "minus", "users")
-        noised = added.toDF("cell", "refusal", "plus", "minus", "users")
+    added = noised.groupBy("cell", "said").sum("plus", "minus", "users")
+    return _report(_collected(added.toDF("cell", "said", "plus", "minus", "users")), work.secret)
+
+
+def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Any, Report]:
+    """The protocol for the users in a frame that is one part, and their report; in one job."""
+    noised = in_arrow(frame, work, SCHEMA)
+    planned, *rows = _collected(noised.select("cell", "said", "plus", "minus", "users"))
+    return protocol_from_dict(json.loads(planned[1])), _report(rows, work.secret)
+
+
+def _collected(noised: Any) -> list[Any]:
+    """The rows, by cell; raises what was refused."""
     with spark_failures():
-        rows = noised.select("cell", "refusal", "plus", "minus", "users").collect()
+        rows = noised.collect()
     if not rows:
-        raise ClusterError("There are no rows; a protocol needs at least one user.")
+        raise nobody()
     for row in rows:
         if row[0] == REFUSED:
-            raise ValueOutOfRange(row[1])
-    rows.sort(key=lambda row: row[0])
+            raise _refusal(*json.loads(row[1]))
+    return sorted(rows, key=lambda row: int(row[0]))
+
+
+def _report(rows: list[Any], secret: JobSecret) -> Report:
     plus, minus = (np.array([row[at] for row in rows], np.int64) for at in (2, 3))
-    return Report(rows[0][4], plus, minus, work.secret.seeded)
+    return Report(rows[0][4], plus, minus, secret.seeded)
+
+
+def _refused(error: ShuffleDPError) -> Any:
+    """A refusal on its way to the driver; its sentence names no value."""
+    what = [error.have, error.need] if isinstance(error, ShortBatchError) else [str(error)]
+    return _row_batch([REFUSED], [0], [0], 0, json.dumps([type(error).__name__, *what]))
+
+
+def _refusal(kind: str, *what: Any) -> ShuffleDPError:
+    if kind == "ShortBatchError":
+        return ShortBatchError(*what)
+    return REFUSALS.get(kind, ValueOutOfRange)(*what)
 
 
 def in_arrow(frame: Any, work: Callable[[Batches], Iterator[Any]], schema: str) -> Any:
@@ -131,7 +212,7 @@ def _part_number() -> int:
     return int(context.partitionId())
 
 
-def _row_batch(cells: Iterable[int], plus: Any, minus: Any, users: int, refusal: str) -> Any:
+def _row_batch(cells: Iterable[int], plus: Any, minus: Any, users: int, said: str) -> Any:
     import pyarrow as pa
 
     numbers = np.fromiter(cells, np.int64)
@@ -141,6 +222,6 @@ def _row_batch(cells: Iterable[int], plus: Any, minus: Any, users: int, refusal:
             "plus": np.asarray(plus, np.int64),
             "minus": np.asarray(minus, np.int64),
             "users": np.full(len(numbers), users),
-            "refusal": [refusal] * len(numbers),
+            "said": [said] * len(numbers),
         }
     )

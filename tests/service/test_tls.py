@@ -1,0 +1,92 @@
+"""The whole trio over TLS, under a certificate that only SSL_CERT_FILE makes trusted."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from service_trio import COLLECTOR, OPERATOR, USERS, Trio
+from test_kills import Programs, _wait_results
+
+from shuffledp.service.access import EACH
+from shuffledp.service.client import Client, _trust
+from shuffledp.service.collector import enrol, register
+from shuffledp.service.demo import wait_ready
+from shuffledp.service.errors import Unreachable
+
+
+def self_signed(folder: Path) -> tuple[str, str]:
+    """(certificate, key) for 127.0.0.1, as files."""
+    key = generate_private_key(SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "shuffledp test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name)
+        .public_key(key.public_key()).serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName(
+            [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "tls.pem", folder / "tls.key"
+    files[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return str(files[0]), str(files[1])
+
+
+@pytest.fixture
+def trusting(tmp_path, monkeypatch):
+    """The certificate's files; this program and those it starts trust it."""
+    files = self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", files[0])
+    _trust.cache_clear()
+    yield files
+    _trust.cache_clear()
+
+
+def test_a_batch_over_tls(tmp_path, trusting, monkeypatch):
+    certificate, key = trusting
+    trio = Trio(tmp_path)
+    settings = {"tls_certificate": certificate, "tls_key": key}
+    trio.shuffler_config = replace(trio.shuffler_config, **settings)
+    trio.analyzer_config = replace(trio.analyzer_config, **settings)
+    programs = Programs(trio, scheme="https")
+    shuffler, task = programs.urls["shuffler"], trio.task()
+
+    def device(number):
+        return Client(task, shuffler, tokens[number], tmp_path / f"device {number}", attempts=1)
+
+    try:
+        for role in programs.ports:
+            programs.start(role)
+        for url in programs.urls.values():
+            wait_ready(url)
+            register(task, url, COLLECTOR)
+        tokens = enrol(shuffler, OPERATOR, USERS, EACH)
+        for number in range(1, USERS):
+            with device(number) as client:
+                client.send(1)
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.get(shuffler.replace("https", "http"))
+        monkeypatch.delenv("SSL_CERT_FILE")
+        _trust.cache_clear()
+        with device(0) as client, pytest.raises(Unreachable):  # nobody vouches for the server
+            client.send(1)
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        _trust.cache_clear()
+        assert httpx.get(f"{shuffler}/status").json()["tasks"][0]["have"] == USERS - 1
+        with device(0) as client:
+            client.resume()
+        _wait_results(programs.urls["analyzer"], task, 1)
+    finally:
+        programs.stop()
