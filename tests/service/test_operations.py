@@ -23,6 +23,7 @@ from shuffledp.service.errors import ConfigError, TaskError
 from shuffledp.service.sealing import KeyFolder
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Rows
+from shuffledp.service.tasks import TaskShelf
 
 GOOD = f"""
 [shuffler]
@@ -133,6 +134,24 @@ def test_rows_of_any_bytes_come_back_in_order(stores):
         assert await database.joined("reports", "body", "place", 2**40 + 1, 2**40 + 9) \
             == b"".join(bodies[1:])
         assert await database.joined("reports", "body", "place", 0, 5) == b""
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_tasks_that_arrive_together_get_numbers_of_their_own(tmp_path, stores):
+    async def walk():
+        trio = Trio(tmp_path, stores)
+        tasks = [trio.task(f"task {number % 4}") for number in range(8)]
+        database = await open_database(stores["shuffler"], "shuffler")
+        shelf = TaskShelf(database)
+        fresh = await asyncio.gather(*(shelf.register(task) for task in tasks))
+        assert sum(fresh) == 4
+        assert sorted(entry.number for entry in shelf.known.values()) == [1, 2, 3, 4]
+        again = TaskShelf(database)
+        await again.load()
+        assert {entry.task.id: entry.number for entry in again.known.values()} \
+            == {entry.task.id: entry.number for entry in shelf.known.values()}
         await database.close()
 
     asyncio.run(walk())

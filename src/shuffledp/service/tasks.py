@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.service.problems import Problem
-from shuffledp.service.storage.database import Database
+from shuffledp.service.storage.database import Database, Transaction
 from shuffledp.service.task import Task, task_from_json
 
 LARGEST_TASK = 64 << 20
@@ -42,13 +42,23 @@ class TaskShelf:
         if task.id in self.known:
             return False
         task.verify()
-        number = 1 + max((entry.number for entry in self.known.values()), default=0)
-        await self._database.rows(
-            "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
-            number, task.id, task.canonical().decode(),
-        )
-        self._remember(KnownTask(number, task, "open"))
-        return True
+
+        async def keep(transaction: Transaction) -> tuple[int, bool]:
+            found = await transaction.rows("SELECT number FROM tasks WHERE id=$1", task.id)
+            if found:
+                return int(found[0][0]), False
+            top = await transaction.rows("SELECT COALESCE(MAX(number), 0) FROM tasks")
+            number = int(top[0][0]) + 1
+            await transaction.run(
+                "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
+                number, task.id, task.canonical().decode(),
+            )
+            return number, True
+
+        number, fresh = await self._database.run(keep)
+        if task.id not in self.known:
+            self._remember(KnownTask(number, task, "open"))
+        return fresh
 
     async def close(self, entry: KnownTask) -> None:
         """Takes no more reports for this task."""

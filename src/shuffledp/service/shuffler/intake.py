@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -59,8 +60,12 @@ class Intake:
                 self._wake.clear()
 
     def _take(self) -> list[Waiting]:
-        """What is committed next; called in the store's thread, hence one by one."""
-        return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+        """What is committed next; called in the store's thread too, hence one by one."""
+        taken: list[Waiting] = []
+        with contextlib.suppress(IndexError):
+            while len(taken) < MOST_AT_ONCE:
+                taken.append(self._waiting.popleft())
+        return taken
 
     async def _commit(self) -> None:
         taken: list[Waiting] = []
