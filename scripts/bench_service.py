@@ -129,31 +129,19 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def database(store: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty store; PostgreSQL gets a server of its own."""
+    """The URL of an empty store; PostgreSQL gets a server of its own, as the tests start it."""
     if store == "sqlite":
         yield f"sqlite:{folder}/intake.db"
         return
-    programs = Path(os.path.realpath(shutil.which("initdb") or "")).parent
-    place, user = tempfile.mkdtemp(prefix="pg-"), "postgres" if os.geteuid() == 0 else None
-    if user:
-        shutil.chown(place, user)
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([programs / "initdb", "-D", f"{place}/data", "-U", "postgres", "-A", "trust"],
-                   user=user, cwd=place, check=True, **quiet)
-    running = subprocess.Popen(
-        [programs / "postgres", "-D", f"{place}/data", "-k", place, "-c", "listen_addresses=",
-         "-c", "shared_buffers=512MB", "-c", "max_wal_size=8GB", "-c", "wal_compression=off"],
-        user=user, cwd=place, **quiet,
-    )
-    try:
-        while subprocess.run([programs / "pg_isready", "-q", "-h", place], check=False).returncode:
-            time.sleep(0.1)
-        subprocess.run([programs / "createdb", "-h", place, "-U", "postgres", "bench"], check=True)
-        yield f"postgresql://postgres@/bench?host={place}"
-    finally:
-        running.terminate()
-        running.wait(60)
-        shutil.rmtree(place, ignore_errors=True)
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "service"))
+    import postgres_server as postgres
+
+    place = postgres.programs()
+    if place is None:
+        raise SystemExit(f"PostgreSQL is not installed ({postgres.HOW}).")
+    settings = ("shared_buffers=512MB", "max_wal_size=8GB", "wal_compression=off")
+    with postgres.running(place, *settings) as socket:
+        yield postgres.new_database(place, socket)
 
 
 @contextlib.contextmanager
