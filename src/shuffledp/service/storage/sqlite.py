@@ -27,6 +27,7 @@ SETTINGS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA secure_delete=ON",
     "PRAGMA cache_size=-32768",  # a larger one was slower: pages are written once
+    "PRAGMA mmap_size=1073741824",  # reads only: nearly a tenth more uploads
     "PRAGMA wal_autocheckpoint=3000",  # more at once lengthens the slowest commits
 )
 
