@@ -31,7 +31,7 @@ import numpy as np
 from shuffledp.planning.counting import plan_count
 from shuffledp.service.access import EACH, new_token, token_hash
 from shuffledp.service.analyzer.counting import count_messages, worker_pool
-from shuffledp.service.client import seal_report
+from shuffledp.service.client import new_report_id, seal_report
 from shuffledp.service.collector import call, register
 from shuffledp.service.demo import configuration, free_port, wait_ready
 from shuffledp.service.sealing import KeyFolder, PublicKey, open_all, seal_all
@@ -239,7 +239,7 @@ def request(task: Task, header: bytes, token: str) -> bytes:
         f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: bench\r\n"
         f"Authorization: Bearer {token}\r\nContent-Length: {task.report_size}\r\n\r\n"
     )
-    return head.encode() + header[:37] + os.urandom(16) + header[53:] + os.urandom(size)
+    return head.encode() + header[:37] + new_report_id(token) + header[53:] + os.urandom(size)
 
 
 # opening

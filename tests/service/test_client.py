@@ -12,6 +12,7 @@ from service_trio import Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
 from shuffledp.service import client as client_module
+from shuffledp.service.access import token_hash
 from shuffledp.service.client import AsyncClient, Client, seal_report
 from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
 from shuffledp.service.outbox import Outbox
@@ -47,6 +48,16 @@ def test_a_retry_sends_the_same_bytes(task, tmp_path):
         client.send(1)
     assert len(seen) == 4 and len(set(seen)) == 1
     assert len(seen[0]) == task.report_size
+
+
+def test_an_id_lies_beside_its_token_and_is_fresh(task, tmp_path):
+    seen: list[bytes] = []
+    for device in ("a", "b"):
+        with Client(task, "http://shuffler", "t", tmp_path / device,
+                    transport=answering([201], seen)) as client:
+            client.send(1)
+    ids = [read_upload(body).report_id for body in seen]
+    assert {name[:8] for name in ids} == {token_hash("t")[:8]} and len(set(ids)) == 2
 
 
 def test_bytes_are_stored_before_the_first_send(task, tmp_path):

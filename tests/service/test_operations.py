@@ -21,8 +21,9 @@ from shuffledp.service.config import AnalyzerConfig, ShufflerConfig, load
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.errors import ConfigError, TaskError
 from shuffledp.service.sealing import KeyFolder
-from shuffledp.service.storage import open_database
+from shuffledp.service.storage import open_database, schema
 from shuffledp.service.storage.database import Rows
+from shuffledp.service.storage.schema import SHUFFLER
 from shuffledp.service.tasks import TaskShelf
 
 GOOD = f"""
@@ -75,10 +76,27 @@ def test_migrations_run_once_and_roles_do_not_share(tmp_path, stores):
             database = await open_database(stores["shuffler"], "shuffler")
             await database.rows("SELECT COUNT(*) FROM tokens")
             version = await database.rows("SELECT role, version FROM schema_version")
-            assert version == [("shuffler", 1)]
+            assert version == [("shuffler", len(SHUFFLER))]
             await database.close()
         with pytest.raises(ConfigError, match="belongs to the shuffler"):
             await open_database(stores["shuffler"], "analyzer")
+
+    asyncio.run(walk())
+
+
+def test_an_older_schema_keeps_what_it_knew(stores, monkeypatch):
+    """Version 1 kept report ids and spent tokens in tables of their own."""
+    async def walk():
+        monkeypatch.setitem(schema.SCRIPTS, "shuffler", SHUFFLER[:1])
+        database = await open_database(stores["shuffler"], "shuffler")
+        await database.rows("INSERT INTO seen VALUES (1, $1)", b"r" * 16)
+        await database.rows("INSERT INTO spent VALUES (1, $1)", b"t" * 32)
+        await database.close()
+        monkeypatch.undo()
+        database = await open_database(stores["shuffler"], "shuffler")
+        assert await database.rows("SELECT task, name FROM used ORDER BY name") \
+            == [(1, b"r" * 16), (1, b"t" * 32)]
+        await database.close()
 
     asyncio.run(walk())
 
@@ -104,7 +122,7 @@ def test_transactions_take_effect_together(stores):
         assert await transaction.insert("tokens", ("token",), [(b"b",), (b"c",), (b"c",)]) == {1}
         found, none = await transaction.present(
             Rows("tokens", ("token",), [(b"a",), (b"x",), (b"c",)]),
-            Rows("spent", ("task", "token"), [(1, b"a")]),
+            Rows("used", ("task", "name"), [(1, b"a")]),
         )
         assert found == {(b"a",), (b"c",)} and none == set()
         assert await transaction.present(Rows("tokens", ("token",), [])) == [set()]
@@ -129,7 +147,7 @@ def test_rows_of_any_bytes_come_back_in_order(stores):
         database = await open_database(stores["shuffler"], "shuffler")
         rows = [(2**40 + place, body) for place, body in enumerate(bodies)]
         await database.run(lambda transaction: transaction.append(
-            Rows("reports", ("place", "body"), rows), Rows("seen", ("task", "report"), [])))
+            Rows("reports", ("place", "body"), rows), Rows("used", ("task", "name"), [])))
         assert await database.rows("SELECT place, body FROM reports ORDER BY place") == rows
         assert await database.joined("reports", "body", "place", 2**40 + 1, 2**40 + 9) \
             == b"".join(bodies[1:])

@@ -55,7 +55,8 @@ class Batch:
     digest: bytes | None
 
 
-SEEN, SPENT = ("task", "report"), ("task", "token")
+USED = ("task", "name")
+"""Ids of reports that were stored (16 bytes) and hashes of tokens that are spent (32 bytes)."""
 COLUMNS = "id, task, number, state, first, reports, extra, shares, secret, digest"
 
 
@@ -101,10 +102,10 @@ class ShufflerStore:
             good = [one for one, verdict in zip(arrivals, verdicts, strict=True)
                     if verdict is Verdict.ACCEPTED]
             places = dict(self._next)
+            names = [(one.task, one.report) for one in good]
+            names += [(one.scope, one.token) for one in good if one.scope is not None]
             await transaction.append(
-                Rows("seen", SEEN, sorted((one.task, one.report) for one in good)),
-                Rows("spent", SPENT, sorted((one.scope, one.token) for one in good
-                                            if one.scope is not None)),
+                Rows("used", USED, sorted(names)),
                 Rows("reports", ("place", "body"), [(self._place(one.task, places), one.body)
                                                     for one in good]),
             )
@@ -120,23 +121,22 @@ class ShufflerStore:
         reports: list[Row] = [(arrival.task, arrival.report) for arrival in arrivals]
         tokens: list[Row] = [(arrival.token,) for arrival in arrivals]
         scopes: list[Row] = [(arrival.scope or 0, arrival.token) for arrival in arrivals]
-        seen, enrolled, spent = await transaction.present(
-            Rows("seen", SEEN, reports), Rows("tokens", ("token",), tokens),
-            Rows("spent", SPENT, scopes),
+        used, enrolled = await transaction.present(
+            Rows("used", USED, reports + scopes), Rows("tokens", ("token",), tokens)
         )
         verdicts = []
         for arrival, report, token, scope in zip(arrivals, reports, tokens, scopes, strict=True):
-            if report in seen:
+            if report in used:
                 verdicts.append(Verdict.DUPLICATE)
             elif token not in enrolled:
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
-            elif arrival.scope is not None and scope in spent:
+            elif arrival.scope is not None and scope in used:
                 verdicts.append(Verdict.TOKEN_USED)
             else:
                 verdicts.append(Verdict.ACCEPTED)
-                seen.add(report)
+                used.add(report)
                 if arrival.scope is not None:
-                    spent.add(scope)
+                    used.add(scope)
         return verdicts
 
     @staticmethod

@@ -23,6 +23,14 @@ SHUFFLER = (
     CREATE TABLE top_ups (batch {BYTES}, part BIGINT, body {BYTES}, PRIMARY KEY (batch, part));
     CREATE TABLE waiting (task BIGINT PRIMARY KEY, since BIGINT NOT NULL)
     """,
+    # One table for both, so that a report's id and its token can lie in one page.
+    """
+    CREATE TABLE used (task BIGINT, name {BYTES}, PRIMARY KEY (task, name)) {KEYED};
+    INSERT INTO used SELECT task, report FROM seen;
+    INSERT INTO used SELECT task, token FROM spent;
+    DROP TABLE seen;
+    DROP TABLE spent
+    """,
 )
 
 ANALYZER = (
