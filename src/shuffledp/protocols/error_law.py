@@ -99,8 +99,10 @@ def chance_at_most(cell: Cell, users: int, total: int, plain_sum: float) -> floa
         lost = np.subtract.outer(lost, gained).ravel()
         masses = np.outer(masses, low_masses).ravel()
     base = plain_sum + users * h - total + lost
-    chance = (1 - q) * float(masses @ noise.at_most(base))
-    return chance + q * float(masses @ noise.at_most(base + direction * rest))
+    chance = float(masses @ noise.at_most(base))
+    if not rest:
+        return chance
+    return (1 - q) * chance + q * float(masses @ noise.at_most(base + direction * rest))
 
 
 def interval(
