@@ -68,10 +68,11 @@ def test_no_fault_counts_twice_or_draws_other_noise(story: dict[str, Any], fault
 def test_whole_jobs_give_the_same_under_faults(story: dict[str, Any], fault: str) -> None:
     calm, trial = story["whole"][""], story["whole"][fault]
     again = {stage for (stage, _), attempts in by_part(trial).items() if len(attempts) > 1}
-    assert again == {"PartWork 0", "ReadIds 1", "Spread 2", "OrderPart 3", "Spread 4", "OpenPart 5"}
+    assert again == {"PartWork 0", "WholeWork 1", "ReadIds 2", "Spread 3", "OrderPart 4",
+                     "Spread 5", "OpenPart 6"}
     for attempts in by_part(trial).values():
         assert all(attempt == attempts[0] for attempt in attempts)
-    for result in ("histogram", "users", "sealed"):
+    for result in ("histogram", "users", "total", "sealed"):
         assert trial[result] == calm[result]
     assert trial["users"] == 6000
 

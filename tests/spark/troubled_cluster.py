@@ -106,8 +106,8 @@ class Troubled:
 
 def told(rows: list[Any]) -> list[Any]:
     """What a task gave: a part's report in its first cell, or a digest of its rows."""
-    if rows and "plus" in rows[0].schema.names:
-        return [rows[0].column(at)[0].as_py() for at in (1, 2, 3)]
+    if rows and "plus" in rows[-1].schema.names:
+        return [rows[-1].column(at)[0].as_py() for at in (1, 2, 3)]
     digest = hashlib.sha256()
     for batch in rows:
         digest.update(repr(batch.to_pydict()).encode())
@@ -151,17 +151,19 @@ def trouble(fault: str, folder: Path) -> Iterator[None]:
 
 
 def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[str, Any]:
-    """A query over a grouped column, whose tally is kept between two jobs, and a batch that is
-    ordered and opened, under a fault; the query's noise comes from the same secret every time."""
+    """A query over a column of labels, whose tally is kept between two jobs, one over whole
+    numbers, which is planned and drawn in one, and a batch that is ordered and opened, under a
+    fault; the queries' noise comes from the same secret every time."""
     folder = data / "whole" / (fault or "nothing")
     queries_module.JobSecret = lambda _: secret  # type: ignore[assignment,misc]
     frame = session.read.parquet(str(data / "rows.parquet"))
     with trouble(fault, folder):
         labels = cluster.histogram(frame, "label", epsilon=1, buckets=["a", "b", "c"])
+        numbers = cluster.total(frame, "number", epsilon=1, largest=9)
         batch = sealed(session, data, folder / "batch")
     queries_module.JobSecret = JobSecret  # type: ignore[misc]
     return {"gave": attempts(folder), "histogram": list(labels.values), "users": labels.users,
-            "sealed": batch}
+            "total": numbers.value, "sealed": batch}
 
 
 def two_actions(session: Any, secret: Any) -> list[Any]:
