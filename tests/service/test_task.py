@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from service_trio import Trio, small_plan
 
+from shuffledp.cell import Cell
 from shuffledp.errors import ShuffleDPError
+from shuffledp.protocols.counting import Counting
 from shuffledp.service.client import Client
 from shuffledp.service.errors import TaskError
 from shuffledp.service.sealing import PublicKey, open_all, seal_all
-from shuffledp.service.task import BatchRule, Task, task_from_json
+from shuffledp.service.task import BatchRule, Task, padded_messages, task_from_json
 
 
 @pytest.fixture
@@ -127,3 +130,10 @@ def test_a_task_of_a_larger_k_is_fine(task):
     """More padding than needed costs bytes, not privacy."""
     data = json.loads(task.canonical()) | {"messages": task.messages + 5}
     task_from_json(json.dumps(data)).verify()
+
+
+def test_a_report_that_would_be_too_large_is_refused():
+    slow = Fraction(1, 10_000)
+    cell = Cell(1000, 1, slow, slow, Fraction(1, 100), 3, Fraction(5))
+    with pytest.raises(TaskError, match="and can have 65,535; plan with padded"):
+        padded_messages(Counting(Fraction(1), cell), 1000)

@@ -48,6 +48,10 @@ def _kind(
     )
     add_targets(parser)
     parser.add_argument(
+        "--padded", action="store_true",
+        help="for the service: count messages after padding, not on average before it",
+    )
+    parser.add_argument(
         "--fleet", action="store_true", help="also size a fleet, from rates measured here"
     )
     parser.add_argument("--output", metavar="FILE", help="also write the plan as JSON")
@@ -99,6 +103,8 @@ def aim(args: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The targets that were given."""
     wanted = names or ("mse_overhead", "rmse", "relative_error", "max_messages")
     found = {name: getattr(args, name) for name in wanted if getattr(args, name) is not None}
+    if getattr(args, "padded", False):
+        found["padded"] = True
     if getattr(args, "expected", None) is not None:
         found["expected"] = args.expected
     return found
@@ -161,7 +167,12 @@ def plan_table(plan: Plan) -> Any:
             f"{f.messages_per_user:,.2f} per user ({f.bits_per_message} bit each; "
             f"{f.limit_messages:,.2f} if the flood were free)",
         ),
-        ("bytes", f"{f.bytes_per_user:,.1f} bare, {f.sealed_bytes_per_user:,} sealed, per user"),
+        ("bytes", f"{f.bytes_per_user:,.1f} bare, per user"),
+        (
+            "in the service",
+            f"{plan.padded_messages:,} messages in every report, to hide how many it holds: "
+            f"{plan.sealed_bytes:,} bytes sealed",
+        ),
         (
             "RMSE",
             f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "

@@ -19,8 +19,11 @@ from shuffledp.cell import Cell
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
 from shuffledp.planning.flood import least_flood, log_terms, reaches_limit, shifts
+from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.inequality import tightest
+from shuffledp.protocols.base import CellUse
+from shuffledp.protocols.padding import report_capacity
 
 GRID = 24
 ZOOMS = 6
@@ -44,6 +47,9 @@ class CellTask:
     """… or, with R here, mse + (R · true sum)² for every true sum."""
     stand_in: int = 0
     """What a muted user is taken to hold."""
+    padded: int = 0
+    """With so many copies here, what counts is the size of a report that is filled up to the most
+    that all copies may need; with 0 it is one copy's messages on average."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,15 +136,22 @@ def least_down_epsilon(task: CellTask) -> float:
 
 
 def _costs(task: CellTask, down: Floats, pairs: Floats) -> tuple[Floats, Floats]:
-    """Messages per user and flood, at every point of a grid."""
+    """What the task counts, and the flood, at every point of a grid."""
     odds = mute_odds(task, down)
     possible = odds > 0
     odds = np.where(possible, odds, 1.0)
     up, loss = (np.full_like(down, float(x)) for x in (task.up, task.down))
     flood = least_flood(task.shape, up, down, loss, odds, pairs)
-    noise = 1 / np.expm1(up / task.largest) + 1 / np.expm1(down / task.largest)
-    sent = 2 * pairs + task.largest + task.stand_in
-    cost = sent / (1 + odds) + (2 * flood + noise) / task.users
+    if task.padded:
+        possible &= np.isfinite(flood)
+        shares = task.padded / task.users * np.where(possible, flood, 0.0)
+        decay = np.minimum(up, down) / task.largest
+        cost = task.padded * (2 * pairs + task.stand_in) + task.largest
+        cost = cost + reserve(decay, shares, task.padded, task.users)
+    else:
+        noise = 1 / np.expm1(up / task.largest) + 1 / np.expm1(down / task.largest)
+        sent = 2 * pairs + task.largest + task.stand_in
+        cost = sent / (1 + odds) + (2 * flood + noise) / task.users
     return np.where(possible, cost, np.inf), flood
 
 
@@ -171,7 +184,7 @@ def _limit_pairs(task: CellTask, b: Floats, odds: Floats) -> Floats:
 
 
 def cheapest_cell(task: CellTask) -> Cell:
-    """The cell with the fewest messages that does the task.
+    """The cell with the fewest messages, counted as the task says, that does the task.
 
     Ensures: the error is at most the task's and the cell is certified for (up, down), both decided
     in ball arithmetic. Raises `PlanningError` where no cell does it.
@@ -192,6 +205,14 @@ def cheapest_cell(task: CellTask) -> Cell:
     choices = [propose(task, pairs) for pairs in range(max(1, near - 1), near + 3)]
     best = min(choices, key=lambda choice: choice.messages)
     return settle(task, best)
+
+
+def spent(task: CellTask, cell: Cell) -> float:
+    """What the task counts: a padded report's messages, or a user's on average."""
+    if task.padded:
+        use = CellUse(cell, task.padded, cell.up_epsilon, task.down)
+        return report_capacity((use,), task.users)
+    return to_float(cell.messages_per_user)
 
 
 def least_rmse(task: CellTask) -> float:
@@ -226,9 +247,9 @@ def settle(task: CellTask, proposal: Proposal) -> Cell:
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
 
 
-def with_best_pairs(cell: Cell, loss: Fraction) -> Cell:
-    """The cell with the number of pairs, and the flood that goes with it, that cost least; its
-    noise and muting stay as they are."""
+def with_best_pairs(cell: Cell, loss: Fraction, flood_weight: float = 2.0) -> Cell:
+    """The cell with the number of pairs, and the flood that goes with it, that cost least, if a
+    flood pair per user costs `flood_weight` messages; its noise and muting stay as they are."""
     fewest = 1
     while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
         fewest *= 2
@@ -237,7 +258,7 @@ def with_best_pairs(cell: Cell, loss: Fraction) -> Cell:
     low, high = max(1, fewest // 2), 8 * fewest
     for _ in range(12):
         pairs = np.unique(np.linspace(low, high, 64).astype(np.int64))
-        costs = 2 * pairs + 2 * _flood(cell, loss, pairs.astype(np.float64)) / cell.users
+        costs = 2 * pairs + flood_weight * _flood(cell, loss, pairs.astype(float)) / cell.users
         at = int(np.argmin(costs))
         if len(pairs) < 64:
             break

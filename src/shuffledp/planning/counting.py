@@ -18,6 +18,7 @@ from shuffledp.planning.cells import (
     limit_messages,
     propose,
     settle,
+    spent,
     without_pairs,
 )
 from shuffledp.planning.plan import Forecast, Plan
@@ -38,14 +39,16 @@ def plan_count(
     rmse: ExactNumber | None = None,
     relative_error: ExactNumber | None = None,
     max_messages: ExactNumber | None = None,
+    padded: bool = False,
     expected: int | None = None,
 ) -> Plan:
     """The cheapest certified protocol that counts users with the value 1.
 
     `users` honest reports are sure to come (fewer are never released); the error is forecast for
-    `expected` reports, which may be many more.
+    `expected` reports, which may be many more. With `padded`, what counts is not the average but
+    K, the size of a report that is filled up so that its size says nothing, as the service does.
     """
-    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     return _plan(Counting, users, epsilon, 1, target, expected)
 
 
@@ -58,10 +61,11 @@ def plan_integers(
     rmse: ExactNumber | None = None,
     relative_error: ExactNumber | None = None,
     max_messages: ExactNumber | None = None,
+    padded: bool = False,
     expected: int | None = None,
 ) -> Plan:
     """The cheapest certified protocol that adds up values 0..largest, one per user."""
-    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     largest = whole(largest, "the largest value", most=LARGEST)
     return _plan(IntegerSum, users, epsilon, largest, target, expected)
 
@@ -99,7 +103,10 @@ def _plan(
 ) -> Plan:
     epsilon = checked_epsilon(epsilon)
     sure, come = checked_users(users, expected)
-    task = CellTask(sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error)
+    task = CellTask(
+        sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error,
+        padded=1 if target.padded else 0,
+    )
     central = laplace_variance(epsilon / largest)
     if target.max_messages is not None:
         task, cell = _best_shape(task, float(target.max_messages))
@@ -159,7 +166,7 @@ def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
     wanted = messages
     for _ in range(8):
         found = _cheap_enough(task, wanted)
-        cost = to_float(found[1].messages_per_user)
+        cost = spent(*found)
         if cost <= messages:
             return found
         wanted -= 1.1 * (cost - messages)  # rounding to short decimals went over
@@ -169,9 +176,9 @@ def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
 def _cheap_enough(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
     loosest = replace(task, mse=_thinning_error(task))
     thin = without_pairs(replace(loosest, stand_in=0))
-    if thin is not None and to_float(thin.messages_per_user) > messages:
+    if thin is not None and spent(loosest, thin) > messages:
         raise PlanningError(
-            f"No plan sends fewer than {to_float(thin.messages_per_user):.3g} messages per user "
+            f"No plan sends fewer than {spent(loosest, thin):.3g} messages per user "
             f"here; allow at least that."
         )
     least = Fraction(least_rmse(task)) ** 2

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.planning.cells import noise_variance
+from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
 
 BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
@@ -32,6 +33,8 @@ class SumTask:
     epsilon: float
     mse: float
     relative: float | None = None
+    padded: bool = False
+    """Whether messages are counted in a padded report, or on average."""
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,18 @@ class Landscape:
         return epsilon, b, np.where(left > 0, np.minimum(odds, 1.0), -1.0)
 
     def cost(self, points: Floats) -> Floats:
-        """Messages per user at the limit, ∞ where the error is exceeded."""
+        """Messages, counted as the task says, at the limit; ∞ where the error is exceeded."""
         epsilon, b, odds = self.unpack(points)
         possible = (odds > 0).all(axis=1)
         odds = np.where(odds > 0, odds, 1.0)
         log_k = np.log(np.expm1(epsilon) * odds) - b * self.stand_in / self.largest
         sent = (2 * limit_lumps(log_k, epsilon - b) + 1) * self.largest + self.stand_in
-        return np.where(possible, (sent / (1 + odds)).sum(axis=1), np.inf)
+        if self.task.padded:
+            decay = (b / self.largest).min(axis=1)
+            cost = sent.sum(axis=1) + reserve(decay, 0 * decay, 1, self.task.users)
+        else:
+            cost = (sent / (1 + odds)).sum(axis=1)
+        return np.where(possible, cost, np.inf)
 
     def shares(self, point: Floats) -> Shares:
         """A point in words."""

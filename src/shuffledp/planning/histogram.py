@@ -31,6 +31,7 @@ def plan_histogram(
     rmse: ExactNumber | None = None,
     relative_error: ExactNumber | None = None,
     max_messages: ExactNumber | None = None,
+    padded: bool = False,
     expected: int | None = None,
 ) -> Plan:
     """The cheapest certified histogram over `buckets` (labels, or how many).
@@ -43,9 +44,9 @@ def plan_histogram(
     if other is not None and other not in labels:
         labels = checked_labels([*labels, other])
     sure, come = checked_users(users, expected)
-    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     central = laplace_variance(epsilon / 2)
-    task, cell = _cell(epsilon, sure, come, target, len(labels))
+    task, cell = bucket_cell(epsilon, sure, come, target, len(labels))
     protocol = Histogram(epsilon, cell, labels, other)
     forecast = _forecast(protocol, task, math.sqrt(central))
     return Plan(protocol, certify(protocol), target, come, forecast)
@@ -57,15 +58,15 @@ def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
     return replace(task, up=exact_up, down=epsilon - exact_up)
 
 
-def bucket_cell(epsilon: Fraction, sure: int, come: int, target: Target) -> tuple[CellTask, Cell]:
-    """The cheapest cell for a bucket that may move by ε in all, up and down, and its task."""
-    return _cell(epsilon, sure, come, target, 1)
-
-
-def _cell(
+def bucket_cell(
     epsilon: Fraction, sure: int, come: int, target: Target, buckets: int
 ) -> tuple[CellTask, Cell]:
-    task = CellTask(sure, come, 1, epsilon / 2, epsilon / 2, Fraction(1), target.relative_error)
+    """The cheapest cell for each of so many buckets, of which two may move by ε in all, one up and
+    one down; and its task."""
+    task = CellTask(
+        sure, come, 1, epsilon / 2, epsilon / 2, Fraction(1), target.relative_error,
+        padded=buckets if target.padded else 0,
+    )
     if target.max_messages is not None:
         return _best_for_messages(epsilon, task, float(target.max_messages), buckets)
     task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
@@ -81,6 +82,8 @@ def _best_for_messages(
     """The least error with so many messages in all buckets together, of which one holds 1."""
     found: list[tuple[CellTask, Cell]] = []
     refusal: PlanningError | None = None
+    if task.padded:
+        buckets = 1  # such a task counts all buckets together by itself
     for up in (LIKELY - 0.06, LIKELY, LIKELY + 0.06):
         share = (messages + buckets - 1) / buckets  # as if no bucket were ever muted
         for _ in range(6):

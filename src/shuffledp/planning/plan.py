@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +13,7 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import Certificate
 from shuffledp.protocols.base import Progress, Protocol
+from shuffledp.protocols.padding import report_capacity
 from shuffledp.protocols.results import NEIGHBOURS
 
 SEALED_BYTES = 52  # one message sealed with HPKE: 32 (key) + 4 (payload) + 16 (tag)
@@ -45,11 +45,6 @@ class Forecast:
         """The messages' bare bits."""
         return self.messages_per_user * self.bits_per_message / 8
 
-    @property
-    def sealed_bytes_per_user(self) -> int:
-        """The same when each message is encrypted for the analyzer on its own."""
-        return math.ceil(self.messages_per_user) * SEALED_BYTES
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -70,6 +65,16 @@ class Plan:
     @property
     def users(self) -> int:
         return self.certificate.protocol.users
+
+    @cached_property
+    def padded_messages(self) -> int:
+        """K: what every report of the service carries, so that its size says nothing."""
+        return report_capacity(self._protocol.uses, self.users)
+
+    @property
+    def sealed_bytes(self) -> int:
+        """A padded report's messages, each encrypted for the analyzer on its own."""
+        return self.padded_messages * SEALED_BYTES
 
     @cached_property
     def _proof(self) -> dict[str, Any]:
@@ -124,7 +129,8 @@ class Plan:
             "limit_messages_per_user": forecast.limit_messages,
             "bits_per_message": forecast.bits_per_message,
             "bytes_per_user": forecast.bytes_per_user,
-            "sealed_bytes_per_user": forecast.sealed_bytes_per_user,
+            "padded_messages": self.padded_messages,
+            "sealed_bytes": self.sealed_bytes,
             "rmse": forecast.rmse,
             "rmse_at_zero": forecast.rmse_at_zero,
             "central_rmse": forecast.central_rmse,

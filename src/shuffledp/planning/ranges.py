@@ -28,6 +28,7 @@ def plan_quantiles(
     mse_overhead: ExactNumber | None = None,
     rmse: ExactNumber | None = None,
     relative_error: ExactNumber | None = None,
+    padded: bool = False,
     expected: int | None = None,
 ) -> Plan:
     """The certified histogram, on as many levels as err least, behind quantiles and range counts.
@@ -38,7 +39,7 @@ def plan_quantiles(
     low, high = checked_bounds(bounds)
     bins = whole(bins, "bins", least=2, most=MOST_BUCKETS)
     sure, come = checked_users(users, expected)
-    target = Target.of(mse_overhead, rmse, None, relative_error)
+    target = Target.of(mse_overhead, rmse, None, relative_error, padded)
     chain = best_levels(bins, epsilon)
     share = epsilon / len(chain)
     budgets = [round_to(float(share), 6, up=False)] * (len(chain) - 1)
@@ -46,7 +47,7 @@ def plan_quantiles(
     levels: list[Level] = []
     limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
-        task, cell = bucket_cell(budget, sure, come, target)
+        task, cell = bucket_cell(budget, sure, come, target, buckets)
         levels.append((buckets, cell, budget - cell.up_epsilon))
         limit += free_flood(task, cell, buckets)
     protocol = Ranges(epsilon, tuple(levels), low, high)

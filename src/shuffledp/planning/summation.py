@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from flint import arb
@@ -15,8 +16,11 @@ from shuffledp.planning.cells import with_best_pairs
 from shuffledp.planning.counting import checked_epsilon, checked_users
 from shuffledp.planning.digits import Shares, SumTask, best_shares
 from shuffledp.planning.plan import Forecast, Plan
+from shuffledp.planning.reserve import flood_weight
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.base import CellUse
+from shuffledp.protocols.padding import report_capacity
 from shuffledp.protocols.summation import RealSum
 
 
@@ -35,6 +39,7 @@ def plan_sum(
     rmse: ExactNumber | None = None,
     relative_error: ExactNumber | None = None,
     max_messages: ExactNumber | None = None,
+    padded: bool = False,
     radix: Sequence[int] | None = None,
     expected: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -49,7 +54,7 @@ def plan_sum(
     sure, come = checked_users(users, expected)
     if (mse_overhead, rmse, max_messages) == (None, None, None):
         mse_overhead = 8  # three times the central error: sums cost more than counts
-    target = Target.of(mse_overhead, rmse, max_messages, relative_error)
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     bases = checked_radix(radix)
     if target.relative_error is not None and low < 0:
         raise ParameterError(
@@ -57,11 +62,12 @@ def plan_sum(
             "0 give an rmse instead."
         )
     if target.max_messages is not None:
-        task, cells = _best_for_messages(sure, come, epsilon, float(target.max_messages), bases)
+        any_error = SumTask(sure, come, float(epsilon), math.inf, padded=padded)
+        task, cells = _best_for_messages(any_error, epsilon, float(target.max_messages), bases)
     else:
         mse = target.mse(central_variance(epsilon), high - low)
         relative = None if target.relative_error is None else float(target.relative_error)
-        task = SumTask(sure, come, float(epsilon), float(mse), relative)
+        task = SumTask(sure, come, float(epsilon), float(mse), relative, padded)
         cells = _cells(task, epsilon, bases)
     protocol = RealSum(epsilon, cells, low, high)
     forecast = _forecast(protocol, come, epsilon, task)
@@ -124,7 +130,9 @@ def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[Cel
                 )
             )
         if sign(lambda cells=cells: error_left(task, cells))[0] > 0:  # type: ignore[misc]
-            return tuple(with_best_pairs(cell, cell.up_epsilon) for cell in cells)
+            decay = min(float(cell.down_epsilon) / cell.largest for cell in cells)
+            weight = flood_weight(decay) if task.padded else 2.0
+            return tuple(with_best_pairs(cell, cell.up_epsilon, weight) for cell in cells)
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
 
 
@@ -151,7 +159,7 @@ def error_left(task: SumTask, cells: Sequence[Cell]) -> arb:
 
 def _forecast(protocol: RealSum, users: int, epsilon: Fraction, task: SumTask) -> Forecast:
     span = float(protocol.high - protocol.low)
-    limit = best_shares(task, protocol.radix)
+    limit = best_shares(replace(task, padded=False), protocol.radix)
     low, high = protocol.error_quantiles(users, None, [0.025, 0.975])
     return Forecast(
         messages_per_user=protocol.messages_per_user(),
@@ -165,8 +173,16 @@ def _forecast(protocol: RealSum, users: int, epsilon: Fraction, task: SumTask) -
     )
 
 
+def spent(task: SumTask, cells: Sequence[Cell]) -> float:
+    """What the task counts: a padded report's messages, or a user's on average."""
+    if task.padded:
+        uses = tuple(CellUse(cell, 1, cell.up_epsilon, cell.up_epsilon) for cell in cells)
+        return report_capacity(uses, task.users)
+    return sum(to_float(cell.messages_per_user) for cell in cells)
+
+
 def _best_for_messages(
-    users: int, expected: int, epsilon: Fraction, messages: float, radix: tuple[int, ...] | None
+    task: SumTask, epsilon: Fraction, messages: float, radix: tuple[int, ...] | None
 ) -> tuple[SumTask, tuple[Cell, ...]]:
     """The least error, within 1 %, for which the digits cost at most so many messages."""
     low = math.log(central_variance(epsilon))
@@ -174,12 +190,12 @@ def _best_for_messages(
     best: tuple[SumTask, tuple[Cell, ...]] | None = None
     while high - low > 0.02:
         middle = (low + high) / 2
-        task = SumTask(users, expected, float(epsilon), math.exp(middle))
+        task = replace(task, mse=math.exp(middle))
         shares = best_shares(task, radix, quick=True)
         cells: tuple[Cell, ...] = ()
         if shares is not None and shares.messages <= messages:
             cells = settle_digits(task, epsilon, shares)
-        if cells and sum(to_float(cell.messages_per_user) for cell in cells) <= messages:
+        if cells and spent(task, cells) <= messages:
             high, best = middle, (task, cells)
         else:
             low = middle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.laws import DiscreteLaplace
@@ -20,6 +21,8 @@ class Target:
     rmse: Fraction | None = None
     max_messages: Fraction | None = None
     relative_error: Fraction | None = None
+    padded: bool = False
+    """Whether a report's messages are counted after padding, or on average before it."""
 
     @classmethod
     def of(
@@ -28,6 +31,7 @@ class Target:
         rmse: ExactNumber | None = None,
         max_messages: ExactNumber | None = None,
         relative_error: ExactNumber | None = None,
+        padded: bool = False,
     ) -> Target:
         """The target behind a caller's numbers; ρ = ½ if nothing is said."""
         given = [
@@ -54,6 +58,7 @@ class Target:
             _number(rmse, "rmse"),
             _number(max_messages, "max_messages"),
             _number(relative_error, "relative_error"),
+            padded,
         )
 
     def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
@@ -64,9 +69,11 @@ class Target:
         assert self.mse_overhead is not None
         return (1 + self.mse_overhead) * central_variance
 
-    def to_dict(self) -> dict[str, str]:
-        """What was asked, as exact text."""
-        return {name: show(value) for name, value in vars(self).items() if value is not None}
+    def to_dict(self) -> dict[str, Any]:
+        """What was asked, numbers as exact text."""
+        asked = {name: show(value) for name, value in vars(self).items()
+                 if isinstance(value, Fraction)}
+        return asked | ({"padded": True} if self.padded else {})
 
     def __str__(self) -> str:
         words = {
@@ -74,6 +81,7 @@ class Target:
             "rmse": "RMSE at most {}",
             "max_messages": "best error with at most {} messages per user",
             "relative_error": "or within {} of the true value, whichever is larger",
+            "padded": "messages counted after padding",
         }
         return ", ".join(words[name].format(text) for name, text in self.to_dict().items())
 

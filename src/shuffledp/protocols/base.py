@@ -27,6 +27,7 @@ class CellUse:
 
     cell: Cell
     copies: int
+    """Of a user's copies at most one holds a value; the others hold 0."""
     up: Fraction
     """ε that a change upwards may cost: at most the cell's up_epsilon."""
     down: Fraction

@@ -138,7 +138,7 @@ def run_demo(users: int, epsilon: str, say: Say, keep: bool = False) -> dict[str
 
 
 def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str, Any]:
-    plan = plan_count(users, epsilon)
+    plan = plan_count(users, epsilon, padded=True)
     key = KeyFolder(servers.folder / "keys").all()[-1].public
     task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users))
     for server in (servers.analyzer, servers.shuffler):

@@ -17,10 +17,10 @@ from shuffledp.exact.numbers import whole
 from shuffledp.privacy.certificate import Certificate, recheck
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
-from shuffledp.service.capacity import report_capacity
+from shuffledp.protocols.padding import report_capacity
 from shuffledp.service.errors import TaskError
 from shuffledp.service.sealing import SUITE_NAME, PublicKey
-from shuffledp.service.wire import MOST_CELLS, report_size
+from shuffledp.service.wire import MOST_CELLS, MOST_MESSAGES, report_size
 
 FORMAT = "shuffledp task 1"
 TOP_UPS = ("none", "missing", "full")
@@ -87,7 +87,7 @@ class Task:
         """The task behind a plan's JSON, with its certificate proved again and K computed."""
         certificate = recheck(plan)
         batch = batch or BatchRule(certificate.protocol.users)
-        messages = report_capacity(certificate.protocol, batch.reports)
+        messages = padded_messages(certificate.protocol, batch.reports)
         task = cls(name, certificate.to_dict(), messages, batch, key, order, repeat)
         task.verify()
         return task
@@ -136,7 +136,7 @@ class Task:
                 f"A batch of {self.batch.reports:,} reports is smaller than the {protocol.users:,} "
                 "that the certificate needs; raise reports, or plan for fewer users."
             )
-        need = report_capacity(protocol, self.batch.reports)
+        need = padded_messages(protocol, self.batch.reports)
         if self.messages < need:
             raise TaskError(
                 f"Reports of {self.messages:,} messages would overflow too often; "
@@ -154,6 +154,18 @@ class Task:
             raise TaskError(f"order must be one of {', '.join(ORDERS)}.")
         if not 0 < len(self.name) <= LONGEST_NAME or not self.name.isprintable():
             raise TaskError(f"A task needs a name of 1 to {LONGEST_NAME} printable characters.")
+
+
+def padded_messages(protocol: Protocol, reports: int) -> int:
+    """K for batches of so many reports, if a report can hold as many."""
+    messages = report_capacity(protocol.uses, reports)
+    if messages > MOST_MESSAGES:
+        raise TaskError(
+            f"A report would need {messages:,} messages to hide how many it holds, and can have "
+            f"{MOST_MESSAGES:,}; plan with padded, for a larger error, fewer cells or, for large "
+            "values, a sum by digits."
+        )
+    return messages
 
 
 def canonical_text(data: Any) -> bytes:

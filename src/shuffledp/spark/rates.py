@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.fleet import Fleet, Rates, fleet
 from shuffledp.planning.plan import Plan
-from shuffledp.service.capacity import report_capacity
 from shuffledp.service.ordering import ordered
 from shuffledp.service.sealing import PublicKey, open_all, seal_all
+from shuffledp.service.task import padded_messages
 from shuffledp.service.wire import MESSAGE, report_size
 
 LEAST_SECONDS = 0.5
@@ -72,5 +72,5 @@ def sample_values(protocol: Any) -> NDArray[Any]:
 def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
     """The fleet for a plan, sized by this machine."""
     reports = min(max(plan.users, plan.expected), LARGEST_BATCH)
-    messages = report_capacity(plan.protocol, reports)
+    messages = padded_messages(plan.protocol, reports)
     return fleet(plan, measure(plan), messages, report_size(messages), users)

@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.requests import ClientDisconnect, Request
 
 from shuffledp.files import sync
-from shuffledp.service.capacity import top_up_capacity
+from shuffledp.protocols.padding import top_up_capacity
 from shuffledp.service.problems import Problem
 from shuffledp.service.task import Task
 from shuffledp.service.wire import BATCH_HEADER, BatchHeader, read_batch_header
@@ -43,7 +43,7 @@ def check_header(header: BatchHeader, task: Task, batch: bytes, length: int) -> 
         raise Problem(422, "short-batch", "Fewer reports than the task's rule allows; nothing is "
                                           "released.", have=header.reports, need=allowed)
     added = rule.extra_shares(header.reports, users)
-    extra = top_up_capacity(task.protocol, Fraction(added, users)) if added else 0
+    extra = top_up_capacity(task.protocol.uses, Fraction(added, users)) if added else 0
     if header.shares != header.reports + added or header.extra != extra:
         raise Problem(422, "top-up", "The noise top-up is not what the task's rule asks for.",
                       have=header.extra, need=extra)

@@ -13,7 +13,7 @@ import numpy as np
 from shuffledp.batch import Report
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol
-from shuffledp.service.capacity import top_up_capacity
+from shuffledp.protocols.padding import top_up_capacity
 from shuffledp.service.sealing import seal_all
 from shuffledp.service.task import Task
 from shuffledp.service.wire import plain_numbers
@@ -30,7 +30,7 @@ def sealed_top_up(task: Task, shares: int) -> tuple[bytes, int]:
     """The sealed messages of a top-up, and how many: a function of the task and `shares`."""
     if shares == 0:
         return b"", 0
-    room = top_up_capacity(task.protocol, Fraction(shares, task.protocol.users))
+    room = top_up_capacity(task.protocol.uses, Fraction(shares, task.protocol.users))
     messages = noise_only(task.protocol, shares).messages()
     while len(messages) > room:
         messages = noise_only(task.protocol, shares).messages()

@@ -10,7 +10,7 @@ whole batch stays below 2⁻⁶⁴.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,9 +18,7 @@ from flint import arb, arb_poly, ctx
 
 from shuffledp.exact.laws import Law, NegativeBinomial, Poisson
 from shuffledp.exact.numbers import ball
-from shuffledp.protocols.base import Protocol
-from shuffledp.service.errors import TaskError
-from shuffledp.service.wire import MOST_MESSAGES
+from shuffledp.protocols.base import CellUse
 
 OVERFLOW_BITS = 64
 """A batch overflows with probability at most 2⁻⁶⁴."""
@@ -29,19 +27,15 @@ LONGEST_EXACT = 4096
 """Reserves beyond this are bounded by Chernoff's inequality alone, a few messages larger."""
 
 
-def most_input(protocol: Protocol) -> int:
+def most_input(uses: Sequence[CellUse]) -> int:
     """The most messages that a value itself can take: pairs of every cell, and the value."""
-    pairs = sum(
-        (2 * use.cell.input_pairs + use.cell.stand_in) * use.copies for use in protocol.uses
-    )
-    if protocol.kind in ("histogram", "ranges"):  # one bucket per level holds 1, the others 0
-        return pairs + sum(use.cell.largest for use in protocol.uses)
-    return pairs + sum(use.cell.largest * use.copies for use in protocol.uses)
+    pairs = sum((2 * use.cell.input_pairs + use.cell.stand_in) * use.copies for use in uses)
+    return pairs + sum(use.cell.largest for use in uses)
 
 
-def noise_laws(protocol: Protocol, share: Fraction) -> Iterator[tuple[Law, int]]:
+def noise_laws(uses: Sequence[CellUse], share: Fraction) -> Iterator[tuple[Law, int]]:
     """(law, messages per unit) of the noise that a share of all users' noise consists of."""
-    for use in protocol.uses:
+    for use in uses:
         shape = share * use.copies
         for noise in (use.cell.plus_noise, use.cell.minus_noise):
             yield NegativeBinomial(shape, noise.decay), 1
@@ -58,11 +52,11 @@ def masses(law: Law, step: int, most: int) -> arb_poly:
     return arb_poly(coefficients)
 
 
-def noise_tail(protocol: Protocol, most: int) -> list[arb]:
+def noise_tail(uses: Sequence[CellUse], most: int) -> list[arb]:
     """P(a user's noise takes more than k messages) for k = 0..most."""
     with ctx.workprec(PRECISION):
         product = arb_poly([1])
-        for law, step in noise_laws(protocol, Fraction(1, protocol.users)):
+        for law, step in noise_laws(uses, Fraction(1, uses[0].cell.users)):
             full = (product * masses(law, step, most)).coeffs()
             product = arb_poly(full[: most + 1])
         tails, below = [], arb(0)
@@ -73,33 +67,28 @@ def noise_tail(protocol: Protocol, most: int) -> list[arb]:
 
 
 @lru_cache(maxsize=64)
-def report_capacity(protocol: Protocol, reports: int) -> int:
+def report_capacity(uses: tuple[CellUse, ...], reports: int) -> int:
     """K for batches of so many reports.
 
     Ensures: reports · P(a report needs more than K messages) ≤ 2⁻⁶⁴, whatever the values, in ball
     arithmetic; up to `LONGEST_EXACT` messages of reserve no smaller K was shown to do.
     """
-    laws = list(noise_laws(protocol, Fraction(1, protocol.users)))
+    laws = list(noise_laws(uses, Fraction(1, uses[0].cell.users)))
     reserve = chernoff_capacity(laws, reports)
     if reserve <= LONGEST_EXACT:
-        tails = noise_tail(protocol, reserve)
+        tails = noise_tail(uses, reserve)
         with ctx.workprec(PRECISION):
             limit = arb(2) ** -OVERFLOW_BITS / reports
             reserve = next((k for k, tail in enumerate(tails) if tail <= limit), reserve)
-    if most_input(protocol) + reserve > MOST_MESSAGES:
-        raise TaskError(
-            f"A report would need more than {MOST_MESSAGES:,} messages to hide how many it holds; "
-            "plan for a larger error, fewer cells or, for large values, a sum by digits."
-        )
-    return most_input(protocol) + reserve
+    return most_input(uses) + reserve
 
 
-def top_up_capacity(protocol: Protocol, share: Fraction) -> int:
+def top_up_capacity(uses: Sequence[CellUse], share: Fraction) -> int:
     """How many messages a noise top-up is filled up to, so that its size says nothing.
 
     Ensures: a share of all users' noise needs more with probability at most 2⁻⁶⁴.
     """
-    return chernoff_capacity(list(noise_laws(protocol, share)), 1)
+    return chernoff_capacity(list(noise_laws(uses, share)), 1)
 
 
 def chernoff_capacity(laws: list[tuple[Law, int]], reports: int) -> int:

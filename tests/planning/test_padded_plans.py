@@ -1,0 +1,103 @@
+"""Plans whose messages are counted after padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shuffledp import plan_count, plan_histogram, plan_integers, plan_quantiles, plan_sum
+from shuffledp.errors import PlanningError
+from shuffledp.planning.cells import CellTask, Proposal, settle, spent
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.reserve import reserve
+from shuffledp.planning.target import laplace_variance
+from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.padding import most_input, report_capacity
+
+
+@pytest.mark.parametrize(("make", "arguments", "aim", "most"), [
+    (plan_count, (10**4, 1), {"mse_overhead": 1}, 0.97),
+    (plan_count, (10**4, 1), {"mse_overhead": 2}, 0.88),
+    (plan_count, (10**4, 1), {"relative_error": "0.01"}, 0.96),
+    (plan_count, (10**4, "0.1"), {}, 0.98),
+    (plan_integers, (10**4, 1, 10), {"mse_overhead": 3}, 0.8),
+    (plan_histogram, (10**4, 1, 4), {"mse_overhead": 8}, 0.9),
+    (plan_sum, (10**4, 1), {}, 0.55),
+    (plan_sum, (10**6, 1), {}, 0.3),
+    (plan_sum, (10**4, 1), {"relative_error": "0.01"}, 0.5),
+])
+def test_padded_reports_are_smaller_for_the_same_error(
+    make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any], most: float
+) -> None:
+    usual, padded = make(*arguments, **aim), make(*arguments, **aim, padded=True)
+    assert padded.padded_messages <= most * usual.padded_messages
+    assert padded.forecast.messages_per_user >= usual.forecast.messages_per_user
+    if "relative_error" not in aim:
+        assert padded.forecast.rmse <= usual.forecast.rmse * 1.001
+    assert padded.forecast.limit_messages <= padded.forecast.messages_per_user
+    assert certify(padded.protocol).epsilon == usual.epsilon
+    assert padded.to_dict()["target"]["padded"] is True
+    assert "padded" not in usual.to_dict()["target"]
+
+
+def test_quantiles_take_it_too() -> None:
+    plans = [plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded)
+             for padded in (False, True)]
+    assert plans[1].padded_messages < plans[0].padded_messages
+
+
+@pytest.mark.parametrize(("make", "arguments", "messages"), [
+    (plan_count, (10**4, 1), 90),
+    (plan_integers, (10**4, 1, 2), 200),
+    (plan_histogram, (10**4, 1, 3), 230),
+    (plan_sum, (10**4, 1), 500),
+])
+def test_the_best_error_for_a_padded_size(
+    make: Callable[..., Plan], arguments: tuple[Any, ...], messages: int
+) -> None:
+    plan = make(*arguments, max_messages=messages, padded=True)
+    assert 0.97 * messages <= plan.padded_messages <= messages
+
+
+def test_a_size_that_no_report_can_have() -> None:
+    with pytest.raises(PlanningError, match="allow"):
+        plan_count(10**4, 1, max_messages=20, padded=True)
+
+
+@pytest.mark.parametrize("overhead", [Fraction(1, 2), Fraction(3)])
+def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> None:
+    """Against all of a coarse grid, each point settled and counted exactly."""
+    one = Fraction(1)
+    mse = (1 + overhead) * laplace_variance(one)
+    task = CellTask(1000, 1000, 1, one, one, mse, padded=1)
+    plan = plan_count(1000, 1, mse_overhead=overhead, padded=True)
+    sizes = []
+    for b in np.linspace(0.5, 0.98, 25):
+        for pairs in range(5, 35, 2):
+            try:
+                sizes.append(spent(task, settle(task, Proposal(0.0, float(b), pairs, 0.0))))
+            except PlanningError:
+                continue
+    assert len(sizes) > 60
+    assert plan.padded_messages <= min(sizes)
+
+
+@pytest.mark.parametrize("plan", [
+    plan_count(10**4, 1, padded=True),
+    plan_count(10**3, "0.1", padded=True),
+    plan_count(10**6, 1, relative_error="0.01", padded=True),
+    plan_integers(10**4, 1, 10, padded=True),
+    plan_histogram(10**4, 1, 100, padded=True),
+], ids=["count", "small epsilon", "tolerance", "integers", "histogram"])
+def test_the_estimate_of_the_reserve_is_near(plan: Plan) -> None:
+    (use,) = plan.protocol.uses
+    cell, users = use.cell, plan.users
+    decay = float(min(cell.up_epsilon, cell.down_epsilon)) / cell.largest
+    flood = use.copies * float(cell.flood_mean) / users
+    estimate = float(reserve(np.array([decay]), np.array([flood]), use.copies, users)[0])
+    exact = report_capacity(plan.protocol.uses, users) - most_input(plan.protocol.uses)
+    assert abs(estimate - exact) <= 2 + 0.07 * exact
