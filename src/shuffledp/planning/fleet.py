@@ -100,16 +100,20 @@ class Fleet:
             ),
         ]
         for step in self.steps:
-            here = step.minutes(self.rates.cores)
+            here = _short(step.minutes(self.rates.cores))
             lines.append(
                 (
                     step.what,
-                    f"{step.core_seconds / 3600:,.2f} core hours: {here:,.1f} minutes on "
+                    f"{_short(step.core_seconds / 3600)} core hours: {here} minutes on "
                     f"{self.rates.cores} cores like this machine's, or an hour on "
                     f"{step.cores_for(60):,}",
                 )
             )
         return lines
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else f"{number:,.2g}"
 
 
 def fleet(

@@ -20,7 +20,7 @@ from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.padding import report_capacity
 from shuffledp.service.errors import TaskError
 from shuffledp.service.sealing import SUITE_NAME, PublicKey
-from shuffledp.service.wire import MOST_CELLS, MOST_MESSAGES, report_size
+from shuffledp.service.wire import MOST_CELLS, MOST_MESSAGES, MOST_REPORTS, report_size
 
 FORMAT = "shuffledp task 1"
 TOP_UPS = ("none", "missing", "full")
@@ -44,7 +44,7 @@ class BatchRule:
     def __post_init__(self) -> None:
         if not all(type(n) is int for n in (self.reports, self.at_least, self.wait_seconds)):
             raise TaskError("A batch rule's numbers must be whole numbers.")
-        whole(self.reports, "reports per batch", most=10**8)
+        whole(self.reports, "reports per batch", most=MOST_REPORTS)
         whole(self.at_least, "at_least", least=0, most=self.reports)
         whole(self.wait_seconds, "wait_seconds", least=0, most=10**8)
         if self.top_up not in TOP_UPS:

@@ -17,12 +17,10 @@ from shuffledp.planning.plan import Plan
 from shuffledp.service.ordering import ordered
 from shuffledp.service.sealing import PublicKey, open_all, seal_all
 from shuffledp.service.task import padded_messages
-from shuffledp.service.wire import MESSAGE, report_size
+from shuffledp.service.wire import MESSAGE, MOST_REPORTS, report_size
 
 LEAST_SECONDS = 0.5
 SEALED, ORDERED, ROWS = 500, 200_000, 1 << 20
-LARGEST_BATCH = 10**8
-"""Reports in a batch at most; more users fill several."""
 
 
 def rate(work: Callable[[], object], items: int) -> float:
@@ -71,6 +69,6 @@ def sample_values(protocol: Any) -> NDArray[Any]:
 
 def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
     """The fleet for a plan, sized by this machine."""
-    reports = min(max(plan.users, plan.expected), LARGEST_BATCH)
+    reports = min(max(plan.users, plan.expected), MOST_REPORTS)
     messages = padded_messages(plan.protocol, reports)
     return fleet(plan, measure(plan), messages, report_size(messages), users)

@@ -1,0 +1,63 @@
+"""What reports of two sizes would save, and what the rare long one would tell the shuffler.
+
+    python scripts/spill.py
+
+A report would carry B messages, or K in the rare draw that needs more than B. Which of the two it
+is depends on the value: P(long | 1) : P(long | 0) is computed here from the exact tail of the
+noise, for counts at ε = 1. docs/decisions/0007 says why such reports are not built.
+"""
+
+from __future__ import annotations
+
+from flint import arb, ctx
+
+from shuffledp import plan_count
+from shuffledp.exact.numbers import ball
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.padding import PRECISION, noise_tail
+
+TARGETS = {
+    "MSE within 1 + 1/2": {"mse_overhead": "1/2"},
+    "MSE within 1 + 2": {"mse_overhead": 2},
+    "1 + 1/2, or within 1 %": {"relative_error": "0.01"},
+}
+
+
+def long_chances(plan: Plan) -> list[tuple[int, arb, arb]]:
+    """(B, P(long | 1), P(long | 0)) for every B between a value's own messages and K."""
+    cell, most = plan.protocol.cell, plan.padded_messages
+    tail, q = noise_tail(plan.protocol.uses, most), ball(cell.mute_probability)
+    own = 2 * cell.input_pairs
+    return [
+        (short, *((1 - q) * tail[short - own - value] + q * tail[short] for value in (1, 0)))
+        for short in range(own + 1, most)
+    ]
+
+
+def shortest(plan: Plan) -> tuple[int, arb, arb]:
+    """The least B from which on a long report changes the odds by e^ε at most."""
+    limit = ball(plan.epsilon).exp()
+    found = None
+    for chances in reversed(long_chances(plan)):
+        _, one, zero = chances
+        if not one / zero <= limit:
+            break
+        found = chances
+    assert found is not None
+    return found
+
+
+def main() -> None:
+    print(f"{'target':<24}{'n':>10}{'K':>6}{'B':>6}{'ln odds':>9}{'long reports per batch':>24}")
+    for words, target in TARGETS.items():
+        for users in (10**4, 10**6):
+            plan = plan_count(users, 1, **target)
+            with ctx.workprec(PRECISION):
+                short, one, zero = shortest(plan)
+                odds, often = float((one / zero).log()), float(users * one)
+            print(f"{words:<24}{users:>10,}{plan.padded_messages:>6}{short:>6}{odds:>9.3f}"
+                  f"{often:>24.2g}")
+
+
+if __name__ == "__main__":
+    main()
