@@ -10,10 +10,11 @@ import pytest
 from shuffledp import plan_count, plan_histogram, plan_integers, plan_quantiles, plan_sum
 from shuffledp.cell import Cell
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.planning.plan import Plan
 from shuffledp.privacy.oracle import largest_log_ratio, max_divergence, noise_plane, with_user
-from shuffledp.protocols import Histogram, RealSum
+from shuffledp.protocols import Histogram, RealSum, error_law
 from shuffledp.protocols.base import outermost_floats
-from shuffledp.protocols.error_law import chance_at_most, interval
+from shuffledp.protocols.error_law import chances_at_most, interval, intervals
 from shuffledp.testing import SeededEntropy
 
 F = Fraction
@@ -168,16 +169,44 @@ def test_the_interval_is_the_exact_one() -> None:
     plan = plan_count(40, 1)
     cell = plan.protocol.cell
     for total in (0, 1, 20, 39, 40):
-        chances = {
-            s: chance_at_most(cell, 40, total, s) - chance_at_most(cell, 40, total, s - 1)
-            for s in range(-60, 110)
-        }
-        inside = 0.0
-        for s, chance in chances.items():
-            low, high = interval(cell, 40, s, 0.05)
-            inside += chance * (low <= total <= high)
-        assert sum(chances.values()) == pytest.approx(1)
+        sums = np.arange(-61, 110)
+        chances = np.diff(chances_at_most(cell, 40, np.array([total]), sums))
+        low, high = intervals(cell, 40, sums[1:], 0.05)
+        inside = chances[(low <= total) & (total <= high)].sum()
+        assert chances.sum() == pytest.approx(1)
         assert 0.95 <= inside < 0.99
+
+
+@pytest.mark.parametrize("plan", [plan_count(40, 1, mse_overhead=20), plan_integers(40, 3, 4)])
+def test_chances_against_a_plain_sum_over_everything(plan: Plan) -> None:
+    """Two noises and the muted users one by one, with exact masses."""
+    cell, users, total, plain_sum = plan.protocol.cell, 40, 3 * plan.protocol.cell.largest + 1, 5
+    q, h = float(cell.mute_probability), cell.stand_in
+    masses = [[float(law.pmf(k)) for k in range(120)] for law in (cell.plus_noise,
+                                                                  cell.minus_noise)]
+    noise = {d: sum(masses[0][k + d] * masses[1][k] for k in range(120) if 0 <= k + d < 120)
+             for d in range(-119, 120)}
+    held = [cell.largest] * (total // cell.largest) + [total % cell.largest]
+    held += [0] * (users - len(held))
+    law = {0: 1.0}  # of what muted users held beyond the stand-in
+    for value in held:
+        after: dict[int, float] = {}
+        for lost, chance in law.items():
+            for change, weight in ((0, 1 - q), (value - h, q)):
+                after[lost + change] = after.get(lost + change, 0.0) + chance * weight
+        law = after
+    plain = sum(chance * weight for lost, chance in law.items() for d, weight in noise.items()
+                if total - users * h - lost + d <= plain_sum - users * h)
+    found = chances_at_most(cell, users, np.array([total]), np.array([plain_sum - users * h]))
+    assert found[0] == pytest.approx(plain, abs=1e-9)
+
+
+def test_intervals_side_by_side_are_those_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell, sums = plan_count(1000, 1).protocol.cell, np.array([700, -4, 0, 700, 31, 2])
+    one_by_one = [interval(cell, 1000, int(s), 0.05) for s in sums]
+    for at_once in (error_law.AT_ONCE, 200):
+        monkeypatch.setattr(error_law, "AT_ONCE", at_once)
+        assert list(zip(*intervals(cell, 1000, sums, 0.05), strict=True)) == one_by_one
 
 
 def test_coverage_of_integers_for_other_data_than_the_widest() -> None:

@@ -18,9 +18,10 @@ from shuffledp import spark as cluster
 from shuffledp.errors import BudgetExceeded, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.frames import DataError
+from shuffledp.spark.errors import ClusterError
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.queries import _as_it_is
-from shuffledp.spark.reports import PartWork, in_arrow
+from shuffledp.spark.reports import PartWork, WholeWork, in_arrow, planned_and_drawn
 from shuffledp.testing import SeededEntropy
 
 ROWS = 20_000
@@ -215,3 +216,13 @@ def test_a_part_belongs_to_one_thread() -> None:
     part.bits(8)
     with ThreadPoolExecutor(1) as pool, pytest.raises(ParameterError, match="one thread"):
         pool.submit(part.bits, 8).result()
+
+
+def test_a_whole_that_comes_in_two_parts_is_refused(spark: Any) -> None:
+    """Each part would plan for its own users only, and bring noise for them alone."""
+    tally = spark.range(0, 2, 1, 2).selectExpr("id as value", "100 as count")
+    work = WholeWork(lambda users: shuffledp.plan_count(users, 1), None, _as_it_is, JobSecret())
+    with pytest.raises(ClusterError, match="nothing was released"):
+        planned_and_drawn(tally, work)
+    protocol, report = planned_and_drawn(tally.coalesce(1), work)
+    assert protocol.users == report.users == 200

@@ -107,7 +107,7 @@ class Troubled:
 def told(rows: list[Any]) -> list[Any]:
     """What a task gave: a part's report in its first cell, or a digest of its rows."""
     if rows and "plus" in rows[-1].schema.names:
-        return [rows[-1].column(at)[0].as_py() for at in (1, 2, 3)]
+        return [rows[-1].column(name)[0].as_py() for name in ("plus", "minus", "users")]
     digest = hashlib.sha256()
     for batch in rows:
         digest.update(repr(batch.to_pydict()).encode())

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -24,22 +23,29 @@ from shuffledp.cell import Cell
 from shuffledp.exact.numbers import to_float
 
 Masses = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 POINTS = 1 << 16  # of a noise law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
+AT_ONCE = 1 << 20  # masses of binomial laws held at the same time
 
 
-def binomial_masses(trials: int, probability: float) -> tuple[int, Masses]:
-    """(first, masses) of Bin(trials, probability) around its mean, up to negligible tails."""
+def binomial_masses(trials: Integers, probability: float) -> tuple[Integers, Masses]:
+    """(first, masses), a row for each of Bin(trials, probability): around its mean, up to
+    negligible tails; shorter rows end in zeros."""
     mean = trials * probability
-    reach = 10 * math.sqrt(mean * (1 - probability)) + 40
-    first, last = max(0, int(mean - reach)), min(trials, int(mean + reach))
-    mode = min(max(int((trials + 1) * probability), first), last)
-    k = np.arange(first, last, dtype=np.float64)
-    steps = np.log((trials - k) / (k + 1) * (probability / (1 - probability)))
-    logs = np.concatenate([[0.0], np.cumsum(steps)])
-    masses = np.exp(logs - logs[mode - first])
-    return first, masses / masses.sum()
+    reach = 10 * np.sqrt(mean * (1 - probability)) + 40
+    first = np.maximum(0, mean - reach).astype(np.int64)
+    last = np.minimum(trials, (mean + reach).astype(np.int64))
+    places = np.arange(int((last - first).max()) + 1)
+    k = (first[:, None] + places).astype(np.float64)
+    odds = np.maximum(trials[:, None] - k, 0.0) / (k + 1) * (probability / (1 - probability))
+    with np.errstate(divide="ignore"):
+        steps = np.where(places < (last - first)[:, None], np.log(odds), -np.inf)
+    logs = np.zeros_like(k)
+    np.cumsum(steps[:, :-1], axis=1, out=logs[:, 1:])
+    masses = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return first, masses / masses.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -86,80 +92,94 @@ def noise_of(cell: Cell, users: int) -> Noise:
     return Noise(step, first, np.maximum(masses, 0.0))
 
 
-def chance_at_most(cell: Cell, users: int, total: int, plain_sum: float) -> float:
-    """P(S ≤ plain_sum) when the true sum is `total`."""
+def chances_at_most(
+    cell: Cell, users: int, totals: Integers, plain_sums: Integers
+) -> NDArray[np.float64]:
+    """P(S ≤ plain sum) for every true sum and plain sum, in pairs, or one of either with all."""
+    pairs = np.broadcast(totals, plain_sums).size
+    width = _width(cell, int(np.abs(totals).max())) * (_width(cell, users) if cell.stand_in else 1)
+    step = max(1, int(AT_ONCE / width))
+    if pairs <= step:
+        return _chances(cell, users, totals, plain_sums)
+    totals, plain_sums = np.broadcast_arrays(totals, plain_sums)
+    parts = [slice(begin, begin + step) for begin in range(0, pairs, step)]
+    return np.concatenate([_chances(cell, users, totals[p], plain_sums[p]) for p in parts])
+
+
+def _width(cell: Cell, trials: int) -> float:
+    """About how many masses stand for the muted among so many."""
+    return 80 + 20 * math.sqrt(trials * float(cell.mute_probability))
+
+
+def _chances(
+    cell: Cell, users: int, totals: Integers, plain_sums: Integers
+) -> NDArray[np.float64]:
     noise, q, h = noise_of(cell, users), float(cell.mute_probability), cell.stand_in
-    lumps, rest = divmod(abs(total), cell.largest)
-    direction = 1 if total >= 0 else -1
+    lumps, rest = np.divmod(np.abs(totals), cell.largest)
+    direction = np.where(totals >= 0, 1, -1)
     first, masses = binomial_masses(lumps, q)
-    lost = direction * (cell.largest - h) * (first + np.arange(len(masses), dtype=np.float64))
+    lost = (direction * (cell.largest - h))[:, None] * (first[:, None] + np.arange(masses.shape[1]))
     if h:
-        low_first, low_masses = binomial_masses(max(users - lumps, 0), q)
-        gained = h * (low_first + np.arange(len(low_masses), dtype=np.float64))
-        lost = np.subtract.outer(lost, gained).ravel()
-        masses = np.outer(masses, low_masses).ravel()
-    base = plain_sum + users * h - total + lost
-    chance = float(masses @ noise.at_most(base))
-    if not rest:
-        return chance
-    return (1 - q) * chance + q * float(masses @ noise.at_most(base + direction * rest))
+        low_first, low_masses = binomial_masses(np.maximum(users - lumps - (rest > 0), 0), q)
+        gained = h * (low_first[:, None] + np.arange(low_masses.shape[1]))
+        lost = (lost[:, :, None] - gained[:, None, :]).reshape(len(lost), -1)
+        masses = (masses[:, :, None] * low_masses[:, None, :]).reshape(len(masses), -1)
+    base = (plain_sums + users * h - totals)[:, None] + lost
+    chances = (masses * noise.at_most(base)).sum(axis=1)
+    if rest.any():
+        muted_rest = np.where(rest > 0, direction * rest - h, 0)
+        others = noise.at_most(base + muted_rest[:, None])
+        chances = (1 - q) * chances + q * (masses * others).sum(axis=1)
+    return np.asarray(chances)
 
 
-def interval(
-    cell: Cell, users: int, plain_sum: int, outside: float, near: tuple[int, int] | None = None
-) -> tuple[int, int]:
-    """The totals that explain S = plain_sum, each side missed with chance at most outside/2. The
-    search begins `near` if that is given: it changes the time it takes, never what is found."""
-
-    def not_too_low(total: int) -> bool:
-        return 1 - chance_at_most(cell, users, total, plain_sum - 1) > outside / 2
-
-    def too_high(total: int) -> bool:
-        return chance_at_most(cell, users, total, plain_sum) <= outside / 2
-
-    if near is None:
-        middle = plain_sum / (1 - float(cell.mute_probability)) + users * cell.stand_in
-        reach = _reach(cell, users, max(middle, 0.0), outside)
-        near = round(middle - reach), round(middle + reach) - 1
-    return first_true(not_too_low, near[0]), first_true(too_high, near[1] + 1) - 1
-
-
-def _reach(cell: Cell, users: int, total: float, outside: float) -> float:
-    """A normal guess at how far an interval's ends lie from its middle: where to start looking."""
-    from statistics import NormalDist
-
-    squares = cell.most_squares(users, Fraction(min(total, users * cell.largest)))
-    error = to_float(lambda: cell.mean_squared_error(users, squares).sqrt())
-    return -NormalDist().inv_cdf(outside / 2) * error
+def interval(cell: Cell, users: int, plain_sum: int, outside: float) -> tuple[int, int]:
+    """The totals that explain S = plain_sum, each side missed with chance at most outside/2."""
+    low, high = intervals(cell, users, np.array([plain_sum]), outside)
+    return int(low[0]), int(high[0])
 
 
 def intervals(
-    cell: Cell, users: int, plain_sums: NDArray[np.int64], outside: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`interval` of many sums of like cells; equal sums are looked at once, and each begins where
-    its neighbour's ended."""
-    seen, places = np.unique(plain_sums, return_inverse=True)
-    kept = 1 - float(cell.mute_probability)
-    found: list[tuple[int, int]] = []
-    for at, plain_sum in enumerate(seen.tolist()):
-        step = round((plain_sum - seen[at - 1]) / kept) if at else 0
-        near = (found[-1][0] + step, found[-1][1] + step) if at else None
-        found.append(interval(cell, users, plain_sum, outside, near))
-    ends = np.array(found, np.int64)
-    return ends[places, 0], ends[places, 1]
+    cell: Cell, users: int, plain_sums: Integers, outside: float
+) -> tuple[Integers, Integers]:
+    """`interval` of many sums of like cells, side by side; equal sums are looked at once."""
+    sums, places = np.unique(plain_sums, return_inverse=True)
+
+    def not_too_low(totals: Integers) -> NDArray[np.bool_]:
+        return np.asarray(1 - chances_at_most(cell, users, totals, sums - 1) > outside / 2)
+
+    def too_high(totals: Integers) -> NDArray[np.bool_]:
+        return np.asarray(chances_at_most(cell, users, totals, sums) <= outside / 2)
+
+    middle = sums / (1 - float(cell.mute_probability)) + users * cell.stand_in
+    reach = _reach(cell, users, middle, outside)
+    low = first_true(not_too_low, np.rint(middle - reach).astype(np.int64))
+    high = first_true(too_high, np.rint(middle + reach).astype(np.int64)) - 1
+    return low[places], high[places]
+
+
+def _reach(cell: Cell, users: int, totals: NDArray[np.float64], outside: float) -> Masses:
+    """A normal guess at how far intervals' ends lie from their middles: where to start looking."""
+    from statistics import NormalDist
+
+    most = users * cell.largest
+    ends = [to_float(lambda t=t: cell.mean_squared_error(users, cell.most_squares(users, t)))  # type: ignore[misc]
+            for t in (0, most)]
+    squares = ends[0] + (ends[1] - ends[0]) * np.clip(totals, 0, most) / most
+    return np.asarray(-NormalDist().inv_cdf(outside / 2) * np.sqrt(squares))
 
 
 def error_range(cell: Cell, users: int, total: int, outside: float) -> tuple[float, float]:
     """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
     outside/2 on each side."""
     kept = 1 - float(cell.mute_probability)
-    reach = _reach(cell, users, max(total, 0), outside)
-    ends = []
-    for level, side in ((outside / 2, -reach), (1 - outside / 2, reach)):
-        start = round((total + side - users * cell.stand_in) * kept)
-        end = first_true(lambda s, p=level: chance_at_most(cell, users, total, s) >= p, start)  # type: ignore[misc]
-        ends.append(to_float(lambda end=end: cell.estimate(end, 0, users) - total))  # type: ignore[misc]
-    return ends[0], ends[1]
+    totals, levels = np.array([total]), np.array([outside / 2, 1 - outside / 2])
+    reach = _reach(cell, users, np.array([total, total]), outside) * [-1, 1]
+    start = np.rint((total + reach - users * cell.stand_in) * kept).astype(np.int64)
+    ends = first_true(lambda sums: chances_at_most(cell, users, totals, sums) >= levels, start)
+    low, high = (to_float(lambda end=end: cell.estimate(end, 0, users) - total)  # type: ignore[misc]
+                 for end in ends.tolist())
+    return low, high
 
 
 def error_law(cell: Cell, users: int, total: int) -> tuple[Masses, Masses]:
@@ -169,7 +189,7 @@ def error_law(cell: Cell, users: int, total: int) -> tuple[Masses, Masses]:
     centre = to_float(lambda: cell.estimate(0, 0, users))
     first, last = (round((end + total - centre) * kept) for end in (low, high))
     sums = np.unique(np.linspace(first, last, min(last - first + 1, 801)).astype(np.int64))
-    chances = np.array([chance_at_most(cell, users, total, int(s)) for s in sums])
+    chances = chances_at_most(cell, users, np.array([total]), sums)
     return centre + sums[1:] / kept - total, np.diff(chances)
 
 
@@ -181,18 +201,19 @@ def lattice_bins(places: Masses, width: float) -> Masses:
     return np.arange(start, places[-1] + group * step, group * step)
 
 
-def first_true(holds: Callable[[int], bool], start: int) -> int:
-    """The least integer for which a condition holds that, once true, stays true."""
-    step = 1
-    if holds(start):
-        low, high = start - 1, start
-        while holds(low):
-            low, high, step = low - step, low, 2 * step
-    else:
-        low, high = start, start + 1
-        while not holds(high):
-            low, high, step = high, high + step, 2 * step
-    while high - low > 1:
+def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:
+    """The least integers for which conditions hold that, once true, stay true; looked for from
+    `start` on, all side by side."""
+    at_start = holds(start)
+    low, high = np.where(at_start, start - 1, start), np.where(at_start, start, start + 1)
+    step = np.ones_like(start)
+    while (open_ends := np.where(at_start, holds(low), ~holds(high))).any():
+        down, up = open_ends & at_start, open_ends & ~at_start
+        low, high = (np.where(up, high, np.where(down, low - step, low)),
+                     np.where(down, low, np.where(up, high + step, high)))
+        step = np.where(open_ends, 2 * step, step)
+    while (high - low > 1).any():
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        found = holds(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
     return high

@@ -210,8 +210,9 @@ def _in_two_jobs(
 
 
 def _grouped(values: Any, ask: Question) -> Any:
-    tally = values.selectExpr(f"{ask.group} as value").groupBy("value").count()
-    return tally.coalesce(ask.parts)
+    if ask.group != "value":
+        values = values.selectExpr(f"{ask.group} as value")
+    return values.groupBy("value").count().coalesce(ask.parts)
 
 
 @contextmanager

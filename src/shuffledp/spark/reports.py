@@ -42,12 +42,12 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.spark.columns import missing_values
-from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.errors import ClusterError, spark_failures
 from shuffledp.spark.keyed import JobSecret
 
 Values = NDArray[Any]
 Batches = Iterable[Any]
-SCHEMA = "cell long, plus long, minus long, users long, said string"
+SCHEMA = "cell long, said string, plus long, minus long, users long"
 REFUSED, PLANNED = -1, -2
 """In place of a cell: a refusal, and the protocol that was planned; both in `said`."""
 REFUSALS = {kind.__name__: kind for kind in (ParameterError, DataError, PlanningError)}
@@ -163,8 +163,10 @@ def added_up(frame: Any, work: PartWork) -> Report:
 
 def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Any, Report]:
     """The protocol for the users in a frame that is one part, and their report; in one job."""
-    noised = in_arrow(frame, work, SCHEMA)
-    planned, *rows = _collected(noised.select("cell", "said", "plus", "minus", "users"))
+    planned, *rows = _collected(in_arrow(frame, work, SCHEMA))
+    if [row[0] for row in rows] != list(range(len(rows))):
+        raise ClusterError("Spark split what it was told to keep in one part; nothing was "
+                           "released: report this with the versions of Spark and Python.")
     return protocol_from_dict(json.loads(planned[1])), _report(rows, work.secret)
 
 
@@ -219,9 +221,9 @@ def _row_batch(cells: Iterable[int], plus: Any, minus: Any, users: int, said: st
     return pa.RecordBatch.from_pydict(
         {
             "cell": numbers,
+            "said": [said] * len(numbers),
             "plus": np.asarray(plus, np.int64),
             "minus": np.asarray(minus, np.int64),
             "users": np.full(len(numbers), users),
-            "said": [said] * len(numbers),
         }
     )
