@@ -26,7 +26,7 @@ from shuffledp.service.errors import TaskError
 from shuffledp.service.ordering import Rows, ordered, sort_keys
 from shuffledp.service.wire import MESSAGE
 from shuffledp.spark.errors import spark_failures
-from shuffledp.spark.files import REPORT_ID, Sealed, write_whole
+from shuffledp.spark.files import REPORT_ID, Sealed, shown, write_whole
 from shuffledp.spark.reports import in_arrow
 
 Slices = list[tuple[Sealed, int, int]]
@@ -102,7 +102,8 @@ def _check_heads(file: Sealed, rows: Rows) -> None:
     same = rows[:, : file.head] == first
     same[:, REPORT_ID] = True
     if not same.all():
-        raise TaskError(f"{file.path} mixes reports of different tasks; sort them out first.")
+        raise TaskError(f"{shown(file.path)} mixes reports of different tasks; sort them out "
+                        "first.")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,6 +33,15 @@ def spark_failures(sentence: str = "") -> Iterator[None]:
             or f"Spark did not finish the job ({_condition(error)}); nothing was released: "
             "look into Spark's log, then ask again."
         ) from error
+
+
+@contextmanager
+def without_remarks() -> Iterator[None]:
+    """Keeps pyspark from speaking about versions of pandas, which is not used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*pandas", category=FutureWarning)
+        warnings.filterwarnings("ignore", message=".*pandas", category=UserWarning)
+        yield
 
 
 def _condition(error: BaseException) -> str:

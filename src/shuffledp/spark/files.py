@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
@@ -44,8 +45,23 @@ def place(path: str) -> tuple[Any, str]:
     try:
         system, inside = FileSystem.from_uri(path)
     except (ArrowException, OSError, ValueError):
-        raise TaskError(f"{path} names no file system that pyarrow knows; check it.") from None
+        raise TaskError(f"{shown(path)} names no file system that pyarrow knows; check it.") \
+            from None
     return system, inside
+
+
+def shown(path: str) -> str:
+    """A path as errors may show it: a URI's credentials and settings stay out."""
+    if "://" not in path:
+        return path
+    parts = urlsplit(path)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def beside(path: str, ending: str) -> str:
+    """The path with an ending, which in a URI stands before its settings."""
+    name, mark, settings = path.partition("?") if "://" in path else (path, "", "")
+    return f"{name}{ending}{mark}{settings}"
 
 
 @dataclass(frozen=True)
@@ -78,8 +94,8 @@ class Sealed:
         with system.open_input_file(inside) as file:
             data = file.read_at(count * self.width, self.start + first * self.width)
         if len(data) != count * self.width:
-            raise TaskError(f"{self.path} is shorter than it was; leave files alone while they "
-                            "are read.")
+            raise TaskError(f"{shown(self.path)} is shorter than it was; leave files alone while "
+                            "they are read.")
         rows: Rows = np.frombuffer(data, np.uint8).reshape(count, self.width)
         return rows
 
@@ -92,17 +108,18 @@ def look_at(path: str, number: int, messages: int) -> Sealed:
         with system.open_input_file(inside) as file:
             start = file.read_at(min(size or 0, report_size(messages)), 0)
     except (OSError, TypeError):
-        raise TaskError(f"{path} cannot be read; check the path, and that workers see it.") \
+        raise TaskError(f"{shown(path)} cannot be read; check the path, and that workers see it.") \
             from None
     if start[:4] == b"SDPB":
         header = read_batch_header(start)
         if header.size(messages) != size:
-            raise TaskError(f"{path} is not as long as its header says; deliver it again whole.")
+            raise TaskError(f"{shown(path)} is not as long as its header says; deliver it again "
+                            "whole.")
         inside_of = (size - BATCH_HEADER) // MESSAGE
         return Sealed(path, number, BATCH_HEADER, 0, 1, inside_of, start[:BATCH_HEADER])
     read_upload(start)
     if size % report_size(messages):
-        raise TaskError(f"{path} ends within a report; copy it again whole.")
+        raise TaskError(f"{shown(path)} ends within a report; copy it again whole.")
     records = size // report_size(messages)
     return Sealed(path, number, 0, REPORT_HEADER, messages, records, start[:REPORT_HEADER])
 

@@ -18,7 +18,6 @@ again after a failure, or twice at the same time, it gives the same.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +41,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.spark.columns import missing_values
-from shuffledp.spark.errors import ClusterError, spark_failures
+from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
 from shuffledp.spark.keyed import JobSecret
 
 Values = NDArray[Any]
@@ -200,9 +199,8 @@ def _refusal(kind: str, *what: Any) -> ShuffleDPError:
 
 
 def in_arrow(frame: Any, work: Callable[[Batches], Iterator[Any]], schema: str) -> Any:
-    """`frame.mapInArrow`, without its remarks on versions of pandas, which is not used."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """`frame.mapInArrow`, without its remarks."""
+    with without_remarks():
         return frame.mapInArrow(work, schema)
 
 

@@ -21,7 +21,7 @@ from shuffledp.service.task import Task
 from shuffledp.service.wire import BatchHeader, read_upload
 from shuffledp.spark import batches
 from shuffledp.spark.batches import OpenPart, part_name
-from shuffledp.spark.files import Sealed, batch_header, join, look_at, place
+from shuffledp.spark.files import Sealed, batch_header, beside, join, look_at, place, shown
 
 
 def shuffle_batch(
@@ -118,7 +118,7 @@ def _checked_header(file: Sealed, task: Task, key: PrivateKey) -> BatchHeader:
 
     header = batch_header(file)
     if header is None:
-        raise TaskError(f"{file.path} holds reports, not a batch; shuffle it first.")
+        raise TaskError(f"{shown(file.path)} holds reports, not a batch; shuffle it first.")
     _check_task(header.task_id, task)
     if key.public != task.key:
         raise TaskError("The key is not the one that the task's messages are sealed for.")
@@ -156,7 +156,7 @@ def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
 @contextmanager
 def _folder_beside(target: str) -> Iterator[str]:
     """A folder for parts, gone afterwards."""
-    folder = f"{target}.parts"
+    folder = beside(target, ".parts")
     system, inside = place(folder)
     system.create_dir(inside)
     system.delete_dir_contents(inside)

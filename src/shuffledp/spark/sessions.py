@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.spark.errors import ClusterError, spark_failures
+from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
 
 OLDEST_SPARK = (4, 1)
 OLDEST_JAVA = 17
@@ -76,14 +76,17 @@ def _start(master: str, settings: dict[str, str]) -> Any:
         builder = builder.config(name, value)
     with spark_failures(
         f"Spark did not start on {master}; check the master's URL, and Java in JAVA_HOME."
-    ):
+    ), without_remarks():
         return builder.getOrCreate()
 
 
 def _connect(url: str) -> Any:
     from pyspark.sql import SparkSession
 
-    with spark_failures(f"{url} did not answer as a Spark Connect server does; check the URL."):
+    with (
+        spark_failures(f"{url} did not answer as a Spark Connect server does; check the URL."),
+        without_remarks(),
+    ):
         found = SparkSession.builder.remote(url).getOrCreate()
         _ = found.version  # asks the server
     return found
