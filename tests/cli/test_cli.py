@@ -40,6 +40,8 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         ("count", "--max-messages", "20"),
         ("count", "--expected", "2000", "--rmse", "5"),
         ("sum", "--radix", "3,3", "--mse-overhead", "30"),
+        ("histogram", "--buckets", "3", "--mse-overhead", "8", "--padded"),
+        ("quantiles", "--bounds", "0,1", "--bins", "4", "--padded"),
     ],
 )
 def test_plans_as_json_and_as_tables(
@@ -54,6 +56,8 @@ def test_plans_as_json_and_as_tables(
     assert data["epsilon"] == 1 and data["users"] == 1000
     code, out, _ = run(capsys, *common)
     assert code == 0 and "messages" in out and "certified" in out
+    assert ("--padded plans for fewer" in " ".join(out.split())) != ("--padded" in words)
+    assert f"{data['padded_messages']:,} messages in every report" in out
 
 
 def test_a_plan_goes_to_a_file_and_is_certified_from_it(

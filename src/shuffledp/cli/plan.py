@@ -171,7 +171,8 @@ def plan_table(plan: Plan) -> Any:
         (
             "in the service",
             f"{plan.padded_messages:,} messages in every report, to hide how many it holds: "
-            f"{plan.sealed_bytes:,} bytes sealed",
+            f"{plan.sealed_bytes:,} bytes sealed"
+            + ("" if plan.target.padded else " (--padded plans for fewer)"),
         ),
         (
             "RMSE",
