@@ -9,12 +9,15 @@ noise, for counts at ε = 1. docs/decisions/0007 says why such reports are not b
 
 from __future__ import annotations
 
-from flint import arb, ctx
+from fractions import Fraction
+
+from flint import arb, arb_poly, ctx
 
 from shuffledp import plan_count
+from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.exact.numbers import ball
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.padding import PRECISION, noise_tail
+from shuffledp.protocols.padding import PRECISION, masses, noise_tail
 
 TARGETS = {
     "MSE within 1 + 1/2": {"mse_overhead": "1/2"},
@@ -47,6 +50,28 @@ def shortest(plan: Plan) -> tuple[int, arb, arb]:
     return found
 
 
+def cut_noise(users: int, decay: int, cut: int, most: int) -> list[arb]:
+    """P(all users' noise = k) for k = 0..most, given that nobody's share exceeds `cut`."""
+    share = masses(NegativeBinomial(Fraction(1, users), Fraction(decay)), 1, cut)
+    product, power = arb_poly([1]), share * (1 / share(arb(1)))
+    while users:
+        if users & 1:
+            product = arb_poly((product * power).coeffs()[: most + 1])
+        power = arb_poly((power * power).coeffs()[: most + 1])
+        users >>= 1
+    return list(product.coeffs())
+
+
+def print_losses() -> None:
+    """How much faster than e^(−a) per step the noise falls when nobody is long."""
+    with ctx.workprec(PRECISION):
+        law = cut_noise(10**4, 1, 16, 80)
+        for k in (10, 16, 17, 40):
+            loss, rest = float((law[k] / law[k + 1]).log()), float(sum(law[k:], arb(0)))
+            print(f"n = 10,000, a = 1, shares cut at 16: from {k} to {k + 1} a loss of {loss:.3f}; "
+                  f"{rest:.1g} of the noise lies from {k} on")
+
+
 def main() -> None:
     print(f"{'target':<24}{'n':>10}{'K':>6}{'B':>6}{'ln odds':>9}{'long reports per batch':>24}")
     for words, target in TARGETS.items():
@@ -57,6 +82,7 @@ def main() -> None:
                 odds, often = float((one / zero).log()), float(users * one)
             print(f"{words:<24}{users:>10,}{plan.padded_messages:>6}{short:>6}{odds:>9.3f}"
                   f"{often:>24.2g}")
+    print_losses()
 
 
 if __name__ == "__main__":

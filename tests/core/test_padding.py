@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from flint import arb
 
-from shuffledp import plan_count, plan_histogram, plan_integers, plan_quantiles, plan_sum
+from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_sum
 from shuffledp.cell import Cell
 from shuffledp.protocols import padding
-from shuffledp.protocols.counting import Counting
+from shuffledp.protocols.base import CellUse
+from shuffledp.protocols.counting import Counting, IntegerSum
 
 
 def counting(users=4, a="1", b="1/2", pairs=3, flood=5):
@@ -53,10 +54,45 @@ def test_k_grows_by_about_44_over_b():
     assert 0.7 * expected < reserve < 1.1 * expected
 
 
-def test_most_input_of_counts_and_integers():
+def test_tail_of_many_copies_and_of_several_cells():
+    """Each against a plain convolution, copy by copy."""
+    one, other = counting(users=3).cell, counting(users=3, a="2", b="1/3", flood=1).cell
+    uses = (CellUse(one, 3, Fraction(1), Fraction(1)), CellUse(other, 1, Fraction(1), Fraction(1)))
+    most, masses = 150, np.array([1.0])
+    for cell in (one, one, one, other):
+        for law, step in ((cell.plus_noise, 1), (cell.minus_noise, 1), (cell.flood, 2)):
+            alone = np.zeros(most + 1)
+            alone[::step] = [float(law.share(3).pmf(k)) for k in range(len(alone[::step]))]
+            masses = np.convolve(masses, alone)[: most + 1]
+    tails = padding.noise_tail(uses, most)
+    for k in (0, 1, 3, 10, 30, 60):
+        assert float(tails[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-13)
+
+
+def test_masses_left_out_only_raise_the_tail(monkeypatch):
+    uses = counting().uses
+    exact = padding.noise_tail(uses, 300)
+    monkeypatch.setattr(padding, "NEGLIGIBLE_BITS", 40)
+    rough = padding.noise_tail(uses, 300)
+    assert all(r.upper() >= e.lower() for r, e in zip(rough, exact, strict=True))
+    assert rough[300] > exact[300] and rough[300] < exact[300] + arb(2) ** -36
+
+
+def test_most_input_counts_pairs_stand_ins_and_one_value_per_use():
     assert padding.most_input(counting(pairs=3).uses) == 7
-    protocol = plan_integers(100, 4, 5, mse_overhead=2).protocol
-    assert padding.most_input(protocol.uses) == 2 * protocol.cell.input_pairs + 5
+    one = Fraction(1)
+    cell = Cell(10, 5, one, one, Fraction(1, 100), 4, one, 2)
+    assert padding.most_input((CellUse(cell, 1, one, one),)) == 2 * 4 + 2 + 5
+    assert padding.most_input((CellUse(cell, 3, one, one),)) == 3 * (2 * 4 + 2) + 5
+    assert padding.most_input((CellUse(cell, 3, one, one), *counting(pairs=3).uses)) == 35 + 7
+
+
+def test_nobody_ever_sends_more_than_most_input_without_noise():
+    """Users at the largest value, with noise and flood all but off."""
+    quiet, one = Fraction(60), Fraction(1)
+    cell = Cell(10, 5, quiet, quiet, Fraction(1, 2), 4, Fraction(1, 10**9), 2)
+    plus, minus = IntegerSum(one, cell).randomize_each(np.full(4000, 5))
+    assert (plus + minus).max() == padding.most_input(IntegerSum(one, cell).uses)
 
 
 @pytest.mark.parametrize("plan, values", [

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp import certify, plan_count, plan_integers
+from shuffledp import certify, plan_count, plan_histogram, plan_integers
 from shuffledp.cell import Cell
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
@@ -191,3 +191,10 @@ def test_a_stand_in_for_muted_users_saves_messages() -> None:
     plan = plan_integers(10**6, 1, 10)
     assert plan.protocol.cell.stand_in == 5
     assert plan.forecast.messages_per_user < 0.95 * 808  # what ten values cost without one
+
+
+def test_sums_that_64_bits_do_not_hold_are_refused() -> None:
+    with pytest.raises(ParameterError, match="overflow 64-bit counts"):
+        plan_integers(10**13, 1, 10**6)
+    with pytest.raises(ParameterError, match="overflow 64-bit counts"):
+        plan_histogram(10**13, 1, 10**5)

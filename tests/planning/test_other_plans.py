@@ -114,3 +114,11 @@ def test_levels_where_they_pay() -> None:
     assert plan.certificate.loss == 1 and plan.protocol.levels[-1][0] == 64
     with pytest.raises(ParameterError):
         plan_quantiles(10**4, 1, (0, 100), bins=1)
+
+
+def test_thinned_histograms_may_mute_almost_everybody() -> None:
+    """A large error leaves nearly all of ε to the way up, and messages to few."""
+    plan = plan_histogram(10**4, 1, 10, rmse=1000)
+    assert plan.forecast.messages_per_user < 0.06 and plan.forecast.rmse <= 1000
+    assert plan.protocol.cell.input_pairs == 0
+    assert plan.padded_messages <= 46

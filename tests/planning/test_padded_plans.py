@@ -27,7 +27,7 @@ from shuffledp.protocols.padding import most_input, report_capacity
     (plan_integers, (10**4, 1, 10), {"mse_overhead": 3}, 0.8),
     (plan_histogram, (10**4, 1, 4), {"mse_overhead": 8}, 0.9),
     (plan_sum, (10**4, 1), {}, 0.55),
-    (plan_sum, (10**6, 1), {}, 0.3),
+    (plan_sum, (10**6, 1), {}, 0.35),
     (plan_sum, (10**4, 1), {"relative_error": "0.01"}, 0.5),
 ])
 def test_padded_reports_are_smaller_for_the_same_error(
@@ -44,6 +44,23 @@ def test_padded_reports_are_smaller_for_the_same_error(
     assert "padded" not in usual.to_dict()["target"]
 
 
+@pytest.mark.parametrize(("make", "arguments", "aim"), [
+    (plan_count, (10**4, 5), {"mse_overhead": "0.1"}),
+    (plan_histogram, (10**9, 20, 10), {"rmse": 30}),
+    (plan_histogram, (3, 5, 2), {"mse_overhead": 50}),
+    (plan_quantiles, (10**4, 10, (0, 1)), {"rmse": 100}),
+    (plan_sum, (100, 20), {"rmse": 3}),
+    (plan_sum, (5, 5), {"relative_error": "0.3"}),
+    (plan_sum, (100, 1), {"mse_overhead": 1}),
+])
+def test_padded_plans_are_never_larger(
+    make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any]
+) -> None:
+    """Where the estimate of the reserve misleads, at odd parameters, the usual plan is taken."""
+    usual, padded = make(*arguments, **aim), make(*arguments, **aim, padded=True)
+    assert padded.padded_messages <= usual.padded_messages
+
+
 def test_quantiles_take_it_too() -> None:
     plans = [plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded)
              for padded in (False, True)]
@@ -52,6 +69,7 @@ def test_quantiles_take_it_too() -> None:
 
 @pytest.mark.parametrize(("make", "arguments", "messages"), [
     (plan_count, (10**4, 1), 90),
+    (plan_count, (10**4, "0.01"), 6000),
     (plan_integers, (10**4, 1, 2), 200),
     (plan_histogram, (10**4, 1, 3), 230),
     (plan_sum, (10**4, 1), 500),
@@ -100,4 +118,4 @@ def test_the_estimate_of_the_reserve_is_near(plan: Plan) -> None:
     flood = use.copies * float(cell.flood_mean) / users
     estimate = float(reserve(np.array([decay]), np.array([flood]), use.copies, users)[0])
     exact = report_capacity(plan.protocol.uses, users) - most_input(plan.protocol.uses)
-    assert abs(estimate - exact) <= 2 + 0.07 * exact
+    assert abs(estimate - exact) <= max(2, 0.02 * exact)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from service_trio import Trio, small_plan
 
+from shuffledp import plan_count, plan_quantiles
 from shuffledp.cell import Cell
 from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.counting import Counting
@@ -137,3 +138,13 @@ def test_a_report_that_would_be_too_large_is_refused():
     cell = Cell(1000, 1, slow, slow, Fraction(1, 100), 3, Fraction(5))
     with pytest.raises(TaskError, match="and can have 65,535; plan with padded"):
         padded_messages(Counting(Fraction(1), cell), 1000)
+
+
+def test_top_ups_that_do_not_fit_are_refused(task):
+    quantiles = plan_quantiles(20, 2, (0, 1), bins=4, mse_overhead=8).to_dict()
+    with pytest.raises(TaskError, match="Quantiles need every report's own noise"):
+        Task.create(quantiles, task.key, "x", BatchRule(20, "missing", 10, 60))
+    billions = plan_count(2 * 10**9, "0.01").to_dict()
+    assert Task.create(billions, task.key, "x", BatchRule(2 * 10**9))
+    with pytest.raises(TaskError, match="more messages than a batch can say"):
+        Task.create(billions, task.key, "x", BatchRule(2 * 10**9, "full"))

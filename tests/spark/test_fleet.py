@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import shuffledp
+from shuffledp.errors import ParameterError
 from shuffledp.planning.fleet import Rates, fleet
 from shuffledp.service.task import BatchRule
 from shuffledp.service.wire import MOST_REPORTS, BatchHeader, read_batch_header, report_size
@@ -48,3 +49,5 @@ def test_a_billion_users_fit_into_one_batch(monkeypatch: pytest.MonkeyPatch) -> 
     header = BatchHeader(bytes(32), bytes(16), MOST_REPORTS, 0, 2 * MOST_REPORTS)
     assert read_batch_header(header.to_bytes()) == header
     assert rule.reports == 10**9
+    with pytest.raises(ParameterError, match="at most 2,000,000,000 reports"):
+        rates.fleet_for(shuffledp.plan_count(3 * 10**9, 1))

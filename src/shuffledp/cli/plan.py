@@ -156,6 +156,8 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], Plan]) ->
 
 def plan_table(plan: Plan) -> Any:
     """A plan for people."""
+    from shuffledp.service.wire import MOST_MESSAGES
+
     f = plan.forecast
     rows = [
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
@@ -172,7 +174,9 @@ def plan_table(plan: Plan) -> Any:
             "in the service",
             f"{plan.padded_messages:,} messages in every report, to hide how many it holds: "
             f"{plan.sealed_bytes:,} bytes sealed"
-            + ("" if plan.target.padded else " (--padded plans for fewer)"),
+            + ("" if plan.target.padded else " (--padded plans for fewer)")
+            + (f"; more than the {MOST_MESSAGES:,} that it takes"
+               if plan.padded_messages > MOST_MESSAGES else ""),
         ),
         (
             "RMSE",

@@ -9,6 +9,7 @@ nudged upwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -192,6 +193,14 @@ def cheapest_cell(task: CellTask) -> Cell:
     thin = without_pairs(task)
     if thin is not None:
         return thin
+    found = _with_pairs(task)
+    if task.padded:  # the estimate of the reserve may mislead; the usual cell bounds the harm
+        usual = _with_pairs(replace(task, padded=0))
+        found = min(found, usual, key=lambda cell: spent(task, cell))
+    return found
+
+
+def _with_pairs(task: CellTask) -> Cell:
     if task.relative is None and task.largest > 1:
         centred = replace(task, stand_in=task.largest // 2)
         task = min(task, centred, key=lambda choice: propose(choice).messages)
@@ -247,9 +256,9 @@ def settle(task: CellTask, proposal: Proposal) -> Cell:
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
 
 
-def with_best_pairs(cell: Cell, loss: Fraction, flood_weight: float = 2.0) -> Cell:
-    """The cell with the number of pairs, and the flood that goes with it, that cost least, if a
-    flood pair per user costs `flood_weight` messages; its noise and muting stay as they are."""
+def with_best_pairs(cell: Cell, loss: Fraction, flood_cost: Callable[[Floats], Floats]) -> Cell:
+    """The cell with the number of pairs, and the flood that goes with it, that cost least, where
+    `flood_cost` is what flood pairs per user cost; its noise and muting stay as they are."""
     fewest = 1
     while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
         fewest *= 2
@@ -258,7 +267,9 @@ def with_best_pairs(cell: Cell, loss: Fraction, flood_weight: float = 2.0) -> Ce
     low, high = max(1, fewest // 2), 8 * fewest
     for _ in range(12):
         pairs = np.unique(np.linspace(low, high, 64).astype(np.int64))
-        costs = 2 * pairs + flood_weight * _flood(cell, loss, pairs.astype(float)) / cell.users
+        floods = _flood(cell, loss, pairs.astype(np.float64)) / cell.users
+        possible = np.isfinite(floods)
+        costs = 2 * pairs + np.where(possible, flood_cost(np.where(possible, floods, 0.0)), np.inf)
         at = int(np.argmin(costs))
         if len(pairs) < 64:
             break

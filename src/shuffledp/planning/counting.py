@@ -93,6 +93,13 @@ def checked_users(users: object, expected: object | None) -> tuple[int, int]:
     return sure, come
 
 
+def checked_size(messages: float) -> None:
+    """Refuses so many messages in all that counts of 64 bits might not hold them."""
+    if messages > 2**61:
+        raise ParameterError("So many messages in all overflow 64-bit counts; plan for fewer "
+                             "users, buckets or smaller values.")
+
+
 def _plan(
     kind: type[IntegerSum],
     users: int,
@@ -103,6 +110,7 @@ def _plan(
 ) -> Plan:
     epsilon = checked_epsilon(epsilon)
     sure, come = checked_users(users, expected)
+    checked_size(come * largest)
     task = CellTask(
         sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error,
         padded=1 if target.padded else 0,
@@ -121,6 +129,7 @@ def _plan(
 
 def _forecast(protocol: IntegerSum, task: CellTask, central_rmse: float) -> Forecast:
     n, cell = task.expected, protocol.cell
+    checked_size(n * protocol.messages_per_user())
     low, high = error_range(cell, n, n * cell.largest, 0.05)
     messages = protocol.messages_per_user()
     task = replace(task, stand_in=cell.stand_in)
@@ -163,39 +172,41 @@ def _best_shape(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
 
 def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
     """The least error for which a cell costs at most so many messages, and that cell."""
-    wanted = messages
-    for _ in range(8):
-        found = _cheap_enough(task, wanted)
-        cost = spent(*found)
-        if cost <= messages:
-            return found
-        wanted -= 1.1 * (cost - messages)  # rounding to short decimals went over
-    raise PlanningError("No plan is that cheap; allow a few messages more.")
-
-
-def _cheap_enough(task: CellTask, messages: float) -> tuple[CellTask, Cell]:
     loosest = replace(task, mse=_thinning_error(task))
     thin = without_pairs(replace(loosest, stand_in=0))
     if thin is not None and spent(loosest, thin) > messages:
         raise PlanningError(
-            f"No plan sends fewer than {spent(loosest, thin):.3g} messages per user "
+            f"No plan sends fewer than {spent(loosest, thin):.4g} messages per user "
             f"here; allow at least that."
         )
-    least = Fraction(least_rmse(task)) ** 2
-    found: tuple[CellTask, Cell] | None = None if thin is None else (loosest, thin)
-    real = _tightest_error(task, (least, loosest.mse), messages, None)
-    if real is None:
+    wanted = messages
+    for _ in range(8):
+        found = _with_pairs(task, loosest.mse, wanted)
         if found is None:
-            raise PlanningError("No plan is that cheap; allow more messages.")
-        return found
+            break
+        cost = spent(*found)
+        if cost <= messages:
+            return found
+        wanted -= 1.1 * (cost - messages)  # rounding to short decimals went over
+    if thin is None:
+        raise PlanningError("No plan is that cheap; allow more messages.")
+    return loosest, thin
+
+
+def _with_pairs(task: CellTask, most: Fraction, messages: float) -> tuple[CellTask, Cell] | None:
+    """The least error up to `most` for which a proposal costs so many messages, and its cell."""
+    least = Fraction(least_rmse(task)) ** 2
+    found: tuple[CellTask, Cell] | None = None
+    real = _tightest_error(task, (least, most), messages, None)
+    if real is None:
+        return None
     middle = int(propose(replace(task, mse=real)).pairs)
     for pairs in range(max(1, middle - 1), middle + 3):
-        near = max(least, real * Fraction(98, 100)), min(real * 3, loosest.mse)
+        near = max(least, real * Fraction(98, 100)), min(real * 3, most)
         mse = _tightest_error(task, near, messages, pairs)
         if mse is not None and (found is None or mse < found[0].mse):
             better = replace(task, mse=mse)
             found = better, settle(better, propose(better, pairs))
-    assert found is not None
     return found
 
 

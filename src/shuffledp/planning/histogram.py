@@ -7,10 +7,22 @@ from dataclasses import replace
 from fractions import Fraction
 
 from shuffledp.cell import Cell
-from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import ExactNumber, round_to
-from shuffledp.planning.cells import CellTask, cheapest_cell, limit_messages, propose
-from shuffledp.planning.counting import best_for_messages, checked_epsilon, checked_users
+from shuffledp.planning.cells import (
+    CellTask,
+    cheapest_cell,
+    limit_messages,
+    propose,
+    spent,
+    without_pairs,
+)
+from shuffledp.planning.counting import (
+    best_for_messages,
+    checked_epsilon,
+    checked_size,
+    checked_users,
+)
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
@@ -18,6 +30,7 @@ from shuffledp.protocols.error_law import error_range
 from shuffledp.protocols.histogram import Histogram, Label, bucket_messages, checked_labels
 
 SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up
+THIN_SPLITS = [place / 20 for place in range(6, 20)]  # without pairs, muting may do all
 LIKELY = 0.42  # where the best split lies for most targets
 
 
@@ -70,10 +83,22 @@ def bucket_cell(
     if target.max_messages is not None:
         return _best_for_messages(epsilon, task, float(target.max_messages), buckets)
     task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
+    splits = {best_split(epsilon, task), best_split(epsilon, replace(task, padded=0))}
+    tasks = [split_task(epsilon, up, task) for up in splits]
+    choices = [(task, cheapest_cell(task)) for task in tasks]
+    for up in THIN_SPLITS:
+        thinned = split_task(epsilon, up, task)
+        if (cell := without_pairs(thinned)) is not None:
+            choices.append((thinned, cell))
+    return min(choices, key=lambda choice: spent(*choice) if target.padded
+               else bucket_messages(choice[1], buckets))
+
+
+def best_split(epsilon: Fraction, task: CellTask) -> float:
+    """How much of ε goes to the way up in the cheapest proposal."""
     cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
     rough = min(SPLITS, key=cost)
-    best = split_task(epsilon, min((rough + step / 100 for step in (-2, 0, 2)), key=cost), task)
-    return best, cheapest_cell(best)
+    return min((rough + step / 100 for step in (-2, 0, 2)), key=cost)
 
 
 def _best_for_messages(
@@ -106,8 +131,7 @@ def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forec
     n, cell, buckets = task.expected, protocol.cell, len(protocol.labels)
     low, high = error_range(cell, n, n, 0.05)
     total = protocol.messages_per_user()
-    if buckets * total * n > 2**62:
-        raise ParameterError("So many users and buckets overflow 64-bit counts; plan for fewer.")
+    checked_size(total * n)
     return Forecast(
         messages_per_user=total,
         limit_messages=free_flood(task, cell, buckets),

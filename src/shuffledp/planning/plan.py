@@ -68,7 +68,8 @@ class Plan:
 
     @cached_property
     def padded_messages(self) -> int:
-        """K: what every report of the service carries, so that its size says nothing."""
+        """K: what every report of the service carries in batches of `users`, so that its size says
+        nothing; larger batches may need a few more."""
         return report_capacity(self._protocol.uses, self.users)
 
     @property

@@ -27,7 +27,3 @@ def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
     result: Floats = (rare / tilt).min(axis=-1)
     return result
 
-
-def flood_weight(decay: float) -> float:
-    """What one flood pair per user adds to the reserve, beside its lump."""
-    return math.expm1(2 * decay) / decay

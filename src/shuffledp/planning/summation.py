@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 from flint import arb
 
 from shuffledp.cell import Cell
@@ -16,7 +17,8 @@ from shuffledp.planning.cells import with_best_pairs
 from shuffledp.planning.counting import checked_epsilon, checked_users
 from shuffledp.planning.digits import Shares, SumTask, best_shares
 from shuffledp.planning.plan import Forecast, Plan
-from shuffledp.planning.reserve import flood_weight
+from shuffledp.planning.reserve import reserve
+from shuffledp.planning.special import Floats
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import CellUse
@@ -104,7 +106,11 @@ def _cells(task: SumTask, epsilon: Fraction, radix: tuple[int, ...] | None) -> t
             "epsilon and so many users; allow a larger error or a larger epsilon"
             + (", or leave the radix open." if radix else ".")
         )
-    return settle_digits(task, epsilon, shares)
+    cells = settle_digits(task, epsilon, shares)
+    if task.padded:  # the estimate of the reserve may mislead; the usual digits bound the harm
+        usual = _cells(replace(task, padded=False), epsilon, radix)
+        cells = min(cells, usual, key=lambda digits: spent(task, digits))
+    return cells
 
 
 def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[Cell, ...]:
@@ -131,9 +137,16 @@ def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[Cel
             )
         if sign(lambda cells=cells: error_left(task, cells))[0] > 0:  # type: ignore[misc]
             decay = min(float(cell.down_epsilon) / cell.largest for cell in cells)
-            weight = flood_weight(decay) if task.padded else 2.0
-            return tuple(with_best_pairs(cell, cell.up_epsilon, weight) for cell in cells)
+            cost = _flood_cost(task, decay)
+            return tuple(with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
+
+
+def _flood_cost(task: SumTask, decay: float) -> Callable[[Floats], Floats]:
+    """What so many flood pairs per user cost; in padded reports, beside a lump of this decay."""
+    if task.padded:
+        return lambda flood: reserve(np.full_like(flood, decay), flood, 1, task.users)
+    return lambda flood: 2 * flood
 
 
 def error_left(task: SumTask, cells: Sequence[Cell]) -> arb:

@@ -213,7 +213,7 @@ def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) 
                      np.where(down, low, np.where(up, high + step, high)))
         step = np.where(open_ends, 2 * step, step)
     while (high - low > 1).any():
-        middle = (low + high) // 2
+        middle = low + (high - low) // 2
         found = holds(middle)
         low, high = np.where(found, low, middle), np.where(found, middle, high)
     return high

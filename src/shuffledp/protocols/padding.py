@@ -23,8 +23,9 @@ from shuffledp.protocols.base import CellUse
 OVERFLOW_BITS = 64
 """A batch overflows with probability at most 2⁻⁶⁴."""
 PRECISION = 320
-LONGEST_EXACT = 4096
-"""Reserves beyond this are bounded by Chernoff's inequality alone, a few messages larger."""
+LONGEST_EXACT = 1 << 16
+"""Longer reserves, too long for the service, are bounded by Chernoff's inequality alone."""
+NEGLIGIBLE_BITS = 200
 
 
 def most_input(uses: Sequence[CellUse]) -> int:
@@ -43,17 +44,21 @@ def noise_laws(uses: Sequence[CellUse], share: Fraction) -> Iterator[tuple[Law, 
 
 
 def masses(law: Law, step: int, most: int) -> arb_poly:
-    """P(step·X = k) for k = 0..most, as a polynomial."""
+    """P(step·X = k) for k = 0..most, as a polynomial; from where they fall below 2⁻²⁰⁰, 0."""
     coefficients = [arb(0)] * (most + 1)
-    mass = law.pmf(0)
+    mass, negligible = law.pmf(0), arb(2) ** -NEGLIGIBLE_BITS
     for k in range(most // step + 1):
         coefficients[k * step] = mass
-        mass = mass * law.ratio(k)
+        ratio = law.ratio(k)
+        mass = mass * ratio
+        if mass < negligible and ratio < 1:  # and so it stays: ratios only fall, or rise to e^−d
+            break
     return arb_poly(coefficients)
 
 
 def noise_tail(uses: Sequence[CellUse], most: int) -> list[arb]:
-    """P(a user's noise takes more than k messages) for k = 0..most."""
+    """P(a user's noise takes more than k messages) for k = 0..most, in balls that may lie above it
+    by masses that were left out, never below."""
     with ctx.workprec(PRECISION):
         product = arb_poly([1])
         for law, step in noise_laws(uses, Fraction(1, uses[0].cell.users)):

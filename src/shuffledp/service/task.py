@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +18,10 @@ from shuffledp.exact.numbers import whole
 from shuffledp.privacy.certificate import Certificate, recheck
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.padding import report_capacity
+from shuffledp.protocols.padding import report_capacity, top_up_capacity
 from shuffledp.service.errors import TaskError
 from shuffledp.service.sealing import SUITE_NAME, PublicKey
-from shuffledp.service.wire import MOST_CELLS, MOST_MESSAGES, MOST_REPORTS, report_size
+from shuffledp.service.wire import MOST_CELLS, MOST_EXTRA, MOST_MESSAGES, MOST_REPORTS, report_size
 
 FORMAT = "shuffledp task 1"
 TOP_UPS = ("none", "missing", "full")
@@ -144,10 +145,19 @@ class Task:
             )
         if len(protocol.cells) > MOST_CELLS:
             raise TaskError("The protocol has more cells than a message can name.")
-        if self.batch.top_up != "none" and protocol.kind == "ranges":
-            raise TaskError("Quantiles need every report's own noise; choose top_up none.")
+        self._check_top_up(protocol)
         self._check_words()
         return certificate
+
+    def _check_top_up(self, protocol: Protocol) -> None:
+        """A noise top-up that protocol and wire can take."""
+        fewest = self.batch.at_least or self.batch.reports
+        added = self.batch.extra_shares(fewest, protocol.users)
+        if self.batch.top_up != "none" and protocol.kind == "ranges":
+            raise TaskError("Quantiles need every report's own noise; choose top_up none.")
+        if added and top_up_capacity(protocol.uses, Fraction(added, protocol.users)) > MOST_EXTRA:
+            raise TaskError("A noise top-up of this task has more messages than a batch can say; "
+                            "choose top_up none, or plan for fewer users or a larger error.")
 
     def _check_words(self) -> None:
         if self.order not in ORDERS:

@@ -27,6 +27,7 @@ MESSAGE = ENC + 4 + 16
 """Bytes of one sealed message."""
 DUMMY = 0xFFFFFFFF
 MOST_MESSAGES = 0xFFFF
+MOST_EXTRA = 0xFFFFFFFF
 MOST_REPORTS = 2_000_000_000
 """In a batch: with a full top-up it counts twice as many shares, in 32 bits."""
 MOST_CELLS = 1 << 30

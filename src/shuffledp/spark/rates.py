@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.fleet import Fleet, Rates, fleet
 from shuffledp.planning.plan import Plan
@@ -69,6 +70,9 @@ def sample_values(protocol: Any) -> NDArray[Any]:
 
 def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
     """The fleet for a plan, sized by this machine."""
+    if plan.users > MOST_REPORTS:
+        raise ParameterError(f"A batch holds at most {MOST_REPORTS:,} reports, and may not hold "
+                             "fewer than the plan's users; plan for fewer, and expect more.")
     reports = min(max(plan.users, plan.expected), MOST_REPORTS)
     messages = padded_messages(plan.protocol, reports)
     return fleet(plan, measure(plan), messages, report_size(messages), users)
