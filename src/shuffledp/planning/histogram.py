@@ -83,8 +83,8 @@ def bucket_cell(
     if target.max_messages is not None:
         return _best_for_messages(epsilon, task, float(target.max_messages), buckets)
     task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
-    splits = {best_split(epsilon, task), best_split(epsilon, replace(task, padded=0))}
-    tasks = [split_task(epsilon, up, task) for up in splits]
+    splits = {best_split(epsilon, way) for way in {task, replace(task, padded=0)}}
+    tasks = [split_task(epsilon, up, task) for up in sorted(splits)]
     choices = [(task, cheapest_cell(task)) for task in tasks]
     for up in THIN_SPLITS:
         thinned = split_task(epsilon, up, task)
