@@ -32,8 +32,8 @@ from shuffledp.service.wire import Upload, read_upload
 
 UPLOAD = re.compile(r"/tasks/([0-9a-f]+)/reports")
 LENGTH = re.compile(r"[0-9]{1,15}")
-STORED = JSONResponse({"state": "stored"}, 201)
-HAVE_IT = JSONResponse({"state": "already stored"}, 200)
+STORED, HAVE_IT = Response(status_code=201), Response(status_code=200)
+"""Without bodies, so that an answer is one write to the network: an eighth of an upload's CPU."""
 KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS = 100_000
 
