@@ -9,6 +9,7 @@ nudged upwards.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -212,8 +213,10 @@ def _with_pairs(task: CellTask) -> Cell:
         )
     near = max(1, int(real.pairs))
     choices = [propose(task, pairs) for pairs in range(max(1, near - 1), near + 3)]
-    best = min(choices, key=lambda choice: choice.messages)
-    return settle(task, best)
+    for choice in sorted(choices, key=lambda choice: choice.messages):
+        with contextlib.suppress(PlanningError):
+            return settle(task, choice)
+    return settle(task, propose(task, 2 * max(near, task.largest)))
 
 
 def spent(task: CellTask, cell: Cell) -> float:
@@ -274,7 +277,11 @@ def with_best_pairs(cell: Cell, loss: Fraction, flood_cost: Callable[[Floats], F
         if len(pairs) < 64:
             break
         low, high = int(pairs[max(at - 2, 0)]), int(pairs[min(at + 2, len(pairs) - 1)])
-    return _with_flood(replace(cell, input_pairs=int(pairs[at])), loss)
+    best = int(pairs[at])
+    for more in (0, 1, 2, 4, 8, 16):
+        with contextlib.suppress(PlanningError):
+            return _with_flood(replace(cell, input_pairs=best + more), loss)
+    raise PlanningError("No flood makes these parameters private; allow a larger error.")
 
 
 def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:
@@ -289,8 +296,9 @@ def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:
 def _with_flood(cell: Cell, loss: Fraction) -> Cell:
     """The cell with the smallest flood, to six digits, that certifies."""
     flood = float(_flood(cell, loss, np.array([float(cell.input_pairs)]))[0])
+    most = 2 * flood + 100  # beyond it, the cell fails at a change that proposals do not look at
     for attempt in range(40):
-        if not np.isfinite(flood):
+        if not flood <= most:
             break
         candidate = replace(cell, flood_mean=round_to(flood, 6, up=True))
         try:

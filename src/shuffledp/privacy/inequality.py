@@ -24,6 +24,7 @@ from shuffledp.cell import Cell
 from shuffledp.errors import PrivacyViolation, Undecided
 from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show
 
+FARTHEST = 1 << 64  # g rises from a few times the flood on
 WIDEST_FLOOR = 8  # integers between the strict fall and the strict rise at most (1 or 2 in fact)
 
 
@@ -137,6 +138,8 @@ def _descend(value: Callable[[int], arb], guess: int) -> int:
     low, high, step = -1, max(guess, 0), 1  # falls at low, rises at high
     while not rises(high):
         low, high, step = high, high + step, 2 * step
+        if step > FARTHEST * (guess + 1):
+            return high  # this precision shows no rise, however far: `_floor` will say so
     step = 1
     while high - low > 1 and low < 0:
         lower = max(high - step, 0)
