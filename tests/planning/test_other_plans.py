@@ -122,3 +122,13 @@ def test_thinned_histograms_may_mute_almost_everybody() -> None:
     assert plan.forecast.messages_per_user < 0.06 and plan.forecast.rmse <= 1000
     assert plan.protocol.cell.input_pairs == 0
     assert plan.padded_messages <= 46
+
+
+@pytest.mark.parametrize(("users", "epsilon"), [(100, 4), (10**4, "0.5"), (10**6, 1)])
+def test_a_larger_tolerance_makes_sums_cheaper(users: int, epsilon: object) -> None:
+    """Also where muting doubles the noise, and where one pair is too few for middling changes."""
+    plans = [plan_sum(users, epsilon, relative_error=r) for r in ("0.02", "0.1")]  # type: ignore[arg-type]
+    small, large = (plan.forecast.messages_per_user for plan in plans)
+    assert large < 0.7 * small
+    wide = plan_sum(users, epsilon, relative_error="0.3").forecast  # type: ignore[arg-type]
+    assert wide.messages_per_user < 1.2 * large

@@ -246,3 +246,11 @@ def test_vectors(entry: dict[str, object]) -> None:
         CHECKER.check(entry["certificate"])
     with pytest.raises((CertificateError, ParameterError)):
         recheck(entry["certificate"])
+
+
+@pytest.mark.parametrize("flood", [10**20, 10**100])
+def test_absurd_floods_are_judged_and_not_searched_for_ever(flood: int) -> None:
+    """One pair is too few for a change by 2 of 4, whatever the flood."""
+    cell = Cell(100, 4, F("3.2"), F("3.2"), F("0.03"), 1, F(flood))
+    with pytest.raises(PrivacyViolation, match="between 2 and 4"):
+        tightest(cell, F("3.2"))

@@ -104,16 +104,26 @@ class Landscape:
         noise = task.expected / task.users * noise * self.weight**2
         left = (self.left - noise.sum(axis=1))[:, None]
         if task.relative is not None:
-            # the muted part of a true sum c is at most κ·c, and max(κc − R²c²) = κ²/(4R²)
-            reach = 2 * task.relative * np.sqrt(np.maximum(left, 0.0))
-            far = left / task.expected + task.relative**2 * task.expected
-            kappa = np.where(reach <= 2 * task.relative**2 * task.expected, reach, far)
-            odds = kappa * 0.98 / (self.weight * self.largest)
+            odds = self._tolerated(noise)
         else:
             share = np.exp(points[:, 2 * k :] - points[:, 2 * k :].max(axis=1, keepdims=True))
             share = share / share.sum(axis=1, keepdims=True)
             odds = left * share / (self.weight**2 * task.expected * self.farthest**2 + 2 * noise)
         return epsilon, b, np.where(left > 0, np.minimum(odds, 1.0), -1.0)
+
+    def _tolerated(self, noise: Floats) -> Floats:
+        """q/(1−q) that a relative tolerance leaves beside noise that muting itself scales up."""
+        task, odds = self.task, np.zeros_like(noise)
+        assert task.relative is not None
+        for _ in range(5):
+            left = (self.left - (noise * (1 + odds) ** 2).sum(axis=1))[:, None]
+            # the muted part of a true sum c is at most κ·c, and max(κc − R²c²) = κ²/(4R²)
+            reach = 2 * task.relative * np.sqrt(np.maximum(left, 0.0))
+            far = left / task.expected + task.relative**2 * task.expected
+            kappa = np.where(reach <= 2 * task.relative**2 * task.expected, reach, far)
+            found = np.clip(kappa * 0.98 / (self.weight * self.largest), 0.0, 1.0)
+            odds = found if not odds.any() else (odds + found) / 2
+        return odds
 
     def cost(self, points: Floats) -> Floats:
         """Messages, counted as the task says, at the limit; ∞ where the error is exceeded."""
