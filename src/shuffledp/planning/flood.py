@@ -23,8 +23,9 @@ STEPS = 34  # halvings of ln m between −30 and 40: about 9 digits
 
 
 def shifts(largest: int) -> set[int]:
-    """The changes δ to look at while proposing: δ = D was the tightest wherever we looked, δ = 1
-    guards the small floods. The certificate looks at all of them."""
+    """The changes δ to look at while proposing: δ = D is the tightest where there are at least D
+    pairs, δ = 1 guards the small floods. The certificate looks at all of them; with fewer pairs one
+    in between may fail (s = 1, D = 4, δ = 2), and then more pairs are tried."""
     return {1, largest}
 
 
