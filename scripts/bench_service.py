@@ -29,13 +29,13 @@ import httpx
 import numpy as np
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.access import EACH, new_token, token_hash
 from shuffledp.service.analyzer.counting import count_messages, worker_pool
 from shuffledp.service.client import new_report_id, seal_report
 from shuffledp.service.collector import call, register
 from shuffledp.service.demo import configuration, free_port, wait_ready
 from shuffledp.service.sealing import KeyFolder, PublicKey, open_all, seal_all
 from shuffledp.service.task import Task
+from shuffledp.service.tokens import EACH, new_token, token_hash
 from shuffledp.service.wire import MESSAGE, REPORT_HEADER, BatchHeader
 
 USERS = 10_000

@@ -13,13 +13,13 @@ from typing import Any
 import httpx
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.access import EACH, new_token, token_hash
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.client import seal_report
 from shuffledp.service.config import AnalyzerConfig, ShufflerConfig
 from shuffledp.service.sealing import KeyFolder, seal_all
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.task import BatchRule, Task
+from shuffledp.service.tokens import EACH, new_token, token_hash
 from shuffledp.service.wire import Upload, plain_numbers
 
 USERS = 20

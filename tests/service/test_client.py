@@ -12,10 +12,10 @@ from service_trio import Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
 from shuffledp.service import client as client_module
-from shuffledp.service.access import token_hash
 from shuffledp.service.client import AsyncClient, Client, seal_report
 from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
 from shuffledp.service.outbox import Outbox
+from shuffledp.service.tokens import token_hash
 from shuffledp.service.wire import read_upload
 from shuffledp.testing import SeededEntropy
 

@@ -14,11 +14,11 @@ import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 from test_kills import Programs
 
-from shuffledp.service.access import EACH, new_token
 from shuffledp.service.client import seal_report
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage.sqlite import SqliteDatabase
+from shuffledp.service.tokens import EACH, new_token
 from shuffledp.service.wire import BATCH_HEADER
 
 FUZZED = 10_000

@@ -15,7 +15,6 @@ import pytest
 from service_trio import COLLECTOR, DELIVERY, OPERATOR, USERS, Trio, bearing, sha
 from test_kills import Programs
 
-from shuffledp.service.access import EACH, new_token
 from shuffledp.service.client import Client, seal_report
 from shuffledp.service.config import AnalyzerConfig, ShufflerConfig, load
 from shuffledp.service.demo import wait_ready
@@ -25,6 +24,7 @@ from shuffledp.service.storage import open_database, schema
 from shuffledp.service.storage.database import Rows
 from shuffledp.service.storage.schema import SHUFFLER
 from shuffledp.service.tasks import TaskShelf
+from shuffledp.service.tokens import EACH, new_token
 
 GOOD = f"""
 [shuffler]

@@ -18,10 +18,10 @@ from service_needs import missing
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, sha
 from test_kills import Programs
 
-from shuffledp.service.access import EACH, new_token
 from shuffledp.service.client import seal_report
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.page import interval_svg, render
+from shuffledp.service.tokens import EACH, new_token
 
 PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
 """A folder for screenshots, for those who want to look."""

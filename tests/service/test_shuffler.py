@@ -9,9 +9,9 @@ import httpx
 import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
-from shuffledp.service.access import ONCE, new_token
 from shuffledp.service.client import seal_report
 from shuffledp.service.shuffler.store import Arrival, Verdict
+from shuffledp.service.tokens import ONCE, new_token
 from shuffledp.service.wire import MESSAGE
 
 

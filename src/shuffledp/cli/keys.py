@@ -60,7 +60,7 @@ def run_destroy(args: argparse.Namespace) -> None:
 
 
 def run_token(args: argparse.Namespace) -> None:
-    from shuffledp.service.access import new_token, token_hash
+    from shuffledp.service.tokens import new_token, token_hash
 
     token = new_token()
     data = {"token": token, "sha256": token_hash(token).hex()}

@@ -38,8 +38,8 @@ def run_serve(args: argparse.Namespace) -> None:
 
 
 def run_enrol(args: argparse.Namespace) -> None:
-    from shuffledp.service.access import EACH, ONCE
     from shuffledp.service.collector import enrol
+    from shuffledp.service.tokens import EACH, ONCE
 
     token = given_token(args, "operator")
     tokens = enrol(args.shuffler, token, args.count, ONCE if args.once else EACH)

@@ -220,11 +220,16 @@ def _with_pairs(task: CellTask) -> Cell:
 
 
 def spent(task: CellTask, cell: Cell) -> float:
-    """What the task counts: a padded report's messages, or a user's on average."""
-    if task.padded:
-        use = CellUse(cell, task.padded, cell.up_epsilon, task.down)
-        return report_capacity((use,), task.users)
-    return to_float(cell.messages_per_user)
+    """What the task counts."""
+    use = CellUse(cell, task.padded or 1, cell.up_epsilon, task.down)
+    return counted_messages((use,), bool(task.padded))
+
+
+def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
+    """A padded report's messages, or what a user sends on average in one copy of each cell."""
+    if padded:
+        return report_capacity(uses, uses[0].cell.users)
+    return sum(to_float(use.cell.messages_per_user) for use in uses)
 
 
 def least_rmse(task: CellTask) -> float:
@@ -278,10 +283,10 @@ def with_best_pairs(cell: Cell, loss: Fraction, flood_cost: Callable[[Floats], F
             break
         low, high = int(pairs[max(at - 2, 0)]), int(pairs[min(at + 2, len(pairs) - 1)])
     best = int(pairs[at])
-    for more in (0, 1, 2, 4, 8, 16):
+    for more in (0, 1, 2, 4, 8):
         with contextlib.suppress(PlanningError):
             return _with_flood(replace(cell, input_pairs=best + more), loss)
-    raise PlanningError("No flood makes these parameters private; allow a larger error.")
+    return _with_flood(replace(cell, input_pairs=best + 16), loss)
 
 
 def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:

@@ -129,9 +129,9 @@ def _plan(
 
 def _forecast(protocol: IntegerSum, task: CellTask, central_rmse: float) -> Forecast:
     n, cell = task.expected, protocol.cell
-    checked_size(n * protocol.messages_per_user())
-    low, high = error_range(cell, n, n * cell.largest, 0.05)
     messages = protocol.messages_per_user()
+    checked_size(n * messages)
+    low, high = error_range(cell, n, n * cell.largest, 0.05)
     task = replace(task, stand_in=cell.stand_in)
     return Forecast(
         messages_per_user=messages,

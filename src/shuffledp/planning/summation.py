@@ -12,8 +12,8 @@ from flint import arb
 
 from shuffledp.cell import Cell
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.numbers import ExactNumber, ball, exact, round_to, sign, to_float, whole
-from shuffledp.planning.cells import with_best_pairs
+from shuffledp.exact.numbers import ExactNumber, ball, exact, round_to, sign, whole
+from shuffledp.planning.cells import counted_messages, with_best_pairs
 from shuffledp.planning.counting import checked_epsilon, checked_users
 from shuffledp.planning.digits import Shares, SumTask, best_shares
 from shuffledp.planning.plan import Forecast, Plan
@@ -22,7 +22,6 @@ from shuffledp.planning.special import Floats
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import CellUse
-from shuffledp.protocols.padding import report_capacity
 from shuffledp.protocols.summation import RealSum
 
 
@@ -187,11 +186,9 @@ def _forecast(protocol: RealSum, users: int, epsilon: Fraction, task: SumTask) -
 
 
 def spent(task: SumTask, cells: Sequence[Cell]) -> float:
-    """What the task counts: a padded report's messages, or a user's on average."""
-    if task.padded:
-        uses = tuple(CellUse(cell, 1, cell.up_epsilon, cell.up_epsilon) for cell in cells)
-        return report_capacity(uses, task.users)
-    return sum(to_float(cell.messages_per_user) for cell in cells)
+    """What the task counts."""
+    uses = tuple(CellUse(cell, 1, cell.up_epsilon, cell.up_epsilon) for cell in cells)
+    return counted_messages(uses, task.padded)
 
 
 def _best_for_messages(

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import ssl
 import time
@@ -26,6 +25,7 @@ from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.outbox import Outbox
 from shuffledp.service.sealing import seal_all
 from shuffledp.service.task import Task
+from shuffledp.service.tokens import token_hash
 from shuffledp.service.wire import Upload, plain_numbers
 
 DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
@@ -57,7 +57,7 @@ def seal_report(task: Task, value: Any, entropy: Entropy = SYSTEM, token: str = 
 def new_report_id(token: str = "") -> bytes:
     """A fresh id. It begins like the hash of the token, which the shuffler stores beside it: both
     then lie in one page of its disk, and half the writes are saved."""
-    beginning = hashlib.sha256(token.encode()).digest()[:8] if token else os.urandom(8)
+    beginning = token_hash(token)[:8] if token else os.urandom(8)
     return beginning + os.urandom(8)
 
 

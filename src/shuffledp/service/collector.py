@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from shuffledp.service.access import new_token, token_hash
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.task import Task
+from shuffledp.service.tokens import new_token, token_hash
 
 
 def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Response:

@@ -20,12 +20,12 @@ import httpx
 
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.access import EACH, new_token, token_hash
 from shuffledp.service.client import Client
 from shuffledp.service.collector import enrol, register, results
 from shuffledp.service.errors import Unreachable
 from shuffledp.service.sealing import KeyFolder
 from shuffledp.service.task import BatchRule, Task
+from shuffledp.service.tokens import EACH, new_token, token_hash
 
 Say = Callable[[str], None]
 PATIENCE = 120.0

@@ -151,10 +151,10 @@ class Task:
 
     def _check_top_up(self, protocol: Protocol) -> None:
         """A noise top-up that protocol and wire can take."""
-        fewest = self.batch.at_least or self.batch.reports
-        added = self.batch.extra_shares(fewest, protocol.users)
         if self.batch.top_up != "none" and protocol.kind == "ranges":
             raise TaskError("Quantiles need every report's own noise; choose top_up none.")
+        fewest = self.batch.at_least or self.batch.reports
+        added = self.batch.extra_shares(fewest, protocol.users)
         if added and top_up_capacity(protocol.uses, Fraction(added, protocol.users)) > MOST_EXTRA:
             raise TaskError("A noise top-up of this task has more messages than a batch can say; "
                             "choose top_up none, or plan for fewer users or a larger error.")

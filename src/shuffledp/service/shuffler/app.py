@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.exact.numbers import show
-from shuffledp.service.access import ONCE, bearer, require, token_hash
+from shuffledp.service.access import bearer, require
 from shuffledp.service.config import ShufflerConfig
 from shuffledp.service.errors import StorageUnavailable, TaskError
 from shuffledp.service.logs import log
@@ -28,6 +28,7 @@ from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
 from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
 from shuffledp.service.tasks import KnownTask
+from shuffledp.service.tokens import ONCE, token_hash
 from shuffledp.service.wire import Upload, read_upload
 
 UPLOAD = re.compile(r"/tasks/([0-9a-f]+)/reports")
