@@ -51,8 +51,11 @@ def calibration(folder: Path) -> dict[str, float]:
     begin = time.process_time()
     open_all(pieces(sealed), key.secret, key.public.info(TASK_ID))
     opened = 2000 / (time.process_time() - begin)
-    return {"seals per core-second": seal, "opens per core-second": opened,
-            "durable 64 kB writes per second": writes(folder / "disk")}
+    return {
+        "seals per core-second": seal,
+        "opens per core-second": opened,
+        "durable 64 kB writes per second": writes(folder / "disk"),
+    }
 
 
 def writes(path: Path) -> float:
@@ -78,6 +81,7 @@ def say(what: str, figure: str) -> None:
 
 # the client
 
+
 def bench_client(folder: Path, args: argparse.Namespace) -> None:
     """CPU and bytes of one report at ε = 1, n = 10⁴, for several targets."""
     print("client: one report at ε = 1, n = 10⁴")
@@ -85,8 +89,10 @@ def bench_client(folder: Path, args: argparse.Namespace) -> None:
         ("MSE within 1 + 1/2 of central", {"mse_overhead": "0.5"}),
         ("MSE within 1 + 1 of central", {"mse_overhead": "1"}),
         ("MSE within 1 + 2 of central", {"mse_overhead": "2"}),
-        ("… 1 + 1/2, or within 1 % of the count",
-         {"mse_overhead": "0.5", "relative_error": "0.01"}),
+        (
+            "… 1 + 1/2, or within 1 % of the count",
+            {"mse_overhead": "0.5", "relative_error": "0.01"},
+        ),
     ):
         task = new_task(folder, target)
         seal_report(task, 1)
@@ -107,24 +113,33 @@ def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
 
 # intake
 
+
 def bench_intake(folder: Path, args: argparse.Namespace) -> None:
     """Durable reports per second on each store, with the load generator on the same cores."""
     for store in args.store:
-        with (database(store, folder) as url,
-              server(folder / store, url, args.target) as (base, tokens, task)):
+        with (
+            database(store, folder) as url,
+            server(folder / store, url, args.target) as (base, tokens, task),
+        ):
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
             begin = time.process_time()
             rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
             own = (time.process_time() - begin) / args.seconds
             p50, p99 = np.percentile(times, [50, 99]) * 1e3
-            print(f"intake on {store}: {args.seconds} s, {args.connections} connections, "
-                  f"{task.report_size:,} B per report, batches of {USERS:,}")
+            print(
+                f"intake on {store}: {args.seconds} s, {args.connections} connections, "
+                f"{task.report_size:,} B per report, batches of {USERS:,}"
+            )
             say("durable reports per second", f"{rate:,.0f}")
-            say("time to acknowledgement: median, p99, longest",
-                f"{p50:.0f} ms, {p99:.0f} ms, {max(times) * 1e3:.0f} ms")
-            say("told to come back later; load generator's share of a core",
-                f"{refused:,}; {own:.2f}")
+            say(
+                "time to acknowledgement: median, p99, longest",
+                f"{p50:.0f} ms, {p99:.0f} ms, {max(times) * 1e3:.0f} ms",
+            )
+            say(
+                "told to come back later; load generator's share of a core",
+                f"{refused:,}; {own:.2f}",
+            )
             batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
             gone = sum(batch["state"] == "scrubbed" for batch in batches)
             say("batches ordered, delivered and scrubbed meanwhile", f"{gone} of {len(batches)}")
@@ -157,13 +172,16 @@ def server(
     secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
     config = folder / "bench.toml"
     config.write_text(configuration(folder, ports, secrets))
-    surroundings = os.environ | {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
-                                 "SHUFFLEDP_SHUFFLER_STORE": store}
+    surroundings = os.environ | {
+        "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
+        "SHUFFLEDP_SHUFFLER_STORE": store,
+    }
     sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"],), daemon=True)
     sink.start()
     running = subprocess.Popen(
         [sys.executable, "-m", "shuffledp.service", "shuffler", "--config", str(config)],
-        env=surroundings, stderr=subprocess.DEVNULL,
+        env=surroundings,
+        stderr=subprocess.DEVNULL,
     )
     try:
         base = f"http://127.0.0.1:{ports['shuffler']}"
@@ -249,6 +267,7 @@ def request(task: Task, header: bytes, token: str) -> bytes:
 
 # opening
 
+
 def bench_opening(folder: Path, args: argparse.Namespace) -> None:
     """Messages opened per second over one worker and over all cores."""
     key = KeyFolder(folder / "opening").new()
@@ -259,7 +278,7 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
     info, stop = key.public.info(task.id), threading.Event()
     for workers in range(1, (os.cpu_count() or 1) + 1):
         with worker_pool(workers) as pool:
-            count_messages([(rows[:4096 * workers], 0)], key.secret, info, 1, pool=pool, stop=stop)
+            count_messages([(rows[: 4096 * workers], 0)], key.secret, info, 1, pool=pool, stop=stop)
             begin = time.perf_counter()
             tally = count_messages([(rows, 0)], key.secret, info, 1, pool=pool, stop=stop)
             seconds = time.perf_counter() - begin
@@ -273,15 +292,18 @@ def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
 
 # a whole batch
 
+
 def bench_batch(folder: Path, args: argparse.Namespace) -> None:
     """From a sealed batch on the shuffler's disk to the published result, both steps timed."""
     from shuffledp.service.ordering import order_file
 
     task = new_task(folder, args.target, args.reports)
     total = args.reports * task.messages
-    print(f"one batch: {args.reports:,} reports of {task.messages} messages, "
-          f"{total * MESSAGE / 1e6:,.0f} MB; all but 1 % of the messages are random bytes, "
-          "which take as long to open and are then dropped")
+    print(
+        f"one batch: {args.reports:,} reports of {task.messages} messages, "
+        f"{total * MESSAGE / 1e6:,.0f} MB; all but 1 % of the messages are random bytes, "
+        "which take as long to open and are then dropped"
+    )
     raw, ordered = folder / "raw", folder / "ordered"
     write_messages(raw, task, total)
     header = BatchHeader(task.id, os.urandom(16), args.reports, 0, args.reports)
@@ -310,8 +332,11 @@ def write_messages(path: Path, task: Task, total: int) -> None:
 
 
 def call_put(url: str, token: str, source: Any, digest: bytes) -> None:
-    headers = {"Authorization": f"Bearer {token}", "X-Content-SHA256": digest.hex(),
-               "Content-Length": str(os.fstat(source.fileno()).st_size)}
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "X-Content-SHA256": digest.hex(),
+        "Content-Length": str(os.fstat(source.fileno()).st_size),
+    }
     chunks = iter(lambda: source.read(1 << 20), b"")
     httpx.put(url, content=chunks, headers=headers, timeout=600).raise_for_status()
 
@@ -335,8 +360,12 @@ def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
         running.wait(60)
 
 
-PARTS = {"client": bench_client, "intake": bench_intake, "opening": bench_opening,
-         "batch": bench_batch}
+PARTS = {
+    "client": bench_client,
+    "intake": bench_intake,
+    "opening": bench_opening,
+    "batch": bench_batch,
+}
 
 
 def main() -> None:

@@ -36,8 +36,9 @@ def write_rows(path: Path, rows: int) -> None:
     with pq.ParquetWriter(path, schema) as out:
         for start in range(0, rows, step):
             words = np.frombuffer(os.urandom(4 * min(step, rows - start)), np.uint32)
-            out.write_table(pa.table([(words % 100).astype(np.int32), words % 3 == 0],
-                                     schema=schema))
+            out.write_table(
+                pa.table([(words % 100).astype(np.int32), words % 3 == 0], schema=schema)
+            )
 
 
 def in_turns(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
@@ -58,12 +59,14 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
 
     session = cluster.session(f"local[{cores}]")
     frame = session.read.parquet(path)
-    times = in_turns({
-        "groupBy(bit).count()": lambda: frame.groupBy("bit").count().collect(),
-        "count": lambda: cluster.count(frame, "bit", epsilon=1),
-        "groupBy(bucket).count()": lambda: frame.groupBy("bucket").count().collect(),
-        "histogram": lambda: cluster.histogram(frame, "bucket", epsilon=1, buckets=100),
-    })
+    times = in_turns(
+        {
+            "groupBy(bit).count()": lambda: frame.groupBy("bit").count().collect(),
+            "count": lambda: cluster.count(frame, "bit", epsilon=1),
+            "groupBy(bucket).count()": lambda: frame.groupBy("bucket").count().collect(),
+            "histogram": lambda: cluster.histogram(frame, "bucket", epsilon=1, buckets=100),
+        }
+    )
     heap = session._jvm.java.lang.Runtime.getRuntime()
     session._jvm.java.lang.System.gc()
     found = {
@@ -120,13 +123,16 @@ def bench_opening(cores: int) -> dict[str, Any]:
 
         def in_the_pool() -> None:
             pages = first_seen(folder / "messages", [], folder / "kept", 1 << 15)
-            count_messages(pages, key.secret, key.public.info(task.id), 1, pool=pool,
-                           stop=threading.Event())
+            count_messages(
+                pages, key.secret, key.public.info(task.id), 1, pool=pool, stop=threading.Event()
+            )
 
-        times = in_turns({
-            "pool": in_the_pool,
-            "spark": lambda: open_batch(session, str(batch), task, key),
-        })
+        times = in_turns(
+            {
+                "pool": in_the_pool,
+                "spark": lambda: open_batch(session, str(batch), task, key),
+            }
+        )
         pool.shutdown()
         session.stop()
     return {
@@ -139,8 +145,13 @@ def bench_opening(cores: int) -> dict[str, Any]:
 
 def alone(*words: str) -> Any:
     """One setting, in a program of its own."""
-    done = subprocess.run([sys.executable, __file__, *words], check=True, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    done = subprocess.run(
+        [sys.executable, __file__, *words],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -169,17 +180,25 @@ def run_all(args: argparse.Namespace) -> None:
             write_rows(path, rows)
             for cores in args.cores:
                 found.append(one := alone("--one", str(path), str(rows), str(cores)))
-                print(f"{rows:>11,} rows, {cores} cores: "
-                      + ", ".join(f"{n} {s:.2f} s" for n, s in one["seconds"].items())
-                      + f"; count × {one['count_ratio']:.2f}, "
-                      f"histogram × {one['histogram_ratio']:.2f} of Spark's own; driver: Python "
-                      f"{one['driver_python_mb']:.0f} MB, JVM after gc "
-                      f"{one['jvm_used_after_gc_mb']:.0f} MB", flush=True)
+                print(
+                    f"{rows:>11,} rows, {cores} cores: "
+                    + ", ".join(f"{n} {s:.2f} s" for n, s in one["seconds"].items())
+                    + f"; count × {one['count_ratio']:.2f}, "
+                    f"histogram × {one['histogram_ratio']:.2f} of Spark's own; driver: Python "
+                    f"{one['driver_python_mb']:.0f} MB, JVM after gc "
+                    f"{one['jvm_used_after_gc_mb']:.0f} MB",
+                    flush=True,
+                )
     for cores in args.cores:
         found.append(one := alone("--opening", str(cores)))
-        print(f"{one['messages']:>11,} sealed messages, {cores} cores: "
-              + ", ".join(f"{n} {r:,.0f} opened per second and core"
-                          for n, r in one["opened_per_second_and_core"].items()), flush=True)
+        print(
+            f"{one['messages']:>11,} sealed messages, {cores} cores: "
+            + ", ".join(
+                f"{n} {r:,.0f} opened per second and core"
+                for n, r in one["opened_per_second_and_core"].items()
+            ),
+            flush=True,
+        )
     print(f"load while measuring: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=2) + "\n")

@@ -68,8 +68,10 @@ def print_losses() -> None:
         law = cut_noise(10**4, 1, 16, 80)
         for k in (10, 16, 17, 40):
             loss, rest = float((law[k] / law[k + 1]).log()), float(sum(law[k:], arb(0)))
-            print(f"n = 10,000, a = 1, shares cut at 16: from {k} to {k + 1} a loss of {loss:.3f}; "
-                  f"{rest:.1g} of the noise lies from {k} on")
+            print(
+                f"n = 10,000, a = 1, shares cut at 16: from {k} to {k + 1} a loss of {loss:.3f}; "
+                f"{rest:.1g} of the noise lies from {k} on"
+            )
 
 
 def main() -> None:
@@ -80,8 +82,10 @@ def main() -> None:
             with ctx.workprec(PRECISION):
                 short, one, zero = shortest(plan)
                 odds, often = float((one / zero).log()), float(users * one)
-            print(f"{words:<24}{users:>10,}{plan.padded_messages:>6}{short:>6}{odds:>9.3f}"
-                  f"{often:>24.2g}")
+            print(
+                f"{words:<24}{users:>10,}{plan.padded_messages:>6}{short:>6}{odds:>9.3f}"
+                f"{often:>24.2g}"
+            )
     print_losses()
 
 

@@ -95,11 +95,15 @@ def test_nobody_ever_sends_more_than_most_input_without_noise():
     assert (plus + minus).max() == padding.most_input(IntegerSum(one, cell).uses)
 
 
-@pytest.mark.parametrize("plan, values", [
-    (plan_histogram(100, 2, ["a", "b", "c"]), np.array(["a", "b", "c"], object)),
-    (plan_quantiles(100, 2, (0, 8), bins=8), np.arange(8) + 0.5),
-    (plan_sum(100, 2, mse_overhead=20), np.linspace(0, 1, 101)),
-], ids=["histogram", "quantiles", "sum"])
+@pytest.mark.parametrize(
+    "plan, values",
+    [
+        (plan_histogram(100, 2, ["a", "b", "c"]), np.array(["a", "b", "c"], object)),
+        (plan_quantiles(100, 2, (0, 8), bins=8), np.arange(8) + 0.5),
+        (plan_sum(100, 2, mse_overhead=20), np.linspace(0, 1, 101)),
+    ],
+    ids=["histogram", "quantiles", "sum"],
+)
 def test_of_a_users_copies_one_holds_a_value(plan, values):
     """What `most_input` rests on."""
     protocol = plan.protocol

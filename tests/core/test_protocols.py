@@ -182,10 +182,13 @@ def test_chances_against_a_plain_sum_over_everything(plan: Plan) -> None:
     """Two noises and the muted users one by one, with exact masses."""
     cell, users, total, plain_sum = plan.protocol.cell, 40, 3 * plan.protocol.cell.largest + 1, 5
     q, h = float(cell.mute_probability), cell.stand_in
-    masses = [[float(law.pmf(k)) for k in range(120)] for law in (cell.plus_noise,
-                                                                  cell.minus_noise)]
-    noise = {d: sum(masses[0][k + d] * masses[1][k] for k in range(120) if 0 <= k + d < 120)
-             for d in range(-119, 120)}
+    masses = [
+        [float(law.pmf(k)) for k in range(120)] for law in (cell.plus_noise, cell.minus_noise)
+    ]
+    noise = {
+        d: sum(masses[0][k + d] * masses[1][k] for k in range(120) if 0 <= k + d < 120)
+        for d in range(-119, 120)
+    }
     held = [cell.largest] * (total // cell.largest) + [total % cell.largest]
     held += [0] * (users - len(held))
     law = {0: 1.0}  # of what muted users held beyond the stand-in
@@ -195,8 +198,12 @@ def test_chances_against_a_plain_sum_over_everything(plan: Plan) -> None:
             for change, weight in ((0, 1 - q), (value - h, q)):
                 after[lost + change] = after.get(lost + change, 0.0) + chance * weight
         law = after
-    plain = sum(chance * weight for lost, chance in law.items() for d, weight in noise.items()
-                if total - users * h - lost + d <= plain_sum - users * h)
+    plain = sum(
+        chance * weight
+        for lost, chance in law.items()
+        for d, weight in noise.items()
+        if total - users * h - lost + d <= plain_sum - users * h
+    )
     found = chances_at_most(cell, users, np.array([total]), np.array([plain_sum - users * h]))
     assert found[0] == pytest.approx(plain, abs=1e-9)
 

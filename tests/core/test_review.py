@@ -84,8 +84,7 @@ def test_intervals_hold_when_many_more_come_than_planned(users: int) -> None:
     plan = plan_count(10, 1)
     tally, entropy = np.array([users - users // 3, users // 3]), SeededEntropy(f"surplus {users}")
     found = [
-        plan.analyze(plan.release(plan.protocol.aggregate_tally(tally, entropy)))
-        for _ in range(60)
+        plan.analyze(plan.release(plan.protocol.aggregate_tally(tally, entropy))) for _ in range(60)
     ]
     covered = np.mean([e.low <= users // 3 <= e.high for e in found])
     assert 0.85 < covered <= 1

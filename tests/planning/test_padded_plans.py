@@ -19,17 +19,20 @@ from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.padding import most_input, report_capacity
 
 
-@pytest.mark.parametrize(("make", "arguments", "aim", "most"), [
-    (plan_count, (10**4, 1), {"mse_overhead": 1}, 0.97),
-    (plan_count, (10**4, 1), {"mse_overhead": 2}, 0.88),
-    (plan_count, (10**4, 1), {"relative_error": "0.01"}, 0.96),
-    (plan_count, (10**4, "0.1"), {}, 0.98),
-    (plan_integers, (10**4, 1, 10), {"mse_overhead": 3}, 0.8),
-    (plan_histogram, (10**4, 1, 4), {"mse_overhead": 8}, 0.9),
-    (plan_sum, (10**4, 1), {}, 0.55),
-    (plan_sum, (10**6, 1), {}, 0.35),
-    (plan_sum, (10**4, 1), {"relative_error": "0.01"}, 0.55),
-])
+@pytest.mark.parametrize(
+    ("make", "arguments", "aim", "most"),
+    [
+        (plan_count, (10**4, 1), {"mse_overhead": 1}, 0.97),
+        (plan_count, (10**4, 1), {"mse_overhead": 2}, 0.88),
+        (plan_count, (10**4, 1), {"relative_error": "0.01"}, 0.96),
+        (plan_count, (10**4, "0.1"), {}, 0.98),
+        (plan_integers, (10**4, 1, 10), {"mse_overhead": 3}, 0.8),
+        (plan_histogram, (10**4, 1, 4), {"mse_overhead": 8}, 0.9),
+        (plan_sum, (10**4, 1), {}, 0.55),
+        (plan_sum, (10**6, 1), {}, 0.35),
+        (plan_sum, (10**4, 1), {"relative_error": "0.01"}, 0.55),
+    ],
+)
 def test_padded_reports_are_smaller_for_the_same_error(
     make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any], most: float
 ) -> None:
@@ -44,15 +47,18 @@ def test_padded_reports_are_smaller_for_the_same_error(
     assert "padded" not in usual.to_dict()["target"]
 
 
-@pytest.mark.parametrize(("make", "arguments", "aim"), [
-    (plan_count, (10**4, 5), {"mse_overhead": "0.1"}),
-    (plan_histogram, (10**9, 20, 10), {"rmse": 30}),
-    (plan_histogram, (3, 5, 2), {"mse_overhead": 50}),
-    (plan_quantiles, (10**4, 10, (0, 1)), {"rmse": 100}),
-    (plan_sum, (100, 20), {"rmse": 3}),
-    (plan_sum, (5, 5), {"relative_error": "0.3"}),
-    (plan_sum, (100, 1), {"mse_overhead": 1}),
-])
+@pytest.mark.parametrize(
+    ("make", "arguments", "aim"),
+    [
+        (plan_count, (10**4, 5), {"mse_overhead": "0.1"}),
+        (plan_histogram, (10**9, 20, 10), {"rmse": 30}),
+        (plan_histogram, (3, 5, 2), {"mse_overhead": 50}),
+        (plan_quantiles, (10**4, 10, (0, 1)), {"rmse": 100}),
+        (plan_sum, (100, 20), {"rmse": 3}),
+        (plan_sum, (5, 5), {"relative_error": "0.3"}),
+        (plan_sum, (100, 1), {"mse_overhead": 1}),
+    ],
+)
 def test_padded_plans_are_never_larger(
     make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any]
 ) -> None:
@@ -62,18 +68,23 @@ def test_padded_plans_are_never_larger(
 
 
 def test_quantiles_take_it_too() -> None:
-    plans = [plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded)
-             for padded in (False, True)]
+    plans = [
+        plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded)
+        for padded in (False, True)
+    ]
     assert plans[1].padded_messages < plans[0].padded_messages
 
 
-@pytest.mark.parametrize(("make", "arguments", "messages"), [
-    (plan_count, (10**4, 1), 90),
-    (plan_count, (10**4, "0.01"), 6000),
-    (plan_integers, (10**4, 1, 2), 200),
-    (plan_histogram, (10**4, 1, 3), 230),
-    (plan_sum, (10**4, 1), 500),
-])
+@pytest.mark.parametrize(
+    ("make", "arguments", "messages"),
+    [
+        (plan_count, (10**4, 1), 90),
+        (plan_count, (10**4, "0.01"), 6000),
+        (plan_integers, (10**4, 1, 2), 200),
+        (plan_histogram, (10**4, 1, 3), 230),
+        (plan_sum, (10**4, 1), 500),
+    ],
+)
 def test_the_best_error_for_a_padded_size(
     make: Callable[..., Plan], arguments: tuple[Any, ...], messages: int
 ) -> None:
@@ -104,13 +115,17 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
     assert plan.padded_messages <= min(sizes)
 
 
-@pytest.mark.parametrize("plan", [
-    plan_count(10**4, 1, padded=True),
-    plan_count(10**3, "0.1", padded=True),
-    plan_count(10**6, 1, relative_error="0.01", padded=True),
-    plan_integers(10**4, 1, 10, padded=True),
-    plan_histogram(10**4, 1, 100, padded=True),
-], ids=["count", "small epsilon", "tolerance", "integers", "histogram"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        plan_count(10**4, 1, padded=True),
+        plan_count(10**3, "0.1", padded=True),
+        plan_count(10**6, 1, relative_error="0.01", padded=True),
+        plan_integers(10**4, 1, 10, padded=True),
+        plan_histogram(10**4, 1, 100, padded=True),
+    ],
+    ids=["count", "small epsilon", "tolerance", "integers", "histogram"],
+)
 def test_the_estimate_of_the_reserve_is_near(plan: Plan) -> None:
     (use,) = plan.protocol.uses
     cell, users = use.cell, plan.users

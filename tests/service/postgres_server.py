@@ -36,8 +36,16 @@ def programs() -> Path | None:
 
 def _works(program: Path) -> bool:
     with contextlib.suppress(OSError):
-        return subprocess.run([program, "--version"], user=_user(), cwd="/", check=False,
-                              stdout=subprocess.DEVNULL).returncode == 0
+        return (
+            subprocess.run(
+                [program, "--version"],
+                user=_user(),
+                cwd="/",
+                check=False,
+                stdout=subprocess.DEVNULL,
+            ).returncode
+            == 0
+        )
     return False
 
 
@@ -53,12 +61,28 @@ def running(place: Path, *settings: str) -> Iterator[str]:
     folder, user = tempfile.mkdtemp(prefix="pg-"), _user()
     if user:
         shutil.chown(folder, user)
-    options = {"user": user, "cwd": folder, "stdout": subprocess.DEVNULL,
-               "stderr": subprocess.DEVNULL}
+    options = {
+        "user": user,
+        "cwd": folder,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
     words = [word for setting in ("listen_addresses=", *settings) for word in ("-c", setting)]
     try:
-        subprocess.run([place / "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust",
-                        "--no-instructions"], check=True, **options)
+        subprocess.run(
+            [
+                place / "initdb",
+                "-D",
+                f"{folder}/data",
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "--no-instructions",
+            ],
+            check=True,
+            **options,
+        )
         server = subprocess.Popen(
             [place / "postgres", "-D", f"{folder}/data", "-k", folder, *words], **options
         )

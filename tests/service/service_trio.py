@@ -50,14 +50,23 @@ class Trio:
         if not self.keys.all():
             self.keys.new()
         self.analyzer_config = AnalyzerConfig(
-            store=stores["analyzer"], spool=f"{folder}/analyzer", keys=f"{folder}/keys",
-            collector_token_sha256=sha(COLLECTOR), shuffler_token_sha256=sha(DELIVERY),
-            ledger=f"{folder}/ledger.json", budget="1000", workers=1,
+            store=stores["analyzer"],
+            spool=f"{folder}/analyzer",
+            keys=f"{folder}/keys",
+            collector_token_sha256=sha(COLLECTOR),
+            shuffler_token_sha256=sha(DELIVERY),
+            ledger=f"{folder}/ledger.json",
+            budget="1000",
+            workers=1,
         )
         self.shuffler_config = ShufflerConfig(
-            store=stores["shuffler"], spool=f"{folder}/shuffler", analyzer="http://analyzer",
-            collector_token_sha256=sha(COLLECTOR), operator_token_sha256=sha(OPERATOR),
-            deliver_token=DELIVERY, **{"retry_seconds": 1, **shuffler},
+            store=stores["shuffler"],
+            spool=f"{folder}/shuffler",
+            analyzer="http://analyzer",
+            collector_token_sha256=sha(COLLECTOR),
+            operator_token_sha256=sha(OPERATOR),
+            deliver_token=DELIVERY,
+            **{"retry_seconds": 1, **shuffler},
         )
 
     def task(self, name: str = "test", users: int = USERS, **options: Any) -> Task:

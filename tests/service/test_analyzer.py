@@ -21,8 +21,9 @@ from shuffledp.service.wire import MESSAGE, REPORT_HEADER, BatchHeader
 def batch_of(task, messages: bytes, batch=None, reports=USERS, **header) -> tuple[bytes, bytes]:
     """(batch id, body) of a delivery."""
     batch = batch or os.urandom(16)
-    head = BatchHeader(task.id, batch, reports, header.get("extra", 0),
-                       header.get("shares", reports)).to_bytes()
+    head = BatchHeader(
+        task.id, batch, reports, header.get("extra", 0), header.get("shares", reports)
+    ).to_bytes()
     rows = np.frombuffer(messages, np.uint8).reshape(-1, MESSAGE)
     return batch, head + (ordered(rows).tobytes() if header.get("sort", True) else messages)
 
@@ -173,8 +174,10 @@ def test_one_bad_client_moves_a_count_by_at_most_k_and_shows(tmp_path):
         assert (await deliver(trio, batch, body)).status_code == 201
         await trio.results(task)
         found = await tally(trio, batch)
-        assert sum(found["plus"]) + sum(found["minus"]) + found["dropped"]["dummies"] \
+        assert (
+            sum(found["plus"]) + sum(found["minus"]) + found["dropped"]["dummies"]
             == USERS * task.messages
+        )
         many = [seal_all([0] * task.messages, task.key, task.id) for _ in range(4)]
         fresh, _, _ = made_reports(task, USERS - 4)
         batch, body = batch_of(task, b"".join([*fresh, *many]))
@@ -228,7 +231,10 @@ def test_a_spent_budget_withholds_the_result(tmp_path):
                     break
                 await asyncio.sleep(0.05)
             assert status["batches"][1] | {"batch": ""} == {
-                "number": 2, "batch": "", "state": "counted", "reports": USERS,
+                "number": 2,
+                "batch": "",
+                "state": "counted",
+                "reports": USERS,
                 "problem": "BudgetExceeded",
             }
             assert len(status["results"]) == 1
@@ -281,15 +287,19 @@ def test_a_top_up_does_not_shift_the_estimate(tmp_path, kind):
     from shuffledp.service.task import BatchRule, Task
 
     key = Trio(tmp_path).keys.all()[0].public
-    plan = plan_integers(USERS, 8, 4, mse_overhead=1) if kind == "integers" else \
-        plan_sum(USERS, 8, bounds=(-3, 5), mse_overhead=4)
+    plan = (
+        plan_integers(USERS, 8, 4, mse_overhead=1)
+        if kind == "integers"
+        else plan_sum(USERS, 8, bounds=(-3, 5), mse_overhead=4)
+    )
     task = Task.create(plan.to_dict(), key, "shift", BatchRule(USERS, "full"))
     protocol, estimates, covered = task.protocol, [], 0
     for _ in range(150):
         report = protocol.aggregate(np.ones(USERS, np.int64)) + noise_only(protocol, USERS)
         tally = Tally(report.plus, report.minus)
-        batch = Received(bytes(16), 1, 1, "counted", bytes(32), USERS, 0, 2 * USERS,
-                         tally.to_json(), None)
+        batch = Received(
+            bytes(16), 1, 1, "counted", bytes(32), USERS, 0, 2 * USERS, tally.to_json(), None
+        )
         result = published(task, batch, 0.95)["result"]
         estimates.append(result["estimate"])
         covered += result["interval"][0] <= USERS <= result["interval"][1]

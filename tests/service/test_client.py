@@ -32,12 +32,14 @@ def no_pauses(monkeypatch):
 
 def answering(answers, seen):
     """A shuffler that gives these answers in turn; an exception is raised."""
+
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request.read())
         found = answers[min(len(seen), len(answers)) - 1]
         if isinstance(found, Exception):
             raise found
         return httpx.Response(found, json={"type": "urn:x:token-used", "detail": "used"})
+
     return httpx.MockTransport(answer)
 
 
@@ -53,8 +55,9 @@ def test_a_retry_sends_the_same_bytes(task, tmp_path):
 def test_an_id_lies_beside_its_token_and_is_fresh(task, tmp_path):
     seen: list[bytes] = []
     for device in ("a", "b"):
-        with Client(task, "http://shuffler", "t", tmp_path / device,
-                    transport=answering([201], seen)) as client:
+        with Client(
+            task, "http://shuffler", "t", tmp_path / device, transport=answering([201], seen)
+        ) as client:
             client.send(1)
     ids = [read_upload(body).report_id for body in seen]
     assert {name[:8] for name in ids} == {token_hash("t")[:8]} and len(set(ids)) == 2
@@ -91,8 +94,9 @@ def test_a_second_value_is_refused(task, tmp_path):
         with pytest.raises(AlreadyAnswered):
             client.send(value)
     with pytest.raises(Unreachable):
-        fresh = Client(task, "http://s", "t", tmp_path / "b", transport=answering([503], []),
-                       attempts=1)
+        fresh = Client(
+            task, "http://s", "t", tmp_path / "b", transport=answering([503], []), attempts=1
+        )
         fresh.send(1)
     with pytest.raises(AlreadyAnswered):  # stored but not acknowledged counts too
         fresh.send(1)

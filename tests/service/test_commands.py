@@ -43,8 +43,19 @@ def test_from_a_plan_to_a_result(tmp_path, run, monkeypatch):
     plan, key, task = tmp_path / "plan.json", tmp_path / "key.json", tmp_path / "task.json"
     plan.write_text(json.dumps(small_plan()))
     key.write_text(run("keys", "show", tmp_path / "keys"))
-    made = run("task", "create", "--plan", plan, "--key", key, "--name", "dark mode",
-               "--out", task, "--json")
+    made = run(
+        "task",
+        "create",
+        "--plan",
+        plan,
+        "--key",
+        key,
+        "--name",
+        "dark mode",
+        "--out",
+        task,
+        "--json",
+    )
     number = json.loads(made)["task"]
     assert json.loads(run("task", "show", task, "--json"))["name"] == "dark mode"
     assert "dark mode" in run("task", "show", task)
@@ -56,14 +67,24 @@ def test_from_a_plan_to_a_result(tmp_path, run, monkeypatch):
         for url in programs.urls.values():
             wait_ready(url)
         shuffler, analyzer = programs.urls["shuffler"], programs.urls["analyzer"]
-        assert "Registered" in run("task", "register", task, "--shuffler", shuffler,
-                                   "--analyzer", analyzer)
+        assert "Registered" in run(
+            "task", "register", task, "--shuffler", shuffler, "--analyzer", analyzer
+        )
         run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--out", tmp_path / "t")
         tokens = (tmp_path / "t").read_text().split()
         assert "Nothing is published" in run("result", "--task", task, "--analyzer", analyzer)
         for place, token in enumerate(tokens):
-            words = ["send", "--task", task, "--shuffler", shuffler, "--token", token,
-                     "--outbox", tmp_path / "boxes" / str(place)]
+            words = [
+                "send",
+                "--task",
+                task,
+                "--shuffler",
+                shuffler,
+                "--token",
+                token,
+                "--outbox",
+                tmp_path / "boxes" / str(place),
+            ]
             run(*words, "--value", place % 2)
         with pytest.raises(AlreadyAnswered):
             run(*words, "--value", 1)

@@ -36,12 +36,13 @@ async def fill(database):
     """Leaves room for a few reports: SQLite by its own limit; PostgreSQL by raising, inside the
     server, the error that a full disk gives."""
     if isinstance(database, SqliteDatabase):
-        (pages,), = await database.rows("PRAGMA page_count")
+        ((pages,),) = await database.rows("PRAGMA page_count")
         await database.rows(f"PRAGMA max_page_count={pages + 3}")
     else:
         await database.rows(FULL)
-        await database.rows("CREATE TRIGGER full_disk AFTER INSERT ON reports "
-                            "EXECUTE FUNCTION full_disk()")
+        await database.rows(
+            "CREATE TRIGGER full_disk AFTER INSERT ON reports EXECUTE FUNCTION full_disk()"
+        )
 
 
 async def make_room(database):
@@ -61,8 +62,10 @@ def test_a_full_store_acknowledges_nothing_and_recovers(tmp_path, stores):
             tokens = await trio.enrol(USERS)
             bodies = [known_report(task, 1) for _ in tokens]
             await fill(trio.shuffler.database)
-            answers = [await trio.post(task, body, token)
-                       for (body, _, _), token in zip(bodies, tokens, strict=True)]
+            answers = [
+                await trio.post(task, body, token)
+                for (body, _, _), token in zip(bodies, tokens, strict=True)
+            ]
             codes = [answer.status_code for answer in answers]
             assert set(codes) == {201, 503}
             full = next(answer for answer in answers if answer.status_code == 503)
@@ -95,14 +98,20 @@ def test_a_disk_that_takes_no_more(tmp_path):
     try:
         programs.start("shuffler", preexec_fn=small_disk)
         wait_ready(url)
-        httpx.put(f"{url}/tasks/{task.id.hex()}", content=task.canonical(),
-                  headers=bearing(COLLECTOR)).raise_for_status()
-        httpx.post(f"{url}/tokens", json={"sha256": [sha(token) for token in tokens]},
-                   headers=bearing(OPERATOR)).raise_for_status()
+        httpx.put(
+            f"{url}/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+        ).raise_for_status()
+        httpx.post(
+            f"{url}/tokens",
+            json={"sha256": [sha(token) for token in tokens]},
+            headers=bearing(OPERATOR),
+        ).raise_for_status()
         path = f"{url}/tasks/{task.id.hex()}/reports"
         with httpx.Client() as client:
-            codes = [client.post(path, content=body, headers=bearing(token)).status_code
-                     for body, token in zip(made, tokens, strict=True)]
+            codes = [
+                client.post(path, content=body, headers=bearing(token)).status_code
+                for body, token in zip(made, tokens, strict=True)
+            ]
         assert set(codes) == {201, 503}
         programs.kill("shuffler")
         programs.start("shuffler")
@@ -110,8 +119,10 @@ def test_a_disk_that_takes_no_more(tmp_path):
         status = httpx.get(f"{url}/status").json()["tasks"][0]
         assert status["have"] == codes.count(201)
         with httpx.Client() as client:
-            again = [client.post(path, content=body, headers=bearing(token)).status_code
-                     for body, token in zip(made, tokens, strict=True)]
+            again = [
+                client.post(path, content=body, headers=bearing(token)).status_code
+                for body, token in zip(made, tokens, strict=True)
+            ]
         assert again == [200 if code == 201 else 201 for code in codes]
     finally:
         programs.stop()
@@ -162,8 +173,9 @@ def test_a_commit_whose_outcome_was_not_heard(tmp_path, stores, step, outcome, m
                     before = len(store._sealed), store._next.get(1, 0)
                     result = await work(transaction)
                     after = len(store._sealed), store._next.get(1, 0)
-                    if not broken and (after[0] > before[0] if step == "seal"
-                                       else after[1] > before[1] > 3):
+                    if not broken and (
+                        after[0] > before[0] if step == "seal" else after[1] > before[1] > 3
+                    ):
                         broken.append(1)
                         breaks.append(1)
                         if outcome == "undone":
@@ -193,7 +205,7 @@ def test_a_commit_whose_outcome_was_not_heard(tmp_path, stores, step, outcome, m
     asyncio.run(walk())
 
 
-@pytest.mark.parametrize("jump", [-10**9, 10**9])
+@pytest.mark.parametrize("jump", [-(10**9), 10**9])
 def test_clock_jumps_release_nothing_short(tmp_path, monkeypatch, jump):
     """Without a top-up no clock matters; with one, an early release still has all its noise."""
     real = time.time
@@ -201,8 +213,9 @@ def test_clock_jumps_release_nothing_short(tmp_path, monkeypatch, jump):
     async def walk():
         async with Trio(tmp_path).running() as trio:
             plain = trio.task("plain")
-            topped = trio.task("topped", batch={
-                "top_up": "missing", "at_least": 3, "wait_seconds": 1000})
+            topped = trio.task(
+                "topped", batch={"top_up": "missing", "at_least": 3, "wait_seconds": 1000}
+            )
             for task in (plain, topped):
                 await trio.register(task)
                 await trio.upload(task, [1] * 5)
@@ -225,13 +238,39 @@ def fuzzed_request(task, good: bytes, token: str):
         body[random.randrange(len(body))] = random.randrange(256)
     cut = random.choice([None, None, 0, 1, 58, 59, 60, len(body) - 1])
     body = bytes(body[:cut]) + random.choice([b"", b"", b"x", os.urandom(100)])
-    length = random.choice([str(len(body)), str(task.report_size), "-1", "", "1e3", "9" * 5000,
-                            "٣", "0x10", str(2**63)])
-    auth = random.choice([f"Bearer {token}", "Bearer ", "Basic eA==", "", "Bearer \x00\xff",
-                          f"bearer  {token}", "Bearer " + "é" * 3000])
-    path = random.choice([f"/tasks/{task.id.hex()}/reports"] * 6 + [
-        "/tasks//reports", f"/tasks/{task.id.hex()[:-1]}/reports", "/tasks/../reports",
-        f"/tasks/{os.urandom(32).hex()}/reports"])
+    length = random.choice(
+        [
+            str(len(body)),
+            str(task.report_size),
+            "-1",
+            "",
+            "1e3",
+            "9" * 5000,
+            "٣",
+            "0x10",
+            str(2**63),
+        ]
+    )
+    auth = random.choice(
+        [
+            f"Bearer {token}",
+            "Bearer ",
+            "Basic eA==",
+            "",
+            "Bearer \x00\xff",
+            f"bearer  {token}",
+            "Bearer " + "é" * 3000,
+        ]
+    )
+    path = random.choice(
+        [f"/tasks/{task.id.hex()}/reports"] * 6
+        + [
+            "/tasks//reports",
+            f"/tasks/{task.id.hex()[:-1]}/reports",
+            "/tasks/../reports",
+            f"/tasks/{os.urandom(32).hex()}/reports",
+        ]
+    )
     headers = [(b"content-length", length.encode()), (b"authorization", auth.encode("utf-8"))]
     random.shuffle(headers)
     return path, headers[: random.choice([2, 2, 2, 1])], body
@@ -239,12 +278,24 @@ def fuzzed_request(task, good: bytes, token: str):
 
 async def call(app, path, headers, body) -> int:
     """One request straight into the application, in pieces, sometimes broken off."""
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(),
-             "query_string": b"", "headers": headers, "http_version": "1.1", "scheme": "http",
-             "client": ("203.0.113.9", 1), "server": ("s", 80), "root_path": ""}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": headers,
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": ("203.0.113.9", 1),
+        "server": ("s", 80),
+        "root_path": "",
+    }
     middle = random.randrange(len(body) + 1)
-    events = [{"type": "http.request", "body": body[:middle], "more_body": True},
-              {"type": "http.request", "body": body[middle:], "more_body": False}]
+    events = [
+        {"type": "http.request", "body": body[:middle], "more_body": True},
+        {"type": "http.request", "body": body[middle:], "more_body": False},
+    ]
     if random.random() < 0.05:
         events[1] = {"type": "http.disconnect"}
     statuses: list[int] = []
@@ -271,7 +322,8 @@ def test_ten_thousand_fuzzed_uploads_without_a_500(tmp_path):
             counts: dict[int, int] = {}
             for start in range(0, FUZZED, 100):
                 found = await asyncio.gather(
-                    *(call(app, *fuzzed_request(task, good, token)) for _ in range(100)))
+                    *(call(app, *fuzzed_request(task, good, token)) for _ in range(100))
+                )
                 for status in found:
                     counts[status] = counts.get(status, 0) + 1
                 assert max(counts) < 500, (start, counts)

@@ -36,8 +36,10 @@ class Programs:
 
     def toml(self) -> str:
         lines = []
-        for role, config in (("shuffler", self.trio.shuffler_config),
-                             ("analyzer", self.trio.analyzer_config)):
+        for role, config in (
+            ("shuffler", self.trio.shuffler_config),
+            ("analyzer", self.trio.analyzer_config),
+        ):
             lines.append(f"[{role}]")
             changed = {"listen": f"127.0.0.1:{self.ports[role]}", "drain_seconds": 0}
             if role == "shuffler":
@@ -50,7 +52,8 @@ class Programs:
         with open(self.trio.folder / f"{role}.log", "ab") as log:
             self.running[role] = subprocess.Popen(
                 [sys.executable, "-m", "shuffledp.service", role, "--config", str(self.config)],
-                stderr=log, **options,
+                stderr=log,
+                **options,
             )
 
     def kill(self, role: str) -> None:
@@ -79,10 +82,14 @@ def test_nothing_is_lost_or_doubled(tmp_path, stores):
         for url in programs.urls.values():
             wait_ready(url)
         for url in programs.urls.values():
-            httpx.put(f"{url}/tasks/{task.id.hex()}", content=task.canonical(),
-                      headers=bearing(COLLECTOR)).raise_for_status()
-        httpx.post(f"{programs.urls['shuffler']}/tokens", headers=bearing(OPERATOR),
-                   json={"sha256": [sha(token) for token in tokens]}).raise_for_status()
+            httpx.put(
+                f"{url}/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+            ).raise_for_status()
+        httpx.post(
+            f"{programs.urls['shuffler']}/tokens",
+            headers=bearing(OPERATOR),
+            json={"sha256": [sha(token) for token in tokens]},
+        ).raise_for_status()
         kills = asyncio.run(_storm(programs, task, [body for body, _, _ in made], tokens))
         assert kills == KILLS
         _wait_results(programs.urls["analyzer"], task, REPORTS // BATCH)

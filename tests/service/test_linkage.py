@@ -51,8 +51,11 @@ def artefacts(tmp_path, value, lines):
                     break
                 await asyncio.sleep(0.02)
             metrics = (await trio.to_shuffler.get("/metrics")).text
-            found.update(sizes=[len(body) for body in bodies], metrics=neutral(metrics),
-                         status=neutral(json.dumps(status)))
+            found.update(
+                sizes=[len(body) for body in bodies],
+                metrics=neutral(metrics),
+                status=neutral(json.dumps(status)),
+            )
 
     asyncio.run(walk())
     found["logs"] = sorted(neutral(lines.getvalue()).splitlines())  # uploads and delivery race
@@ -124,8 +127,9 @@ def test_no_address_token_or_report_id_anywhere(tmp_path, lines):
             body = seal_report(task, 1)
             headers = {"Authorization": f"Bearer {tokens[0]}", "X-Forwarded-For": "203.0.113.7"}
             path = f"/tasks/{task.id.hex()}/reports"
-            answers = [await trio.to_shuffler.post(path, content=body, headers=headers)
-                       for _ in range(2)]
+            answers = [
+                await trio.to_shuffler.post(path, content=body, headers=headers) for _ in range(2)
+            ]
             answers.append(await trio.post(task, seal_report(task, 1), tokens[0]))
             answers.append(await trio.post(task, body[:-1], tokens[1]))
             answers.append(await trio.post(task, body, "stranger-token"))
@@ -166,8 +170,9 @@ def test_there_is_no_field_to_log_an_identifier_in():
 
 
 def test_other_libraries_lines_lose_their_text():
-    record = logging.LogRecord("uvicorn.error", logging.WARNING, "", 1,
-                               "Invalid request from 203.0.113.7", (), None)
+    record = logging.LogRecord(
+        "uvicorn.error", logging.WARNING, "", 1, "Invalid request from 203.0.113.7", (), None
+    )
     line = json.loads(JsonLines().format(record))
     assert line["kind"] == "uvicorn.error" and "203" not in json.dumps(line["event"])
 

@@ -41,28 +41,43 @@ shuffler_token_sha256 = "{sha(DELIVERY)}"
 def test_one_file_and_the_environment(tmp_path):
     file = tmp_path / "service.toml"
     file.write_text(GOOD)
-    environ = {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_QUEUE": "7",
-               "SHUFFLEDP_SHUFFLER_STORE": "postgresql://x/y"}
+    environ = {
+        "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d",
+        "SHUFFLEDP_SHUFFLER_QUEUE": "7",
+        "SHUFFLEDP_SHUFFLER_STORE": "postgresql://x/y",
+    }
     config = load(file, ShufflerConfig, environ)
     assert (config.queue, config.store, config.deliver_token) == (7, "postgresql://x/y", "d")
     assert (config.host, config.port) == ("127.0.0.1", 8800)
     assert load(file, AnalyzerConfig, {}).confidence_percent == 95
 
 
-@pytest.mark.parametrize(("text", "environ", "says"), [
-    (GOOD, {}, "deliver_token is missing"),
-    ("", {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}, "64 hexadecimal digits"),
-    (GOOD + "\n[other]\n", {}, r"a table \[other\]"),
-    ("[shuffler]\nspeed = 3\n", {}, "no setting speed"),
-    ("[shuffler]\nqueue = 'x'\n", {}, "queue must be a whole number"),
-    ("[shuffler\n", {}, "no TOML"),
-    (GOOD, {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_STORE": "mysql://"},
-     "store must be"),
-    (GOOD, {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_LISTEN": "8800"},
-     "listen must be"),
-    (GOOD, {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_TLS_KEY": "k"},
-     "go together"),
-])
+@pytest.mark.parametrize(
+    ("text", "environ", "says"),
+    [
+        (GOOD, {}, "deliver_token is missing"),
+        ("", {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}, "64 hexadecimal digits"),
+        (GOOD + "\n[other]\n", {}, r"a table \[other\]"),
+        ("[shuffler]\nspeed = 3\n", {}, "no setting speed"),
+        ("[shuffler]\nqueue = 'x'\n", {}, "queue must be a whole number"),
+        ("[shuffler\n", {}, "no TOML"),
+        (
+            GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_STORE": "mysql://"},
+            "store must be",
+        ),
+        (
+            GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_LISTEN": "8800"},
+            "listen must be",
+        ),
+        (
+            GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_TLS_KEY": "k"},
+            "go together",
+        ),
+    ],
+)
 def test_a_wrong_configuration_says_what_is_wrong(tmp_path, text, environ, says):
     file = tmp_path / "service.toml"
     file.write_text(text)
@@ -86,6 +101,7 @@ def test_migrations_run_once_and_roles_do_not_share(tmp_path, stores):
 
 def test_an_older_schema_keeps_what_it_knew(stores, monkeypatch):
     """Version 1 kept report ids and spent tokens in tables of their own."""
+
     async def walk():
         monkeypatch.setitem(schema.SCRIPTS, "shuffler", SHUFFLER[:1])
         database = await open_database(stores["shuffler"], "shuffler")
@@ -94,8 +110,10 @@ def test_an_older_schema_keeps_what_it_knew(stores, monkeypatch):
         await database.close()
         monkeypatch.undo()
         database = await open_database(stores["shuffler"], "shuffler")
-        assert await database.rows("SELECT task, name FROM used ORDER BY name") \
-            == [(1, b"r" * 16), (1, b"t" * 32)]
+        assert await database.rows("SELECT task, name FROM used ORDER BY name") == [
+            (1, b"r" * 16),
+            (1, b"t" * 32),
+        ]
         await database.close()
 
     asyncio.run(walk())
@@ -146,11 +164,15 @@ def test_rows_of_any_bytes_come_back_in_order(stores):
     async def walk():
         database = await open_database(stores["shuffler"], "shuffler")
         rows = [(2**40 + place, body) for place, body in enumerate(bodies)]
-        await database.run(lambda transaction: transaction.append(
-            Rows("reports", ("place", "body"), rows), Rows("used", ("task", "name"), [])))
+        await database.run(
+            lambda transaction: transaction.append(
+                Rows("reports", ("place", "body"), rows), Rows("used", ("task", "name"), [])
+            )
+        )
         assert await database.rows("SELECT place, body FROM reports ORDER BY place") == rows
-        assert await database.joined("reports", "body", "place", 2**40 + 1, 2**40 + 9) \
-            == b"".join(bodies[1:])
+        assert await database.joined("reports", "body", "place", 2**40 + 1, 2**40 + 9) == b"".join(
+            bodies[1:]
+        )
         assert await database.joined("reports", "body", "place", 0, 5) == b""
         await database.close()
 
@@ -168,8 +190,9 @@ def test_tasks_that_arrive_together_get_numbers_of_their_own(tmp_path, stores):
         assert sorted(entry.number for entry in shelf.known.values()) == [1, 2, 3, 4]
         again = TaskShelf(database)
         await again.load()
-        assert {entry.task.id: entry.number for entry in again.known.values()} \
-            == {entry.task.id: entry.number for entry in shelf.known.values()}
+        assert {entry.task.id: entry.number for entry in again.known.values()} == {
+            entry.task.id: entry.number for entry in shelf.known.values()
+        }
         await database.close()
 
     asyncio.run(walk())
@@ -234,11 +257,17 @@ def test_a_real_trio_over_http(tmp_path, stores):
         for name in ("first", "after rotation"):
             task = trio.task(name)
             for url in (analyzer, shuffler):
-                httpx.put(f"{url}/tasks/{task.id.hex()}", content=task.canonical(),
-                          headers=bearing(COLLECTOR)).raise_for_status()
+                httpx.put(
+                    f"{url}/tasks/{task.id.hex()}",
+                    content=task.canonical(),
+                    headers=bearing(COLLECTOR),
+                ).raise_for_status()
             tokens = [new_token(EACH) for _ in range(USERS)]
-            httpx.post(f"{shuffler}/tokens", json={"sha256": [sha(token) for token in tokens]},
-                       headers=bearing(OPERATOR)).raise_for_status()
+            httpx.post(
+                f"{shuffler}/tokens",
+                json={"sha256": [sha(token) for token in tokens]},
+                headers=bearing(OPERATOR),
+            ).raise_for_status()
             for place, token in enumerate(tokens):
                 box = tmp_path / "boxes" / f"{name}{place}"
                 with Client(task, shuffler, token, box) as client:
@@ -320,15 +349,19 @@ def test_a_batch_for_a_destroyed_key_is_refused(tmp_path):
 def test_pages_that_do_not_exist(tmp_path):
     async def walk():
         async with Trio(tmp_path).running() as trio:
-            for path, method, status in (("/nothing", "GET", 404), ("/tokens", "GET", 405),
-                                         (f"/tasks/{'0' * 64}", "GET", 404)):
+            for path, method, status in (
+                ("/nothing", "GET", 404),
+                ("/tokens", "GET", 405),
+                (f"/tasks/{'0' * 64}", "GET", 404),
+            ):
                 answer = await trio.to_shuffler.request(method, path)
                 assert answer.status_code == status
                 assert answer.headers["content-type"] == "application/problem+json"
             bad = await trio.to_shuffler.put("/tasks/zz", content=b"{}", headers=bearing(COLLECTOR))
             assert bad.status_code == 400
             bad = await trio.to_shuffler.put(
-                f"/tasks/{'0' * 64}", content=b"{}", headers=bearing(COLLECTOR))
+                f"/tasks/{'0' * 64}", content=b"{}", headers=bearing(COLLECTOR)
+            )
             assert bad.status_code == 422
             bad = await trio.to_shuffler.post("/tokens", content=b"no", headers=bearing(OPERATOR))
             assert bad.status_code == 422

@@ -31,10 +31,18 @@ class Browser:
     """As much of the WebDriver protocol as these tests need."""
 
     def __init__(self, url: str) -> None:
-        options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu",
-                            "--disable-dev-shm-usage", "--window-size=1100,900"]}
-        wanted = {"alwaysMatch": {"goog:chromeOptions": options,
-                                  "goog:loggingPrefs": {"browser": "ALL"}}}
+        options = {
+            "args": [
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--window-size=1100,900",
+            ]
+        }
+        wanted = {
+            "alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        }
         self._http = httpx.Client(timeout=60)
         answer = self._http.post(f"{url}/session", json={"capabilities": wanted}).json()
         self._session = f"{url}/session/{answer['value']['sessionId']}"
@@ -78,8 +86,9 @@ def browser() -> Iterator[Browser]:
         missing("Chromium with ChromeDriver", "Debian: apt-get install chromium chromium-driver")
         return
     port = free_port()
-    program = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+    program = subprocess.Popen(
+        [driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         for _ in range(100):
             with contextlib.suppress(httpx.TransportError):
@@ -108,14 +117,21 @@ def test_both_pages_in_a_browser(browser, tmp_path):
         browser.open(shuffler)
         assert "No task is registered yet" in browser.run("document.body.innerText")
         for url in (analyzer, shuffler):
-            httpx.put(f"{url}/tasks/{task.id.hex()}", content=task.canonical(),
-                      headers=bearing(COLLECTOR)).raise_for_status()
+            httpx.put(
+                f"{url}/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+            ).raise_for_status()
         tokens = [new_token(EACH) for _ in range(3 * USERS + 13)]
-        httpx.post(f"{shuffler}/tokens", json={"sha256": [sha(token) for token in tokens]},
-                   headers=bearing(OPERATOR)).raise_for_status()
+        httpx.post(
+            f"{shuffler}/tokens",
+            json={"sha256": [sha(token) for token in tokens]},
+            headers=bearing(OPERATOR),
+        ).raise_for_status()
         for place, token in enumerate(tokens):
-            httpx.post(f"{shuffler}/tasks/{task.id.hex()}/reports", headers=bearing(token),
-                       content=seal_report(task, place % 2)).raise_for_status()
+            httpx.post(
+                f"{shuffler}/tasks/{task.id.hex()}/reports",
+                headers=bearing(token),
+                content=seal_report(task, place % 2),
+            ).raise_for_status()
         httpx.post(f"{shuffler}/tasks/{task.id.hex()}/reports", headers=bearing("t"), content=b"x")
         browser.wait(f"document.body.innerText.includes('13 of {USERS}')")
         browser.wait("document.querySelectorAll('.chips .scrubbed').length == 3")
@@ -123,14 +139,17 @@ def test_both_pages_in_a_browser(browser, tmp_path):
         assert browser.run("document.querySelectorAll('h2 b').length") == 0
         assert browser.run("document.querySelector('progress').value") == 13
         assert "1 refused (size 1)" in browser.run("document.body.innerText")
-        assert browser.run("getComputedStyle(document.querySelector('article')).borderRadius") \
+        assert (
+            browser.run("getComputedStyle(document.querySelector('article')).borderRadius")
             == "10px"
+        )
         assert len(browser.picture("shuffler")) > 5000
         browser.open(analyzer)
         browser.wait("document.querySelectorAll('svg .dot').length == 3")
         browser.wait("document.querySelectorAll('.chips .published').length == 3")
         widths = browser.run(
-            "[...document.querySelectorAll('svg .span')].map(s => s.getBoundingClientRect().width)")
+            "[...document.querySelectorAll('svg .span')].map(s => s.getBoundingClientRect().width)"
+        )
         assert all(width > 0 for width in widths)
         assert browser.run("document.querySelector('#age').innerText") == "live"
         assert len(browser.picture("analyzer")) > 5000
@@ -140,16 +159,37 @@ def test_both_pages_in_a_browser(browser, tmp_path):
 
 
 def test_a_page_without_javascript_says_the_same(tmp_path):
-    status = {"role": "analyzer", "tasks": [{
-        "task": "ab" * 32, "name": "<script>", "kind": "histogram", "epsilon": "1",
-        "state": "open", "messages": 7,
-        "batches": [{"number": 1, "state": "published", "reports": 5, "problem": ""},
-                    {"number": 2, "state": "received", "reports": 5, "problem": "TaskError"}],
-        "results": [{"number": 1, "minus_z_score": 9.0, "result": {
-            "confidence": 0.95, "query": "histogram",
-            "buckets": [{"label": "a&b", "estimate": -1.5, "interval": [-4, 2]},
-                        {"label": "c", "estimate": 3.0, "interval": [1, 5]}]}}],
-    }]}
+    status = {
+        "role": "analyzer",
+        "tasks": [
+            {
+                "task": "ab" * 32,
+                "name": "<script>",
+                "kind": "histogram",
+                "epsilon": "1",
+                "state": "open",
+                "messages": 7,
+                "batches": [
+                    {"number": 1, "state": "published", "reports": 5, "problem": ""},
+                    {"number": 2, "state": "received", "reports": 5, "problem": "TaskError"},
+                ],
+                "results": [
+                    {
+                        "number": 1,
+                        "minus_z_score": 9.0,
+                        "result": {
+                            "confidence": 0.95,
+                            "query": "histogram",
+                            "buckets": [
+                                {"label": "a&b", "estimate": -1.5, "interval": [-4, 2]},
+                                {"label": "c", "estimate": 3.0, "interval": [1, 5]},
+                            ],
+                        },
+                    }
+                ],
+            }
+        ],
+    }
     page = render(status)
     assert "&lt;script&gt;" in page and "<script>" not in page.replace("<script src", "")
     assert "1 · a&amp;b" in page and "-4.0 … 2.0" in page and 'class="odd">+9.0' in page

@@ -150,11 +150,19 @@ def test_one_commit_judges_what_arrives_together(tmp_path, stores):
         (token,) = await trio.enrol()
         hashed = bytes.fromhex(sha(token))
         first = Arrival(1, b"a" * 16, hashed, 1, b"x")
-        together = [first, first, Arrival(1, b"b" * 16, hashed, 1, b"y"),
-                    Arrival(1, b"c" * 16, bytes(32), 1, b"z")]
+        together = [
+            first,
+            first,
+            Arrival(1, b"b" * 16, hashed, 1, b"y"),
+            Arrival(1, b"c" * 16, bytes(32), 1, b"z"),
+        ]
         verdicts = await trio.shuffler.store.accept(lambda: together, frozenset())
-        assert verdicts == [Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.TOKEN_USED,
-                            Verdict.UNKNOWN_TOKEN]
+        assert verdicts == [
+            Verdict.ACCEPTED,
+            Verdict.DUPLICATE,
+            Verdict.TOKEN_USED,
+            Verdict.UNKNOWN_TOKEN,
+        ]
         assert trio.shuffler.store.open_reports(1) == 1
 
     walk_with(tmp_path, stores, walk)
@@ -235,21 +243,25 @@ def test_too_many_at_once_are_told_to_come_back(tmp_path):
         await trio.register(task)
         tokens = await trio.enrol(12)
         bodies = [known_report(task, 1)[0] for _ in tokens]
+
         async def slow(_):
             time.sleep(0.5)  # in the store's thread: the disk is busy
 
         busy = asyncio.create_task(trio.shuffler.database.run(slow))
         await asyncio.sleep(0.05)
-        posts = [asyncio.create_task(trio.post(task, body, token))
-                 for body, token in zip(bodies, tokens, strict=True)]
+        posts = [
+            asyncio.create_task(trio.post(task, body, token))
+            for body, token in zip(bodies, tokens, strict=True)
+        ]
         await busy
         answers = await asyncio.gather(*posts)
         codes = [answer.status_code for answer in answers]
         assert set(codes) == {201, 429} and codes.count(429) >= 4
         told = next(answer for answer in answers if answer.status_code == 429)
         assert told.headers["retry-after"] == "1" and told.json()["retry_after"] == 1
-        again = [await trio.post(task, body, token)
-                 for body, token in zip(bodies, tokens, strict=True)]
+        again = [
+            await trio.post(task, body, token) for body, token in zip(bodies, tokens, strict=True)
+        ]
         assert {answer.status_code for answer in again} == {200, 201}
         assert (await trio.status(task))["have"] == 12
 

@@ -53,22 +53,30 @@ def test_every_single_number_is_in_the_id(task):
         for step in path[:-1]:
             target = target[step]
         value = target[path[-1]]
-        target[path[-1]] = (not value) if isinstance(value, bool) else \
-            value + 1 if isinstance(value, int) else f"{value}1"
+        target[path[-1]] = (
+            (not value)
+            if isinstance(value, bool)
+            else value + 1
+            if isinstance(value, int)
+            else f"{value}1"
+        )
         with pytest.raises(ShuffleDPError):
             task_from_json(json.dumps(other), task.id)
         changed += 1
     assert changed > 20
 
 
-@pytest.mark.parametrize(("where", "value"), [
-    (("certificate", "protocol", "cell", "flood_mean"), "1/2"),
-    (("certificate", "protocol", "cell", "input_pairs"), 0),
-    (("certificate", "protocol", "cell", "mute_probability"), "1/1000000"),
-    (("certificate", "epsilon"), "1"),
-    (("messages",), 10),
-    (("batch", "reports"), 19),
-])
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("certificate", "protocol", "cell", "flood_mean"), "1/2"),
+        (("certificate", "protocol", "cell", "input_pairs"), 0),
+        (("certificate", "protocol", "cell", "mute_probability"), "1/1000000"),
+        (("certificate", "epsilon"), "1"),
+        (("messages",), 10),
+        (("batch", "reports"), 19),
+    ],
+)
 def test_a_weakened_task_is_not_believed(task, where, value, tmp_path):
     """A client re-checks the certificate before it sends anything."""
     data = json.loads(task.canonical())
@@ -118,10 +126,13 @@ def test_a_rule_says_when_a_batch_may_leave():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10,
-))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=10,
+    )
+)
 def test_other_json_is_no_task(data):
     with pytest.raises(TaskError):
         task_from_json(json.dumps(data))

@@ -90,7 +90,11 @@ def test_canonical_order_byte_for_byte(
 
 
 def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
-    spark: Any, tmp_path: Path, inputs: list[str], reports: list[bytes], task: Task,
+    spark: Any,
+    tmp_path: Path,
+    inputs: list[str],
+    reports: list[bytes],
+    task: Task,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[bytes] = []
@@ -120,16 +124,22 @@ def opened_on_one_machine(file: Path, task: Task, key: PrivateKey, earlier: list
     pages = first_seen(messages, earlier, file.with_suffix(".kept"), 1000)
     with ThreadPoolExecutor(2) as pool:
         return count_messages(
-            pages, key.secret, key.public.info(task.id), len(task.protocol.cells),
-            pool=pool, stop=threading.Event(),
+            pages,
+            key.secret,
+            key.public.info(task.id),
+            len(task.protocol.cells),
+            pool=pool,
+            stop=threading.Event(),
         )
 
 
 def spoilt_batch(path: Path, reports: list[bytes], task: Task) -> None:
     """A full batch in which some messages are copies, some noise, and one was altered."""
-    rows = np.frombuffer(
-        b"".join(report[REPORT_HEADER:] for report in reports), np.uint8
-    ).reshape(-1, MESSAGE).copy()
+    rows = (
+        np.frombuffer(b"".join(report[REPORT_HEADER:] for report in reports), np.uint8)
+        .reshape(-1, MESSAGE)
+        .copy()
+    )
     rows[10:14] = rows[0]
     rows[20] = np.frombuffer(os.urandom(MESSAGE), np.uint8)
     rows[30, 40] ^= 1
@@ -186,7 +196,11 @@ def test_a_ledger_is_charged_once_per_batch(
 
 
 def test_refusals(
-    spark: Any, tmp_path: Path, inputs: list[str], reports: list[bytes], task: Task,
+    spark: Any,
+    tmp_path: Path,
+    inputs: list[str],
+    reports: list[bytes],
+    task: Task,
     key: PrivateKey,
 ) -> None:
     out = str(tmp_path / "out")
@@ -214,8 +228,13 @@ def test_refusals(
 
 
 def test_commands(
-    spark: Any, tmp_path: Path, inputs: list[str], task: Task, key: PrivateKey,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    spark: Any,
+    tmp_path: Path,
+    inputs: list[str],
+    task: Task,
+    key: PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from contextlib import nullcontext
 

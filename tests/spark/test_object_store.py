@@ -53,16 +53,19 @@ def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
             out.write(half)
     target = f"s3://me:secret@sealed/out/batch?{store}"
     far = shuffle_batch(spark, uris, target, task, batch_id=NAME)
-    near = shuffle_batch(spark, [str(tmp_path / n) for n in "01"], str(tmp_path / "batch"), task,
-                         batch_id=NAME)
+    near = shuffle_batch(
+        spark, [str(tmp_path / n) for n in "01"], str(tmp_path / "batch"), task, batch_id=NAME
+    )
     assert far == near and far["copies_dropped"] == 5
     system, inside = files.place(target)
     with system.open_input_stream(inside) as batch:
         assert batch.read() == (tmp_path / "batch").read_bytes()
     left = system.get_file_info(FileSelector("sealed/out", recursive=True))
     assert [entry.path for entry in left] == ["sealed/out/batch"]  # no parts
-    assert open_batch(spark, target, task, key)["result"] == \
-        open_batch(spark, str(tmp_path / "batch"), task, key)["result"]
+    assert (
+        open_batch(spark, target, task, key)["result"]
+        == open_batch(spark, str(tmp_path / "batch"), task, key)["result"]
+    )
 
 
 def test_a_missing_object_is_named_without_credentials(
@@ -75,11 +78,14 @@ def test_a_missing_object_is_named_without_credentials(
     assert "secret" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(("path", "said", "parts"), [
-    ("/data/a?b@c", "/data/a?b@c", "/data/a?b@c.parts"),
-    ("s3://bucket/a/b", "s3://bucket/a/b", "s3://bucket/a/b.parts"),
-    ("s3://k:s@bucket/a?x=1&y=2", "s3://bucket/a", "s3://k:s@bucket/a.parts?x=1&y=2"),
-])
+@pytest.mark.parametrize(
+    ("path", "said", "parts"),
+    [
+        ("/data/a?b@c", "/data/a?b@c", "/data/a?b@c.parts"),
+        ("s3://bucket/a/b", "s3://bucket/a/b", "s3://bucket/a/b.parts"),
+        ("s3://k:s@bucket/a?x=1&y=2", "s3://bucket/a", "s3://k:s@bucket/a.parts?x=1&y=2"),
+    ],
+)
 def test_what_is_shown_of_a_path_and_what_lies_beside_it(path: str, said: str, parts: str) -> None:
     assert files.shown(path) == said
     assert files.beside(path, ".parts") == parts

@@ -165,9 +165,7 @@ def test_wrong_calls(frame: Any) -> None:
         cluster.total(frame, "real", epsilon=1, largest=3)
 
 
-def test_a_ledger_is_charged_once_and_only_for_what_is_released(
-    frame: Any, tmp_path: Path
-) -> None:
+def test_a_ledger_is_charged_once_and_only_for_what_is_released(frame: Any, tmp_path: Path) -> None:
     ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 1)
     with pytest.raises(ValueOutOfRange):
         cluster.count(frame, "number", epsilon=1, ledger=ledger.path)
@@ -179,9 +177,7 @@ def test_a_ledger_is_charged_once_and_only_for_what_is_released(
 
 
 def test_seeds_are_marked_and_repeat(frame: Any, tmp_path: Path) -> None:
-    one, two = (
-        cluster.count(frame, "yes", epsilon=1, entropy=SeededEntropy(5)) for _ in range(2)
-    )
+    one, two = (cluster.count(frame, "yes", epsilon=1, entropy=SeededEntropy(5)) for _ in range(2))
     assert one.seeded and two.seeded and one.value == two.value
 
 

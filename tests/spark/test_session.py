@@ -50,8 +50,11 @@ def fake_java(folder: Path, says: str) -> str:
 
 @pytest.mark.parametrize(
     ("says", "sentence"),
-    [('openjdk version "11.0.2"', "is Java 11"), ('java version "1.8.0_1"', "is Java 8"),
-     ("what?", "no working Java")],
+    [
+        ('openjdk version "11.0.2"', "is Java 11"),
+        ('java version "1.8.0_1"', "is Java 8"),
+        ("what?", "no working Java"),
+    ],
 )
 def test_an_old_java(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, sentence: str

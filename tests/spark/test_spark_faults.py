@@ -38,7 +38,10 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "reports").write_bytes(b"".join(seal_report(task, n % 2) for n in range(20)))
     told = subprocess.run(
         [sys.executable, Path(__file__).with_name("troubled_cluster.py"), folder],
-        capture_output=True, text=True, check=False, timeout=400,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
     )
     assert told.returncode == 0, told.stderr[-3000:]
     found: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
@@ -68,8 +71,15 @@ def test_no_fault_counts_twice_or_draws_other_noise(story: dict[str, Any], fault
 def test_whole_jobs_give_the_same_under_faults(story: dict[str, Any], fault: str) -> None:
     calm, trial = story["whole"][""], story["whole"][fault]
     again = {stage for (stage, _), attempts in by_part(trial).items() if len(attempts) > 1}
-    assert again == {"PartWork 0", "WholeWork 1", "ReadIds 2", "Spread 3", "OrderPart 4",
-                     "Spread 5", "OpenPart 6"}
+    assert again == {
+        "PartWork 0",
+        "WholeWork 1",
+        "ReadIds 2",
+        "Spread 3",
+        "OrderPart 4",
+        "Spread 5",
+        "OpenPart 6",
+    }
     for attempts in by_part(trial).values():
         assert all(attempt == attempts[0] for attempt in attempts)
     for result in ("histogram", "users", "total", "sealed"):

@@ -162,8 +162,13 @@ def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[
         numbers = cluster.total(frame, "number", epsilon=1, largest=9)
         batch = sealed(session, data, folder / "batch")
     queries_module.JobSecret = JobSecret  # type: ignore[misc]
-    return {"gave": attempts(folder), "histogram": list(labels.values), "users": labels.users,
-            "total": numbers.value, "sealed": batch}
+    return {
+        "gave": attempts(folder),
+        "histogram": list(labels.values),
+        "users": labels.users,
+        "total": numbers.value,
+        "sealed": batch,
+    }
 
 
 def two_actions(session: Any, secret: Any) -> list[Any]:
@@ -215,19 +220,40 @@ class Cluster:
         self.bin = Path(pyspark.__file__).parent / "bin"
         self.master, self.connect = free_port(), free_port()
         self.environment = os.environ | {
-            "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_JAVA_OPTS": FAST,
-            "SPARK_DAEMON_MEMORY": "768m", "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_JAVA_OPTS": FAST,
+            "SPARK_DAEMON_MEMORY": "768m",
+            "SPARK_LOCAL_IP": "127.0.0.1",
         }
 
     def start(self) -> None:
         url = f"spark://127.0.0.1:{self.master}"
         deploy, quiet = "org.apache.spark.deploy", ["--webui-port", "0"]
-        self._run("spark-class", f"{deploy}.master.Master", "--host", "127.0.0.1",
-                  "--port", str(self.master), *quiet)
+        self._run(
+            "spark-class",
+            f"{deploy}.master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self.master),
+            *quiet,
+        )
         self._wait_for(self.master)
         for host in ("127.0.0.1", "127.0.0.2"):
-            self._run("spark-class", f"{deploy}.worker.Worker", "--host", host, "--cores", "1",
-                      "--memory", "512m", "--work-dir", str(self.folder / host), *quiet, url)
+            self._run(
+                "spark-class",
+                f"{deploy}.worker.Worker",
+                "--host",
+                host,
+                "--cores",
+                "1",
+                "--memory",
+                "512m",
+                "--work-dir",
+                str(self.folder / host),
+                *quiet,
+                url,
+            )
         settings = SETTINGS | {"spark.connect.grpc.binding.port": str(self.connect)}
         words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         main = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -236,10 +262,15 @@ class Cluster:
 
     def _run(self, program: str, *words: str) -> None:
         log = self.folder / f"log-{len(self.running)}"
-        self.running.append(subprocess.Popen(
-            [self.bin / program, *words], env=self.environment, cwd=self.folder,
-            stdout=subprocess.DEVNULL, stderr=log.open("wb"),
-        ))
+        self.running.append(
+            subprocess.Popen(
+                [self.bin / program, *words],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=subprocess.DEVNULL,
+                stderr=log.open("wb"),
+            )
+        )
 
     def _wait_for(self, port: int) -> None:
         for _ in range(1200):
@@ -271,8 +302,10 @@ def tell(session: Any, folder: Path) -> dict[str, Any]:
     """Everything that is tried."""
     story: dict[str, Any] = {"queries": queries(session, str(folder / "rows.parquet"))}
     secret = JobSecret()
-    story["whole"] = {fault: whole_jobs(session, folder, fault, secret)
-                      for fault in ("", "fails", "loses its executor")}
+    story["whole"] = {
+        fault: whole_jobs(session, folder, fault, secret)
+        for fault in ("", "fails", "loses its executor")
+    }
     for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
         story[name] = {
             fault: trial(session, fault, secret(), folder / name / fault)

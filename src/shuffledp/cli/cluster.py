@@ -59,10 +59,19 @@ def run_shuffle(args: argparse.Namespace) -> None:
     task, name = read_task(args.task), _batch_id(args.batch_id)
     with cluster(args.master) as session:
         done = shuffle_batch(session, args.files, args.out, task, order=args.order, batch_id=name)
-    emit(args, done, lambda out: out.print(facts(
-        f"{done['messages']:,} messages in {done['order']} order: {args.out}",
-        [(field, str(done[field])) for field in ("batch", "reports", "copies_dropped", "sha256")],
-    )))
+    emit(
+        args,
+        done,
+        lambda out: out.print(
+            facts(
+                f"{done['messages']:,} messages in {done['order']} order: {args.out}",
+                [
+                    (field, str(done[field]))
+                    for field in ("batch", "reports", "copies_dropped", "sha256")
+                ],
+            )
+        ),
+    )
 
 
 def run_open(args: argparse.Namespace) -> None:
@@ -78,16 +87,23 @@ def run_open(args: argparse.Namespace) -> None:
         raise TaskError(f"The task's key {task.key.key_id} is not in {args.keys}; it may be gone.")
     confidence = float(exact(args.confidence, "--confidence"))
     with cluster(args.master) as session:
-        done = open_batch(session, args.file, task, key, seen=args.seen, ledger=args.ledger,
-                          confidence=confidence)
+        done = open_batch(
+            session, args.file, task, key, seen=args.seen, ledger=args.ledger, confidence=confidence
+        )
     if args.out:
         write_whole(args.out, json.dumps(done, indent=2, ensure_ascii=False) + "\n")
-    rows = [(line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
-            for line in lines(done["result"])]
+    rows = [
+        (line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
+        for line in lines(done["result"])
+    ]
     dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())
-    emit(args, done, lambda out: out.print(
-        facts(f"{done['name']}: {done['reports']:,} reports", [*rows, ("dropped", dropped)])
-    ))
+    emit(
+        args,
+        done,
+        lambda out: out.print(
+            facts(f"{done['name']}: {done['reports']:,} reports", [*rows, ("dropped", dropped)])
+        ),
+    )
 
 
 def _batch_id(text: str | None) -> bytes | None:

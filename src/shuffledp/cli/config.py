@@ -21,7 +21,9 @@ def run_check(args: argparse.Namespace) -> None:
     from shuffledp.service.config import ROLES, load
 
     config = load(args.config, ROLES[args.role])
-    shown = {name: "(set)" if "token" in name and not name.endswith("sha256") else value
-             for name, value in asdict(config).items()}
+    shown = {
+        name: "(set)" if "token" in name and not name.endswith("sha256") else value
+        for name, value in asdict(config).items()
+    }
     rows = [(name, str(value)) for name, value in shown.items()]
     emit(args, shown, lambda out: out.print(facts(f"The {args.role} can start", rows)))

@@ -26,10 +26,19 @@ def run(args: argparse.Namespace) -> None:
     found = run_demo(users, args.epsilon, lambda line: print(line, file=sys.stderr), args.keep)
     result = found["result"]
     low, high = result["interval"]
-    emit(args, found, lambda out: out.print(facts("The estimate beside the truth", [
-        ("truth", f"{found['truth']:,} of {users:,} simulated users hold 1"),
-        ("estimate", f"{result['estimate']:,.2f}"),
-        (f"{result['confidence']:.0%} interval", f"{low:,} … {high:,}"),
-        ("ε", str(result["epsilon"])),
-        ("V₋ z-score", f"{found['minus_z_score']:+.2f}"),
-    ])))
+    emit(
+        args,
+        found,
+        lambda out: out.print(
+            facts(
+                "The estimate beside the truth",
+                [
+                    ("truth", f"{found['truth']:,} of {users:,} simulated users hold 1"),
+                    ("estimate", f"{result['estimate']:,.2f}"),
+                    (f"{result['confidence']:.0%} interval", f"{low:,} … {high:,}"),
+                    ("ε", str(result["epsilon"])),
+                    ("V₋ z-score", f"{found['minus_z_score']:+.2f}"),
+                ],
+            )
+        ),
+    )

@@ -10,8 +10,7 @@ from shuffledp.cli.output import Commands, add_command, emit
 
 def add_to(commands: Commands) -> None:
     """Adds `keys` with its actions."""
-    parser = commands.add_parser("keys", help="the analyzer's keys, and tokens",
-                                 allow_abbrev=False)
+    parser = commands.add_parser("keys", help="the analyzer's keys, and tokens", allow_abbrev=False)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, run, summary in (
         ("new", run_new, "a fresh key; print its public half"),
@@ -46,17 +45,24 @@ def run_retire(args: argparse.Namespace) -> None:
     from shuffledp.service.sealing import KeyFolder
 
     key = KeyFolder(args.folder).retire(args.id)
-    emit(args, {"key_id": key.key_id, "state": key.state}, lambda out: out.print(
-        f"Key {key.key_id} is retired; tasks sealed for it take no more reports."
-    ))
+    emit(
+        args,
+        {"key_id": key.key_id, "state": key.state},
+        lambda out: out.print(
+            f"Key {key.key_id} is retired; tasks sealed for it take no more reports."
+        ),
+    )
 
 
 def run_destroy(args: argparse.Namespace) -> None:
     from shuffledp.service.sealing import KeyFolder
 
     KeyFolder(args.folder).destroy(args.id)
-    emit(args, {"key_id": args.id, "state": "destroyed"},
-         lambda out: out.print(f"Key {args.id} is destroyed."))
+    emit(
+        args,
+        {"key_id": args.id, "state": "destroyed"},
+        lambda out: out.print(f"Key {args.id} is destroyed."),
+    )
 
 
 def run_token(args: argparse.Namespace) -> None:

@@ -48,7 +48,8 @@ def _kind(
     )
     add_targets(parser)
     parser.add_argument(
-        "--padded", action="store_true",
+        "--padded",
+        action="store_true",
         help="for the service: count messages after padding, not on average before it",
     )
     parser.add_argument(
@@ -175,8 +176,11 @@ def plan_table(plan: Plan) -> Any:
             f"{plan.padded_messages:,} messages in every report, to hide how many it holds: "
             f"{plan.sealed_bytes:,} bytes sealed"
             + ("" if plan.target.padded else " (--padded plans for fewer)")
-            + (f"; more than the {MOST_MESSAGES:,} that it takes"
-               if plan.padded_messages > MOST_MESSAGES else ""),
+            + (
+                f"; more than the {MOST_MESSAGES:,} that it takes"
+                if plan.padded_messages > MOST_MESSAGES
+                else ""
+            ),
         ),
         (
             "RMSE",

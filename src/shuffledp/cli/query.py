@@ -111,9 +111,7 @@ def _here(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
 
 def _on_spark(args: argparse.Namespace, name: str, how: dict[str, Any]) -> Any:
     if args.protocol is not None:
-        raise ParameterError(
-            "Other protocols run on one machine; leave --engine out."
-        )
+        raise ParameterError("Other protocols run on one machine; leave --engine out.")
     from shuffledp import spark
 
     labels = [part.strip() for part in getattr(args, "buckets", "x").split(",")]

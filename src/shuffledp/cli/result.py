@@ -45,11 +45,17 @@ def show(out: Any, one: dict[str, Any]) -> None:
     from shuffledp.service.reading import lines
 
     result, dropped = one["result"], one["dropped"]
-    out.print(f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
-              f"ε = {result['epsilon']}")
+    out.print(
+        f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
+        f"ε = {result['epsilon']}"
+    )
     for line in lines(result):
-        out.print(f"  {line.label} ≈ {line.estimate:,.2f}  "
-                  f"({result['confidence']:.0%} interval {line.low:,.2f} … {line.high:,.2f})")
-    out.print(f"  V₋ z-score {one['minus_z_score']:+.2f}; "
-              f"dropped: {dropped['replayed']:,} replayed, "
-              f"{dropped['unopened']:,} unopened, {dropped['malformed']:,} malformed")
+        out.print(
+            f"  {line.label} ≈ {line.estimate:,.2f}  "
+            f"({result['confidence']:.0%} interval {line.low:,.2f} … {line.high:,.2f})"
+        )
+    out.print(
+        f"  V₋ z-score {one['minus_z_score']:+.2f}; "
+        f"dropped: {dropped['replayed']:,} replayed, "
+        f"{dropped['unopened']:,} unopened, {dropped['malformed']:,} malformed"
+    )

@@ -45,7 +45,11 @@ def run(args: argparse.Namespace) -> None:
             client.resume()
         else:
             client.send(parse_value(task.protocol, args.value))
-    emit(args, {"task": task.id.hex(), "state": "stored by the shuffler"}, lambda out: out.print(
-        f"The shuffler has your sealed report for {task.name}: {task.messages} messages, of which "
-        "nobody can tell how many are yours to fill."
-    ))
+    emit(
+        args,
+        {"task": task.id.hex(), "state": "stored by the shuffler"},
+        lambda out: out.print(
+            f"The shuffler has your sealed report for {task.name}: {task.messages} messages, of which "
+            "nobody can tell how many are yours to fill."
+        ),
+    )

@@ -17,8 +17,9 @@ def add_to(commands: Commands) -> None:
     enrol.add_argument("--shuffler", required=True, help="its URL")
     enrol.add_argument("--count", type=int, required=True, help="how many")
     enrol.add_argument("--out", required=True, help="file for the tokens, one per line")
-    enrol.add_argument("--once", action="store_true",
-                       help="each token for one report in all (else: one per task)")
+    enrol.add_argument(
+        "--once", action="store_true", help="each token for one report in all (else: one per task)"
+    )
     add_token(enrol, "operator")
 
 
@@ -44,5 +45,8 @@ def run_enrol(args: argparse.Namespace) -> None:
     token = given_token(args, "operator")
     tokens = enrol(args.shuffler, token, args.count, ONCE if args.once else EACH)
     write_whole(args.out, "\n".join(tokens) + "\n")
-    emit(args, {"tokens": len(tokens), "file": args.out},
-         lambda out: out.print(f"{len(tokens):,} tokens are in {args.out}; give each client one."))
+    emit(
+        args,
+        {"tokens": len(tokens), "file": args.out},
+        lambda out: out.print(f"{len(tokens):,} tokens are in {args.out}; give each client one."),
+    )

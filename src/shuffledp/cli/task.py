@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     """Adds `task` with its actions."""
-    parser = commands.add_parser("task", help="make, check and register tasks for the service",
-                                 allow_abbrev=False)
+    parser = commands.add_parser(
+        "task", help="make, check and register tasks for the service", allow_abbrev=False
+    )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_create(actions)
     for name, run, summary in (
@@ -49,9 +50,7 @@ def given_token(args: argparse.Namespace, who: str) -> str:
 
     token = args.token or os.environ.get(f"SHUFFLEDP_{who.upper()}_TOKEN", "")
     if not token:
-        raise ParameterError(
-            f"The {who}'s token is missing; set SHUFFLEDP_{who.upper()}_TOKEN."
-        )
+        raise ParameterError(f"The {who}'s token is missing; set SHUFFLEDP_{who.upper()}_TOKEN.")
     return str(token)
 
 
@@ -66,8 +65,9 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument("--at-least", type=int, default=0, help="with a top-up: fewest reports")
     parser.add_argument("--wait-seconds", type=int, default=0, help="with a top-up: how long")
     parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
-    parser.add_argument("--repeat", action="store_true",
-                        help="clients may answer often; every answer costs ε again")
+    parser.add_argument(
+        "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
+    )
 
 
 def run_create(args: argparse.Namespace) -> None:
@@ -107,17 +107,23 @@ def summary(task: Task) -> dict[str, Any]:
 def table(task: Task) -> Any:
     """The task for people."""
     protocol, rule = task.protocol, task.batch
-    top_up = {"none": "never released short", "missing": "missing noise added by the shuffler",
-              "full": "one full set of noise added by the shuffler"}[rule.top_up]
-    return facts(task.name, [
-        ("id", task.id.hex()),
-        ("protocol", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
-        ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
-        ("report", f"{task.messages} messages, {task.report_size:,} bytes, always"),
-        ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
-        ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
-        ("answers", "as often as clients like" if task.repeat else "one per client"),
-    ])
+    top_up = {
+        "none": "never released short",
+        "missing": "missing noise added by the shuffler",
+        "full": "one full set of noise added by the shuffler",
+    }[rule.top_up]
+    return facts(
+        task.name,
+        [
+            ("id", task.id.hex()),
+            ("protocol", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
+            ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
+            ("report", f"{task.messages} messages, {task.report_size:,} bytes, always"),
+            ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
+            ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
+            ("answers", "as often as clients like" if task.repeat else "one per client"),
+        ],
+    )
 
 
 def run_show(args: argparse.Namespace) -> None:
@@ -129,11 +135,15 @@ def run_verify(args: argparse.Namespace) -> None:
     task = read_task(args.task)
     certificate = task.verify()
     data = {"task": task.id.hex(), "verified": True, "epsilon": str(certificate.epsilon)}
-    emit(args, data, lambda out: out.print(
-        f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
-        f"{certificate.protocol.users:,} users; reports of {task.messages} messages overflow "
-        f"less than once in 2⁶⁴ batches of {task.batch.reports:,}.\n{task.id.hex()}"
-    ))
+    emit(
+        args,
+        data,
+        lambda out: out.print(
+            f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
+            f"{certificate.protocol.users:,} users; reports of {task.messages} messages overflow "
+            f"less than once in 2⁶⁴ batches of {task.batch.reports:,}.\n{task.id.hex()}"
+        ),
+    )
 
 
 def run_register(args: argparse.Namespace) -> None:
@@ -142,8 +152,11 @@ def run_register(args: argparse.Namespace) -> None:
     task, token = read_task(args.task), given_token(args, "collector")
     task.verify()
     new = {name: register(task, getattr(args, name), token) for name in ("analyzer", "shuffler")}
-    emit(args, {"task": task.id.hex(), "new": new},
-         lambda out: out.print(f"Registered {task.name} at both servers.\n{task.id.hex()}"))
+    emit(
+        args,
+        {"task": task.id.hex(), "new": new},
+        lambda out: out.print(f"Registered {task.name} at both servers.\n{task.id.hex()}"),
+    )
 
 
 def run_close(args: argparse.Namespace) -> None:
@@ -151,5 +164,8 @@ def run_close(args: argparse.Namespace) -> None:
 
     task = read_task(args.task)
     close(task.id, args.shuffler, given_token(args, "collector"))
-    emit(args, {"task": task.id.hex(), "state": "closed"},
-         lambda out: out.print(f"{task.name} takes no more reports."))
+    emit(
+        args,
+        {"task": task.id.hex(), "state": "closed"},
+        lambda out: out.print(f"{task.name} takes no more reports."),
+    )

@@ -96,8 +96,10 @@ def checked_users(users: object, expected: object | None) -> tuple[int, int]:
 def checked_size(messages: float) -> None:
     """Refuses so many messages in all that counts of 64 bits might not hold them."""
     if messages > 2**61:
-        raise ParameterError("So many messages in all overflow 64-bit counts; plan for fewer "
-                             "users, buckets or smaller values.")
+        raise ParameterError(
+            "So many messages in all overflow 64-bit counts; plan for fewer "
+            "users, buckets or smaller values."
+        )
 
 
 def _plan(
@@ -112,7 +114,13 @@ def _plan(
     sure, come = checked_users(users, expected)
     checked_size(come * largest)
     task = CellTask(
-        sure, come, largest, epsilon, epsilon, Fraction(1), target.relative_error,
+        sure,
+        come,
+        largest,
+        epsilon,
+        epsilon,
+        Fraction(1),
+        target.relative_error,
         padded=1 if target.padded else 0,
     )
     central = laplace_variance(epsilon / largest)

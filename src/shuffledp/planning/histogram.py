@@ -77,7 +77,13 @@ def bucket_cell(
     """The cheapest cell for each of so many buckets, of which two may move by ε in all, one up and
     one down; and its task."""
     task = CellTask(
-        sure, come, 1, epsilon / 2, epsilon / 2, Fraction(1), target.relative_error,
+        sure,
+        come,
+        1,
+        epsilon / 2,
+        epsilon / 2,
+        Fraction(1),
+        target.relative_error,
         padded=buckets if target.padded else 0,
     )
     if target.max_messages is not None:
@@ -90,8 +96,10 @@ def bucket_cell(
         thinned = split_task(epsilon, up, task)
         if (cell := without_pairs(thinned)) is not None:
             choices.append((thinned, cell))
-    return min(choices, key=lambda choice: spent(*choice) if target.padded
-               else bucket_messages(choice[1], buckets))
+    return min(
+        choices,
+        key=lambda choice: spent(*choice) if target.padded else bucket_messages(choice[1], buckets),
+    )
 
 
 def best_split(epsilon: Fraction, task: CellTask) -> float:

@@ -26,4 +26,3 @@ def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
     rare = rare + flood[..., None] * np.expm1(np.minimum(2 * tilt, 50.0))
     result: Floats = (rare / tilt).min(axis=-1)
     return result
-

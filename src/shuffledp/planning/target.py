@@ -71,8 +71,9 @@ class Target:
 
     def to_dict(self) -> dict[str, Any]:
         """What was asked, numbers as exact text."""
-        asked = {name: show(value) for name, value in vars(self).items()
-                 if isinstance(value, Fraction)}
+        asked = {
+            name: show(value) for name, value in vars(self).items() if isinstance(value, Fraction)
+        }
         return asked | ({"padded": True} if self.padded else {})
 
     def __str__(self) -> str:

@@ -111,9 +111,7 @@ def _width(cell: Cell, trials: int) -> float:
     return 80 + 20 * math.sqrt(trials * float(cell.mute_probability))
 
 
-def _chances(
-    cell: Cell, users: int, totals: Integers, plain_sums: Integers
-) -> NDArray[np.float64]:
+def _chances(cell: Cell, users: int, totals: Integers, plain_sums: Integers) -> NDArray[np.float64]:
     noise, q, h = noise_of(cell, users), float(cell.mute_probability), cell.stand_in
     lumps, rest = np.divmod(np.abs(totals), cell.largest)
     direction = np.where(totals >= 0, 1, -1)
@@ -163,8 +161,10 @@ def _reach(cell: Cell, users: int, totals: NDArray[np.float64], outside: float) 
     from statistics import NormalDist
 
     most = users * cell.largest
-    ends = [to_float(lambda t=t: cell.mean_squared_error(users, cell.most_squares(users, t)))  # type: ignore[misc]
-            for t in (0, most)]
+    ends = [
+        to_float(lambda t=t: cell.mean_squared_error(users, cell.most_squares(users, t)))  # type: ignore[misc]
+        for t in (0, most)
+    ]
     squares = ends[0] + (ends[1] - ends[0]) * np.clip(totals, 0, most) / most
     return np.asarray(-NormalDist().inv_cdf(outside / 2) * np.sqrt(squares))
 
@@ -177,8 +177,10 @@ def error_range(cell: Cell, users: int, total: int, outside: float) -> tuple[flo
     reach = _reach(cell, users, np.array([total, total]), outside) * [-1, 1]
     start = np.rint((total + reach - users * cell.stand_in) * kept).astype(np.int64)
     ends = first_true(lambda sums: chances_at_most(cell, users, totals, sums) >= levels, start)
-    low, high = (to_float(lambda end=end: cell.estimate(end, 0, users) - total)  # type: ignore[misc]
-                 for end in ends.tolist())
+    low, high = (
+        to_float(lambda end=end: cell.estimate(end, 0, users) - total)  # type: ignore[misc]
+        for end in ends.tolist()
+    )
     return low, high
 
 
@@ -209,8 +211,10 @@ def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) 
     step = np.ones_like(start)
     while (open_ends := np.where(at_start, holds(low), ~holds(high))).any():
         down, up = open_ends & at_start, open_ends & ~at_start
-        low, high = (np.where(up, high, np.where(down, low - step, low)),
-                     np.where(down, low, np.where(up, high + step, high)))
+        low, high = (
+            np.where(up, high, np.where(down, low - step, low)),
+            np.where(down, low, np.where(up, high + step, high)),
+        )
         step = np.where(open_ends, 2 * step, step)
     while (high - low > 1).any():
         middle = low + (high - low) // 2

@@ -101,8 +101,10 @@ def chernoff_capacity(laws: list[tuple[Law, int]], reports: int) -> int:
     most 2⁻⁶⁴, by the bound e^(−tk)·E[e^(tN)] in ball arithmetic, at a t that floats propose."""
     decay = min(float(law.decay) for law, _ in laws if isinstance(law, NegativeBinomial))
     top = min(decay, 8.0)  # a thinned plan may have a decay beyond any use
-    best = min((top * place / 200 for place in range(1, 200)),
-               key=lambda t: float(_chernoff(laws, t, reports)))
+    best = min(
+        (top * place / 200 for place in range(1, 200)),
+        key=lambda t: float(_chernoff(laws, t, reports)),
+    )
     with ctx.workprec(PRECISION):
         return math.ceil(float(_chernoff(laws, best, reports).upper())) + 1
 

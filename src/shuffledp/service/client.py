@@ -44,8 +44,9 @@ def seal_report(task: Task, value: Any, entropy: Entropy = SYSTEM, token: str = 
     (probability below 2⁻⁶⁴ per batch).
     """
     if entropy.seeded:
-        raise SeededError("Reports of real people need the operating system's randomness; "
-                          "leave the seed out.")
+        raise SeededError(
+            "Reports of real people need the operating system's randomness; leave the seed out."
+        )
     messages = task.protocol.randomize(value, entropy).messages()
     while len(messages) > task.messages:
         messages = task.protocol.randomize(value, entropy).messages()
@@ -71,19 +72,29 @@ class _Sender:
     """What both clients share."""
 
     def __init__(
-        self, task: Task, shuffler: str, token: str, outbox: str | Path | Outbox | None = None,
-        *, entropy: Entropy = SYSTEM, attempts: int = ATTEMPTS,
+        self,
+        task: Task,
+        shuffler: str,
+        token: str,
+        outbox: str | Path | Outbox | None = None,
+        *,
+        entropy: Entropy = SYSTEM,
+        attempts: int = ATTEMPTS,
     ) -> None:
         if entropy.seeded:
-            raise SeededError("A client for real people needs the operating system's randomness; "
-                              "leave the seed out.")
+            raise SeededError(
+                "A client for real people needs the operating system's randomness; "
+                "leave the seed out."
+            )
         task.verify()  # the certificate is proved again, once, before anything is sent
         self.task = task
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
         self._entropy, self._attempts, self._token = entropy, attempts, token
         self._url = f"{shuffler.rstrip('/')}/tasks/{task.id.hex()}/reports"
-        self._headers = {"Authorization": f"Bearer {token}",
-                         "Content-Type": "application/octet-stream"}
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/octet-stream",
+        }
 
     def seal(self, value: Any) -> bytes:
         """Randomizes, pads, seals and stores a value; the first and only time per task."""
@@ -127,16 +138,25 @@ def _problem(answer: httpx.Response) -> tuple[str, int, str]:
         code = str(data["type"]).rpartition(":")[2]
         return f"The shuffler refused the report: {data['detail']}", answer.status_code, code
     except (ValueError, KeyError, TypeError):
-        return f"The shuffler refused the report (HTTP {answer.status_code}).", \
-            answer.status_code, ""
+        return (
+            f"The shuffler refused the report (HTTP {answer.status_code}).",
+            answer.status_code,
+            "",
+        )
 
 
 class Client(_Sender):
     """Sends one value per task; waits until it is acknowledged."""
 
     def __init__(
-        self, task: Task, shuffler: str, token: str, outbox: str | Path | Outbox | None = None,
-        *, entropy: Entropy = SYSTEM, attempts: int = ATTEMPTS,
+        self,
+        task: Task,
+        shuffler: str,
+        token: str,
+        outbox: str | Path | Outbox | None = None,
+        *,
+        entropy: Entropy = SYSTEM,
+        attempts: int = ATTEMPTS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(task, shuffler, token, outbox, entropy=entropy, attempts=attempts)
@@ -167,7 +187,9 @@ class Client(_Sender):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self._http.close()
@@ -177,8 +199,14 @@ class AsyncClient(_Sender):
     """The same with `await`; sealing runs in a thread."""
 
     def __init__(
-        self, task: Task, shuffler: str, token: str, outbox: str | Path | Outbox | None = None,
-        *, entropy: Entropy = SYSTEM, attempts: int = ATTEMPTS,
+        self,
+        task: Task,
+        shuffler: str,
+        token: str,
+        outbox: str | Path | Outbox | None = None,
+        *,
+        entropy: Entropy = SYSTEM,
+        attempts: int = ATTEMPTS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(task, shuffler, token, outbox, entropy=entropy, attempts=attempts)
@@ -209,7 +237,9 @@ class AsyncClient(_Sender):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         await self._http.aclose()

@@ -18,8 +18,9 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
     try:
         answer = httpx.request(method, url, headers=headers, timeout=60, **content)
     except httpx.TransportError as error:
-        raise Unreachable(f"{url} does not answer ({type(error).__name__}); is it running?") \
-            from None
+        raise Unreachable(
+            f"{url} does not answer ({type(error).__name__}); is it running?"
+        ) from None
     except httpx.InvalidURL:
         raise Unreachable(f"{url} is no URL; give one like http://127.0.0.1:8801.") from None
     if answer.status_code >= 400:
@@ -33,8 +34,9 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
 
 def register(task: Task, server: str, token: str) -> bool:
     """Registers a task at a server; False if it knew it."""
-    answer = call("PUT", f"{server.rstrip('/')}/tasks/{task.id.hex()}", token,
-                  content=task.canonical())
+    answer = call(
+        "PUT", f"{server.rstrip('/')}/tasks/{task.id.hex()}", token, content=task.canonical()
+    )
     return bool(answer.json()["new"])
 
 
@@ -48,8 +50,12 @@ def enrol(shuffler: str, token: str, count: int, prefix: str) -> list[str]:
     tokens = [new_token(prefix) for _ in range(count)]
     hashes = [token_hash(one).hex() for one in tokens]
     for start in range(0, count, 10_000):
-        call("POST", f"{shuffler.rstrip('/')}/tokens", token,
-             json={"sha256": hashes[start : start + 10_000]})
+        call(
+            "POST",
+            f"{shuffler.rstrip('/')}/tokens",
+            token,
+            json={"sha256": hashes[start : start + 10_000]},
+        )
     return tokens
 
 

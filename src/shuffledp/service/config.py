@@ -55,8 +55,10 @@ class Listening:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
         for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
             if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):
-                found.append(f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
-                             "prints a token and its hash")
+                found.append(
+                    f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
+                    "prints a token and its hash"
+                )
         return found
 
 

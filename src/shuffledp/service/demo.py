@@ -64,8 +64,9 @@ def local_servers(folder: Path) -> Iterator[Servers]:
         urls = {role: f"http://127.0.0.1:{port}" for role, port in ports.items()}
         for url in urls.values():
             wait_ready(url)
-        yield Servers(folder, urls["shuffler"], urls["analyzer"],
-                      tokens["collector"], tokens["operator"])
+        yield Servers(
+            folder, urls["shuffler"], urls["analyzer"], tokens["collector"], tokens["operator"]
+        )
     finally:
         for server in running:
             server.terminate()
@@ -77,7 +78,8 @@ def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.P
     with open(config.with_name(f"{role}.log"), "wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "shuffledp.service", role, "--config", str(config)],
-            env=environment, stderr=log,
+            env=environment,
+            stderr=log,
         )
 
 
@@ -143,8 +145,10 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users))
     for server in (servers.analyzer, servers.shuffler):
         register(task, server, servers.collector_token)
-    say(f"task {task.id.hex()[:16]}…: {task.messages} messages and {task.report_size:,} bytes "
-        "per report, whatever the value")
+    say(
+        f"task {task.id.hex()[:16]}…: {task.messages} messages and {task.report_size:,} bytes "
+        "per report, whatever the value"
+    )
     values = simulated(users)
     tokens = enrol(servers.shuffler, servers.operator_token, users, EACH)
     _send_all(servers, task, values, tokens, say)
@@ -152,9 +156,7 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     return {"truth": sum(values), **result}
 
 
-def _send_all(
-    servers: Servers, task: Task, values: list[int], tokens: list[str], say: Say
-) -> None:
+def _send_all(servers: Servers, task: Task, values: list[int], tokens: list[str], say: Say) -> None:
     def send(place: int) -> None:
         outbox = servers.folder / "devices" / str(place)
         with Client(task, servers.shuffler, tokens[place], outbox) as client:

@@ -1,13 +1,13 @@
 """What the services raise on purpose.
 
-    ShuffleDPError
-    └── ServiceError
-        ├── TaskError             a task, key or message is not what it claims to be
-        ├── AlreadyAnswered       this device has a report for this task already
-        ├── Unreachable           no answer; the sealed report is stored and can be sent again
-        ├── Refused               the other side said no, with its reason
-        ├── ConfigError           the configuration does not add up
-        └── StorageUnavailable    nothing was stored; try again later
+ShuffleDPError
+└── ServiceError
+    ├── TaskError             a task, key or message is not what it claims to be
+    ├── AlreadyAnswered       this device has a report for this task already
+    ├── Unreachable           no answer; the sealed report is stored and can be sent again
+    ├── Refused               the other side said no, with its reason
+    ├── ConfigError           the configuration does not add up
+    └── StorageUnavailable    nothing was stored; try again later
 """
 
 from __future__ import annotations

@@ -13,8 +13,22 @@ import time
 from typing import Any
 
 FIELDS = frozenset(
-    {"role", "task", "batch", "state", "reports", "need", "messages", "kind", "reason", "attempt",
-     "seconds", "key", "listen", "tokens"}
+    {
+        "role",
+        "task",
+        "batch",
+        "state",
+        "reports",
+        "need",
+        "messages",
+        "kind",
+        "reason",
+        "attempt",
+        "seconds",
+        "key",
+        "listen",
+        "tokens",
+    }
 )
 _LOGGER = logging.getLogger("shuffledp.service")
 

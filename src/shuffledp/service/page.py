@@ -79,12 +79,14 @@ def render(status: dict[str, Any]) -> str:
     """The page of a role."""
     role = status["role"]
     cards = "".join(_card(task) for task in status["tasks"])
-    empty = '<p class="empty">No task is registered yet. The collector adds one with ' \
-            "<code>shuffledp task register</code>.</p>"
+    empty = (
+        '<p class="empty">No task is registered yet. The collector adds one with '
+        "<code>shuffledp task register</code>.</p>"
+    )
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f"<title>{escape(role)} · shuffledp</title><link rel=icon href=\"data:,\">"
+        f'<title>{escape(role)} · shuffledp</title><link rel=icon href="data:,">'
         "<link rel=stylesheet href=/page.css></head><body>"
         f"<header><h1>{escape(role)}</h1><p>{WORDS[role]}</p><p id=age>as of loading</p></header>"
         f"<main>{cards or empty}</main><script src=/page.js></script></body></html>"
@@ -111,7 +113,7 @@ def _progress(task: dict[str, Any]) -> str:
     side = f"{refused:,} refused ({reasons})" if refused else ""
     return (
         f'<div class="progress"><strong>{task["progress"]}</strong><span>{side}</span></div>'
-        f'<progress max={task["need"]} value={min(task["have"], task["need"])}></progress>'
+        f"<progress max={task['need']} value={min(task['have'], task['need'])}></progress>"
     )
 
 
@@ -121,7 +123,7 @@ def _chips(batches: list[dict[str, Any]]) -> str:
         problem = batch.get("problem", "")
         style = "problem" if problem else escape(batch["state"])
         note = f" · {escape(problem)}, trying again" if problem else ""
-        words = f'batch {batch["number"]}: {escape(batch["state"])}{note}'
+        words = f"batch {batch['number']}: {escape(batch['state'])}{note}"
         chips.append(f'<li class="{style}">{words}</li>')
     return f'<ul class="chips">{"".join(chips)}</ul>' if chips else ""
 
@@ -148,10 +150,14 @@ def _lines(result: dict[str, Any]) -> list[tuple[str, float, float, float, str]]
     z = result["minus_z_score"]
     odd = f'<span class="odd">{z:+.1f}</span>' if abs(z) > STRANGE else f"{z:+.1f}"
     found = lines(result["result"])
-    names = [f"{result['number']}" if len(found) == 1 else f"{result['number']} · {line.label}"
-             for line in found]
-    return [(name, line.estimate, line.low, line.high, odd)
-            for name, line in zip(names, found, strict=True)]
+    names = [
+        f"{result['number']}" if len(found) == 1 else f"{result['number']} · {line.label}"
+        for line in found
+    ]
+    return [
+        (name, line.estimate, line.low, line.high, odd)
+        for name, line in zip(names, found, strict=True)
+    ]
 
 
 def interval_svg(value: float, left: float, right: float, low: float, high: float) -> str:

@@ -12,9 +12,19 @@ from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.logs import log
 
 TITLES = {
-    400: "Malformed request", 401: "Token missing", 403: "Not allowed", 404: "Not found",
-    405: "Wrong method", 409: "Conflict", 410: "Gone", 411: "Length missing", 413: "Wrong size",
-    422: "Not acceptable here", 429: "Too busy", 500: "Our fault", 503: "Not available now",
+    400: "Malformed request",
+    401: "Token missing",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Wrong method",
+    409: "Conflict",
+    410: "Gone",
+    411: "Length missing",
+    413: "Wrong size",
+    422: "Not acceptable here",
+    429: "Too busy",
+    500: "Our fault",
+    503: "Not available now",
 }
 
 
@@ -34,8 +44,9 @@ class Problem(Exception):
             "detail": self.detail,
             **self.extra,
         }
-        headers = {"Retry-After": str(self.extra["retry_after"])} \
-            if "retry_after" in self.extra else None
+        headers = (
+            {"Retry-After": str(self.extra["retry_after"])} if "retry_after" in self.extra else None
+        )
         return JSONResponse(body, self.status, headers, "application/problem+json")
 
 
@@ -54,7 +65,9 @@ async def answer_storage(_: Request | None, error: Exception) -> Response:
     """The store is full or away: nothing was acknowledged."""
     log("store unavailable", level="error")
     return Problem(
-        503, "store", "The store is full or away; nothing was kept: send the same again later.",
+        503,
+        "store",
+        "The store is full or away; nothing was kept: send the same again later.",
         retry_after=5,
     ).response()
 

@@ -120,13 +120,15 @@ class Role(ABC):
     async def answer_ready(self, _: Request) -> Response:
         """200 while work can be taken: not draining, and the store answers."""
         if self.draining:
-            raise Problem(503, "draining", "The server is shutting down; use another or wait.",
-                          retry_after=5)
+            raise Problem(
+                503, "draining", "The server is shutting down; use another or wait.", retry_after=5
+            )
         if any(work.done() for work in self._work):
             raise Problem(503, "stopped", "Background work has stopped; restart the service.")
         try:
             await self.database.rows("SELECT 1")
         except StorageUnavailable:
-            raise Problem(503, "store", "The store is away; bring it back.", retry_after=5) \
-                from None
+            raise Problem(
+                503, "store", "The store is away; bring it back.", retry_after=5
+            ) from None
         return PlainTextResponse("ready\n")

@@ -80,14 +80,10 @@ def seal_all(plain: Iterable[int], key: PublicKey, task_id: bytes) -> bytes:
     """Every number sealed on its own, one after the other."""
     recipient = X25519PublicKey.from_public_bytes(key.raw)
     info = key.info(task_id)
-    return b"".join(
-        _SUITE.encrypt(struct.pack(">I", number), recipient, info) for number in plain
-    )
+    return b"".join(_SUITE.encrypt(struct.pack(">I", number), recipient, info) for number in plain)
 
 
-def open_all(
-    messages: Iterable[bytes], secret: bytes, info: bytes
-) -> tuple[list[int], int]:
+def open_all(messages: Iterable[bytes], secret: bytes, info: bytes) -> tuple[list[int], int]:
     """The numbers inside sealed messages, and how many could not be opened."""
     key = X25519PrivateKey.from_private_bytes(secret)
     numbers, unopened = [], 0
@@ -157,13 +153,19 @@ class KeyFolder:
                 data["key_id"], data["epoch"], data["state"], bytes.fromhex(data["secret"])
             )
         except (OSError, ValueError, KeyError, TypeError):
-            raise TaskError(f"The key file {file.name} cannot be read; restore or remove it.") \
-                from None
+            raise TaskError(
+                f"The key file {file.name} cannot be read; restore or remove it."
+            ) from None
 
     def _write(self, key: PrivateKey) -> None:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        data = {"format": KEY_FORMAT, "key_id": key.key_id, "epoch": key.epoch,
-                "state": key.state, "secret": key.secret.hex()}
+        data = {
+            "format": KEY_FORMAT,
+            "key_id": key.key_id,
+            "epoch": key.epoch,
+            "state": key.state,
+            "secret": key.secret.hex(),
+        }
         part = self._file(key.key_id).with_suffix(".part")
         with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as out:
             json.dump(data, out)

@@ -51,8 +51,10 @@ class BatchRule:
         if self.top_up not in TOP_UPS:
             raise TaskError(f"top_up must be one of {', '.join(TOP_UPS)}.")
         if self.top_up == "none" and (self.at_least or self.wait_seconds):
-            raise TaskError("Without a noise top-up a short batch never leaves; drop at_least and "
-                            "wait_seconds, or choose top_up missing or full.")
+            raise TaskError(
+                "Without a noise top-up a short batch never leaves; drop at_least and "
+                "wait_seconds, or choose top_up missing or full."
+            )
 
     def enough(self, reports: int, waited: float) -> bool:
         """Whether so many reports may leave after so many seconds."""
@@ -82,8 +84,14 @@ class Task:
 
     @classmethod
     def create(
-        cls, plan: Any, key: PublicKey, name: str, batch: BatchRule | None = None,
-        *, order: str = "canonical", repeat: bool = False,
+        cls,
+        plan: Any,
+        key: PublicKey,
+        name: str,
+        batch: BatchRule | None = None,
+        *,
+        order: str = "canonical",
+        repeat: bool = False,
     ) -> Task:
         """The task behind a plan's JSON, with its certificate proved again and K computed."""
         certificate = recheck(plan)
@@ -156,8 +164,10 @@ class Task:
         fewest = self.batch.at_least or self.batch.reports
         added = self.batch.extra_shares(fewest, protocol.users)
         if added and top_up_capacity(protocol.uses, Fraction(added, protocol.users)) > MOST_EXTRA:
-            raise TaskError("A noise top-up of this task has more messages than a batch can say; "
-                            "choose top_up none, or plan for fewer users or a larger error.")
+            raise TaskError(
+                "A noise top-up of this task has more messages than a batch can say; "
+                "choose top_up none, or plan for fewer users or a larger error."
+            )
 
     def _check_words(self) -> None:
         if self.order not in ORDERS:
@@ -191,16 +201,21 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
     try:
         data = json.loads(text)
         task = Task(
-            str(data["name"]), dict(data["certificate"]), int(data["messages"]),
-            BatchRule(**data["batch"]), PublicKey.from_dict(data["analyzer_key"]),
-            str(data["order"]), bool(data["repeat"]),
+            str(data["name"]),
+            dict(data["certificate"]),
+            int(data["messages"]),
+            BatchRule(**data["batch"]),
+            PublicKey.from_dict(data["analyzer_key"]),
+            str(data["order"]),
+            bool(data["repeat"]),
         )
         same = canonical_text(data) == task.canonical()
     except ShuffleDPError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise TaskError("This is no task; give a file that `shuffledp task create` wrote.") \
-            from None
+        raise TaskError(
+            "This is no task; give a file that `shuffledp task create` wrote."
+        ) from None
     if not same:
         raise TaskError("The task holds something this version does not know; update shuffledp.")
     if expected_id is not None and task.id != expected_id:

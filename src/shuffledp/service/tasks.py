@@ -51,7 +51,9 @@ class TaskShelf:
             number = int(top[0][0]) + 1
             await transaction.run(
                 "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
-                number, task.id, task.canonical().decode(),
+                number,
+                task.id,
+                task.canonical().decode(),
             )
             return number, True
 

@@ -87,8 +87,14 @@ class BatchHeader:
     def to_bytes(self) -> bytes:
         """The header as it precedes the messages."""
         return _BATCH.pack(
-            b"SDPB", VERSION, self.task_id, self.batch_id,
-            self.reports, self.extra, self.shares, MESSAGE,
+            b"SDPB",
+            VERSION,
+            self.task_id,
+            self.batch_id,
+            self.reports,
+            self.extra,
+            self.shares,
+            MESSAGE,
         )
 
     def size(self, messages: int) -> int:

@@ -102,8 +102,9 @@ def _check_heads(file: Sealed, rows: Rows) -> None:
     same = rows[:, : file.head] == first
     same[:, REPORT_ID] = True
     if not same.all():
-        raise TaskError(f"{shown(file.path)} mixes reports of different tasks; sort them out "
-                        "first.")
+        raise TaskError(
+            f"{shown(file.path)} mixes reports of different tasks; sort them out first."
+        )
 
 
 @dataclass(frozen=True)

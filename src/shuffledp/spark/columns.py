@@ -62,9 +62,7 @@ def within(most: int, clamp: bool = False) -> str:
     that a column of other numbers, to be refused, does not make a group of each."""
     if clamp:
         return f"case when value < 0 then 0 when value > {most} then {most} else value end"
-    return (
-        f"case when value >= 0 and value <= {most} then value when value is not null then -1 end"
-    )
+    return f"case when value >= 0 and value <= {most} then value when value is not null then -1 end"
 
 
 def missing_values(count: int) -> DataError:

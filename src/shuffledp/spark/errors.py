@@ -1,7 +1,7 @@
 """What goes wrong between here and a cluster.
 
-    ShuffleDPError
-    └── ClusterError    no Java, a version too old, a master that does not answer, a failed job
+ShuffleDPError
+└── ClusterError    no Java, a version too old, a master that does not answer, a failed job
 """
 
 from __future__ import annotations

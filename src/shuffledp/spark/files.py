@@ -45,8 +45,9 @@ def place(path: str) -> tuple[Any, str]:
     try:
         system, inside = FileSystem.from_uri(path)
     except (ArrowException, OSError, ValueError):
-        raise TaskError(f"{shown(path)} names no file system that pyarrow knows; check it.") \
-            from None
+        raise TaskError(
+            f"{shown(path)} names no file system that pyarrow knows; check it."
+        ) from None
     return system, inside
 
 
@@ -94,8 +95,9 @@ class Sealed:
         with system.open_input_file(inside) as file:
             data = file.read_at(count * self.width, self.start + first * self.width)
         if len(data) != count * self.width:
-            raise TaskError(f"{shown(self.path)} is shorter than it was; leave files alone while "
-                            "they are read.")
+            raise TaskError(
+                f"{shown(self.path)} is shorter than it was; leave files alone while they are read."
+            )
         rows: Rows = np.frombuffer(data, np.uint8).reshape(count, self.width)
         return rows
 
@@ -108,13 +110,15 @@ def look_at(path: str, number: int, messages: int) -> Sealed:
         with system.open_input_file(inside) as file:
             start = file.read_at(min(size or 0, report_size(messages)), 0)
     except (OSError, TypeError):
-        raise TaskError(f"{shown(path)} cannot be read; check the path, and that workers see it.") \
-            from None
+        raise TaskError(
+            f"{shown(path)} cannot be read; check the path, and that workers see it."
+        ) from None
     if start[:4] == b"SDPB":
         header = read_batch_header(start)
         if header.size(messages) != size:
-            raise TaskError(f"{shown(path)} is not as long as its header says; deliver it again "
-                            "whole.")
+            raise TaskError(
+                f"{shown(path)} is not as long as its header says; deliver it again whole."
+            )
         inside_of = (size - BATCH_HEADER) // MESSAGE
         return Sealed(path, number, BATCH_HEADER, 0, 1, inside_of, start[:BATCH_HEADER])
     read_upload(start)

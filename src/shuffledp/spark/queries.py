@@ -43,6 +43,7 @@ from shuffledp.spark.reports import (
 Values = NDArray[Any]
 Bounds = tuple[ExactNumber, ExactNumber]
 
+
 @lru_cache(maxsize=64, typed=True)
 def plan_histogram(users: int, epsilon: ExactNumber, labels: Any, **aim: Any) -> Plan:
     """`planning.histogram.plan_histogram`, remembered where it was called: a worker's Python lives
@@ -65,7 +66,11 @@ class Question:
 
 
 def count(
-    frame: Any, column: str | None = None, *, epsilon: ExactNumber, equals: Any = None,
+    frame: Any,
+    column: str | None = None,
+    *,
+    epsilon: ExactNumber,
+    equals: Any = None,
     **options: Any,
 ) -> Estimate:
     """How many rows are true (or 1), or equal to `equals`.
@@ -94,8 +99,13 @@ def count(
 
 
 def histogram(
-    frame: Any, column: str | None = None, *, epsilon: ExactNumber,
-    buckets: int | Sequence[Label], other: Label | None = None, **options: Any,
+    frame: Any,
+    column: str | None = None,
+    *,
+    epsilon: ExactNumber,
+    buckets: int | Sequence[Label],
+    other: Label | None = None,
+    **options: Any,
 ) -> HistogramEstimate:
     """How many rows hold each label. Labels must be known beforehand; unknown ones go to the
     bucket `other`, or are refused."""
@@ -117,8 +127,14 @@ def histogram(
 
 
 def total(
-    frame: Any, column: str | None = None, *, epsilon: ExactNumber, bounds: Bounds | None = None,
-    largest: int | None = None, clamp: bool = False, **options: Any,
+    frame: Any,
+    column: str | None = None,
+    *,
+    epsilon: ExactNumber,
+    bounds: Bounds | None = None,
+    largest: int | None = None,
+    clamp: bool = False,
+    **options: Any,
 ) -> Estimate:
     """The sum of a column: of real values within `bounds`, or of whole numbers 0..`largest`.
 
@@ -165,8 +181,14 @@ def mean(
 
 
 def quantiles(
-    frame: Any, column: str | None = None, *, epsilon: ExactNumber, bounds: Bounds,
-    probabilities: Sequence[float] = (0.25, 0.5, 0.75), bins: int = 64, clamp: bool = False,
+    frame: Any,
+    column: str | None = None,
+    *,
+    epsilon: ExactNumber,
+    bounds: Bounds,
+    probabilities: Sequence[float] = (0.25, 0.5, 0.75),
+    bins: int = 64,
+    clamp: bool = False,
     **options: Any,
 ) -> RangesEstimate:
     """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
@@ -199,9 +221,7 @@ def _run(values: Any, how: Options, ask: Question) -> Any:
     return replace(found, certificate=proof.to_dict())
 
 
-def _in_two_jobs(
-    values: Any, how: Options, ask: Question, secret: JobSecret
-) -> tuple[Any, Report]:
+def _in_two_jobs(values: Any, how: Options, ask: Question, secret: JobSecret) -> tuple[Any, Report]:
     """(protocol, report): the first job counts, and the second draws."""
     with _counted(values, ask) as (counted, rows, missing):
         protocol = ask.make_plan(checked_users(rows, missing, how.users)).protocol
@@ -256,8 +276,12 @@ def query(name: str, source: str, column: str | None, master: str | None, **aske
     from shuffledp.spark.sessions import session
 
     asks: dict[str, Callable[..., Any]] = {
-        "count": count, "integers": total, "histogram": histogram,
-        "sum": total, "mean": mean, "quantiles": quantiles,
+        "count": count,
+        "integers": total,
+        "histogram": histogram,
+        "sum": total,
+        "mean": mean,
+        "quantiles": quantiles,
     }
     if name not in asks:
         raise ParameterError(f"There is no query {name!r}; there are {', '.join(asks)}.")

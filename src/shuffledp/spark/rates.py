@@ -71,8 +71,10 @@ def sample_values(protocol: Any) -> NDArray[Any]:
 def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
     """The fleet for a plan, sized by this machine."""
     if plan.users > MOST_REPORTS:
-        raise ParameterError(f"A batch holds at most {MOST_REPORTS:,} reports, and may not hold "
-                             "fewer than the plan's users; plan for fewer, and expect more.")
+        raise ParameterError(
+            f"A batch holds at most {MOST_REPORTS:,} reports, and may not hold "
+            "fewer than the plan's users; plan for fewer, and expect more."
+        )
     reports = min(max(plan.users, plan.expected), MOST_REPORTS)
     messages = padded_messages(plan.protocol, reports)
     return fleet(plan, measure(plan), messages, report_size(messages), users)

@@ -112,8 +112,9 @@ class WholeWork:
         """The protocol, and one row per cell; or one row with the sentence of a refusal."""
         given = [batch for batch in batches if batch.num_rows]
         rows = sum(batch.column(1).to_numpy().sum() for batch in given)
-        missing = sum(batch.column(1).filter(batch.column(0).is_null()).to_numpy().sum()
-                      for batch in given)
+        missing = sum(
+            batch.column(1).filter(batch.column(0).is_null()).to_numpy().sum() for batch in given
+        )
         try:
             protocol = self.make_plan(checked_users(int(rows), int(missing), self.users)).protocol
         except ShuffleDPError as error:
@@ -164,8 +165,10 @@ def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Any, Report]:
     """The protocol for the users in a frame that is one part, and their report; in one job."""
     planned, *rows = _collected(in_arrow(frame, work, SCHEMA))
     if [row[0] for row in rows] != list(range(len(rows))):
-        raise ClusterError("Spark split what it was told to keep in one part; nothing was "
-                           "released: report this with the versions of Spark and Python.")
+        raise ClusterError(
+            "Spark split what it was told to keep in one part; nothing was "
+            "released: report this with the versions of Spark and Python."
+        )
     return protocol_from_dict(json.loads(planned[1])), _report(rows, work.secret)
 
 

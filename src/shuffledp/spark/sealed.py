@@ -25,8 +25,13 @@ from shuffledp.spark.files import Sealed, batch_header, beside, join, look_at, p
 
 
 def shuffle_batch(
-    session: Any, inputs: Sequence[str], target: str, task: Task, *,
-    order: str | None = None, batch_id: bytes | None = None,
+    session: Any,
+    inputs: Sequence[str],
+    target: str,
+    task: Task,
+    *,
+    order: str | None = None,
+    batch_id: bytes | None = None,
 ) -> dict[str, Any]:
     """Writes a batch whose order says nothing: canonical, or uniform under a fresh secret.
 
@@ -77,8 +82,14 @@ def _header(
 
 
 def open_batch(
-    session: Any, path: str, task: Task, key: PrivateKey, *, seen: str | None = None,
-    ledger: str | None = None, confidence: float = 0.95,
+    session: Any,
+    path: str,
+    task: Task,
+    key: PrivateKey,
+    *,
+    seen: str | None = None,
+    ledger: str | None = None,
+    confidence: float = 0.95,
 ) -> dict[str, Any]:
     """The result of a batch: opened, copies dropped, tallied, released; what the analyzer would
     publish for it.

@@ -74,9 +74,12 @@ def _start(master: str, settings: dict[str, str]) -> Any:
     local = LOOPBACK if master.startswith("local") else {}
     for name, value in (QUIET | local | settings).items():
         builder = builder.config(name, value)
-    with spark_failures(
-        f"Spark did not start on {master}; check the master's URL, and Java in JAVA_HOME."
-    ), without_remarks():
+    with (
+        spark_failures(
+            f"Spark did not start on {master}; check the master's URL, and Java in JAVA_HOME."
+        ),
+        without_remarks(),
+    ):
         return builder.getOrCreate()
 
 

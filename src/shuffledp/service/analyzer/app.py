@@ -100,8 +100,11 @@ class Analyzer(Role):
         key = self._key(entry)
         if key is None:
             raise TaskError("The key of this batch was destroyed; it can never be opened.")
-        earlier = [self._remembered(other.id, entry) for other in await self.store.batches()
-                   if other.state != "received"]
+        earlier = [
+            self._remembered(other.id, entry)
+            for other in await self.store.batches()
+            if other.state != "received"
+        ]
         known = [path for path in earlier if path.exists()]
         tally = await asyncio.to_thread(self._open, batch, entry, key, known)
         await self.store.count(batch, tally.to_json())
@@ -200,10 +203,13 @@ class Analyzer(Role):
     async def answer_results(self, request: Request) -> Response:
         """Everything published for a task."""
         entry = self.shelf.find(request.path_params["task"])
-        return JSONResponse({
-            "task": entry.task.id.hex(), "name": entry.task.name,
-            "results": await self._results(entry),
-        })
+        return JSONResponse(
+            {
+                "task": entry.task.id.hex(),
+                "name": entry.task.name,
+                "results": await self._results(entry),
+            }
+        )
 
     async def answer_csv(self, request: Request) -> Response:
         entry = self.shelf.find(request.path_params["task"])
@@ -228,8 +234,13 @@ class Analyzer(Role):
             "state": entry.state,
             "messages": task.messages,
             "batches": [
-                {"number": batch.number, "batch": batch.id.hex(), "state": batch.state,
-                 "reports": batch.reports, "problem": self.failing.get(batch.id, "")}
+                {
+                    "number": batch.number,
+                    "batch": batch.id.hex(),
+                    "state": batch.state,
+                    "reports": batch.reports,
+                    "problem": self.failing.get(batch.id, ""),
+                }
                 for batch in batches
             ],
             "results": [batch.published for batch in batches if batch.state == "published"],

@@ -60,8 +60,9 @@ class Tally:
     @classmethod
     def from_json(cls, text: str) -> Tally:
         data = json.loads(text)
-        return cls(np.array(data["plus"], np.int64), np.array(data["minus"], np.int64),
-                   data["dropped"])
+        return cls(
+            np.array(data["plus"], np.int64), np.array(data["minus"], np.int64), data["dropped"]
+        )
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,10 @@ def open_chunk(data: bytes, secret: bytes, info: bytes, cells: int) -> Opened:
     dummy, known = plain == DUMMY, plain < 2 * cells
     numbers, counts = np.unique(plain[known], return_counts=True)
     return Opened(
-        numbers.tobytes(), counts.astype(np.int64).tobytes(), int(dummy.sum()), unopened,
+        numbers.tobytes(),
+        counts.astype(np.int64).tobytes(),
+        int(dummy.sum()),
+        unopened,
         int((~dummy & ~known).sum()),
     )
 
@@ -107,8 +111,14 @@ def _leave_with_parent() -> None:
 
 
 def count_messages(
-    pages: Iterable[tuple[Rows, int]], secret: bytes, info: bytes, cells: int, *, pool: Executor,
-    stop: threading.Event, ahead: int = 8,
+    pages: Iterable[tuple[Rows, int]],
+    secret: bytes,
+    info: bytes,
+    cells: int,
+    *,
+    pool: Executor,
+    stop: threading.Event,
+    ahead: int = 8,
 ) -> Tally:
     """The tally of all pages; only a few chunks are in memory at a time."""
     tally = Tally.empty(cells)

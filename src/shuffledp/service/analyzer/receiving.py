@@ -23,13 +23,21 @@ def announced(request: Request, most: int) -> tuple[bytes, bytes, int]:
     batch, digest = request.path_params["batch"], request.headers.get("x-content-sha256", "")
     length = request.headers.get("content-length", "")
     if not re.fullmatch("[0-9a-f]{32}", batch) or not re.fullmatch("[0-9a-f]{64}", digest):
-        raise Problem(400, "batch-name", "Name the batch by 32 hexadecimal digits and send its "
-                                         "SHA-256 as X-Content-SHA256.")
+        raise Problem(
+            400,
+            "batch-name",
+            "Name the batch by 32 hexadecimal digits and send its SHA-256 as X-Content-SHA256.",
+        )
     if not re.fullmatch("[0-9]{1,15}", length):
         raise Problem(411, "length", "Send a Content-Length.")
     if not BATCH_HEADER <= int(length) <= most:
-        raise Problem(413, "batch-size", "A batch of this size is not taken; raise most_batch_mb.",
-                      have=int(length), need=most)
+        raise Problem(
+            413,
+            "batch-size",
+            "A batch of this size is not taken; raise most_batch_mb.",
+            have=int(length),
+            need=most,
+        )
     return bytes.fromhex(batch), bytes.fromhex(digest), int(length)
 
 
@@ -40,16 +48,31 @@ def check_header(header: BatchHeader, task: Task, batch: bytes, length: int) -> 
         raise Problem(400, "batch-name", "The batch's header names another batch.")
     allowed = rule.reports if rule.top_up == "none" or not rule.at_least else rule.at_least
     if not allowed <= header.reports <= rule.reports:
-        raise Problem(422, "short-batch", "Fewer reports than the task's rule allows; nothing is "
-                                          "released.", have=header.reports, need=allowed)
+        raise Problem(
+            422,
+            "short-batch",
+            "Fewer reports than the task's rule allows; nothing is released.",
+            have=header.reports,
+            need=allowed,
+        )
     added = rule.extra_shares(header.reports, users)
     extra = top_up_capacity(task.protocol.uses, Fraction(added, users)) if added else 0
     if header.shares != header.reports + added or header.extra != extra:
-        raise Problem(422, "top-up", "The noise top-up is not what the task's rule asks for.",
-                      have=header.extra, need=extra)
+        raise Problem(
+            422,
+            "top-up",
+            "The noise top-up is not what the task's rule asks for.",
+            have=header.extra,
+            need=extra,
+        )
     if header.size(task.messages) != length:
-        raise Problem(413, "batch-size", "The batch's length does not follow from its header.",
-                      have=length, need=header.size(task.messages))
+        raise Problem(
+            413,
+            "batch-size",
+            "The batch's length does not follow from its header.",
+            have=length,
+            need=header.size(task.messages),
+        )
 
 
 class Download:

@@ -105,13 +105,30 @@ def to_csv(results: list[dict[str, Any]]) -> str:
     """Results as a table, one line per number."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["batch", "label", "estimate", "low", "high", "confidence", "epsilon",
-                    "reports", "minus_z_score"])
+    table.writerow(
+        [
+            "batch",
+            "label",
+            "estimate",
+            "low",
+            "high",
+            "confidence",
+            "epsilon",
+            "reports",
+            "minus_z_score",
+        ]
+    )
     for one in results:
         result = one["result"]
         table.writerows(
-            [one["number"], *line, result["confidence"], result["epsilon"], one["reports"],
-             one["minus_z_score"]]
+            [
+                one["number"],
+                *line,
+                result["confidence"],
+                result["epsilon"],
+                one["reports"],
+                one["minus_z_score"],
+            ]
             for line in lines(result)
         )
     return out.getvalue()

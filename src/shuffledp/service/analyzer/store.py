@@ -47,11 +47,20 @@ class AnalyzerStore:
 
     async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
         """Keeps a batch; False if it was here already."""
+
         async def keep(transaction: Transaction) -> bool:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
             names = ("id", "task", "number", "state", "digest", "reports", "extra", "shares")
-            row = (header.batch_id, task, int(found[0][0]) + 1, "received", digest,
-                   header.reports, header.extra, header.shares)
+            row = (
+                header.batch_id,
+                task,
+                int(found[0][0]) + 1,
+                "received",
+                digest,
+                header.reports,
+                header.extra,
+                header.shares,
+            )
             return bool(await transaction.insert("batches", names, [row]))
 
         return await self._database.run(keep)
@@ -69,7 +78,8 @@ class AnalyzerStore:
         """received → counted."""
         await self._database.rows(
             "UPDATE batches SET state='counted', tally=$1 WHERE id=$2 AND state='received'",
-            tally, batch.id,
+            tally,
+            batch.id,
         )
         batch.state, batch.tally = "counted", tally
 
@@ -78,6 +88,7 @@ class AnalyzerStore:
         text = json.dumps(result, ensure_ascii=False)
         await self._database.rows(
             "UPDATE batches SET state='published', result=$1 WHERE id=$2 AND state='counted'",
-            text, batch.id,
+            text,
+            batch.id,
         )
         batch.state, batch.result = "published", text

@@ -62,12 +62,12 @@ class Shuffler(Role):
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
         self.dispatch = Dispatch(self.config, self.store, self.shelf, self.metrics, self._analyzer)
-        self.intake = Intake(
-            self.store, self.config.queue, self.metrics, self.dispatch.ready.set
-        )
+        self.intake = Intake(self.store, self.config.queue, self.metrics, self.dispatch.ready.set)
         self._note_timed()
         return [
-            self.intake.run(), self.dispatch.run_sealing(), self.dispatch.run_delivery(),
+            self.intake.run(),
+            self.dispatch.run_sealing(),
+            self.dispatch.run_delivery(),
             self._watch_keys(),
         ]
 
@@ -81,8 +81,7 @@ class Shuffler(Role):
 
     def _note_timed(self) -> None:
         self.intake.timed = frozenset(
-            entry.number for entry in self.shelf.known.values()
-            if entry.task.batch.top_up != "none"
+            entry.number for entry in self.shelf.known.values() if entry.task.batch.top_up != "none"
         )
 
     async def _watch_keys(self) -> None:
@@ -127,8 +126,9 @@ class Shuffler(Role):
         except (ValueError, KeyError, TypeError):
             hashes = []
         if not 0 < len(hashes) <= MOST_TOKENS or {len(value) for value in hashes} != {32}:
-            raise Problem(422, "tokens", 'Send {"sha256": […]} with hashes of 64 digits.',
-                          need=MOST_TOKENS)
+            raise Problem(
+                422, "tokens", 'Send {"sha256": […]} with hashes of 64 digits.', need=MOST_TOKENS
+            )
         new = await self.store.enrol(hashes)
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
@@ -174,8 +174,11 @@ class Shuffler(Role):
         if verdict is Verdict.UNKNOWN_TOKEN:
             raise Problem(403, verdict.value, "This token is not enrolled; ask the operator.")
         if verdict is Verdict.TOKEN_USED:
-            raise Problem(409, verdict.value, "This token has sent its report for this task; "
-                                              "one report per token counts.")
+            raise Problem(
+                409,
+                verdict.value,
+                "This token has sent its report for this task; one report per token counts.",
+            )
         return verdict
 
     async def _read(self, entry: KnownTask, headers: Headers, receive: Receive) -> Upload:
@@ -184,8 +187,13 @@ class Shuffler(Role):
         if not LENGTH.fullmatch(length):
             raise Problem(411, "length", "Send a Content-Length.", need=need)
         if int(length) != need:
-            raise Problem(413, "size", "Every report of this task has the same size.",
-                          have=int(length), need=need)
+            raise Problem(
+                413,
+                "size",
+                "Every report of this task has the same size.",
+                have=int(length),
+                need=need,
+            )
         try:
             upload = read_upload(await _body(receive, need))
         except TaskError as error:
@@ -202,8 +210,12 @@ class Shuffler(Role):
             raise Problem(410, "task-closed", "This task takes no more reports.")
         key = (entry.task.key.key_id, entry.task.key.epoch)
         if self._key_states.get(key, "active") != "active":
-            raise Problem(410, "key-retired", "The analyzer has retired this task's key; "
-                                              "ask the collector for the task that follows.")
+            raise Problem(
+                410,
+                "key-retired",
+                "The analyzer has retired this task's key; "
+                "ask the collector for the task that follows.",
+            )
 
     # status
 
@@ -227,8 +239,13 @@ class Shuffler(Role):
             "messages": task.messages,
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
-                {"number": batch.number, "batch": batch.id.hex(), "state": batch.state,
-                 "reports": batch.reports, "problem": self.dispatch.failing.get(batch.id, "")}
+                {
+                    "number": batch.number,
+                    "batch": batch.id.hex(),
+                    "state": batch.state,
+                    "reports": batch.reports,
+                    "problem": self.dispatch.failing.get(batch.id, ""),
+                }
                 for batch in batches
             ],
         }

@@ -28,7 +28,11 @@ class Dispatch:
     """Seals batches that are full and carries them to the analyzer."""
 
     def __init__(
-        self, config: ShufflerConfig, store: ShufflerStore, shelf: TaskShelf, metrics: Metrics,
+        self,
+        config: ShufflerConfig,
+        store: ShufflerStore,
+        shelf: TaskShelf,
+        metrics: Metrics,
         analyzer: httpx.AsyncClient,
     ) -> None:
         self._config, self._store, self._shelf = config, store, shelf
@@ -70,8 +74,12 @@ class Dispatch:
         shares = rule.extra_shares(reports, task.protocol.users)
         sealed, extra = await asyncio.to_thread(sealed_top_up, task, shares)
         batch = await self._store.seal(
-            entry.number, reports, sealed,
-            extra=extra, shares=reports + shares, uniform=task.order == "uniform",
+            entry.number,
+            reports,
+            sealed,
+            extra=extra,
+            shares=reports + shares,
+            uniform=task.order == "uniform",
         )
         self._note(batch)
         return batch

@@ -33,7 +33,9 @@ class Intake:
         """The verdict on an upload, once it is durable; 429 if too many wait already."""
         if len(self._waiting) >= self._limit:
             raise Problem(
-                429, "busy", "Too many uploads wait for the disk; send the same again later.",
+                429,
+                "busy",
+                "Too many uploads wait for the disk; send the same again later.",
                 retry_after=1,
             )
         future = asyncio.get_running_loop().create_future()

@@ -95,19 +95,26 @@ class ShufflerStore:
         Ensures: a report id counts once per task, and a token once within its scope; a retry of
         what was stored is a duplicate even though its token is spent.
         """
+
         async def store(transaction: Transaction) -> list[Verdict]:
             await self._be_sure(transaction)
             arrivals = take()
             verdicts = await self._judge(transaction, arrivals)
-            good = [one for one, verdict in zip(arrivals, verdicts, strict=True)
-                    if verdict is Verdict.ACCEPTED]
+            good = [
+                one
+                for one, verdict in zip(arrivals, verdicts, strict=True)
+                if verdict is Verdict.ACCEPTED
+            ]
             places = dict(self._next)
             names = [(one.task, one.report) for one in good]
             names += [(one.scope, one.token) for one in good if one.scope is not None]
             await transaction.append(
                 Rows("used", USED, sorted(names)),
-                Rows("reports", ("place", "body"), [(self._place(one.task, places), one.body)
-                                                    for one in good]),
+                Rows(
+                    "reports",
+                    ("place", "body"),
+                    [(self._place(one.task, places), one.body) for one in good],
+                ),
             )
             await self._note_waiting(transaction, wait_for & {one.task for one in arrivals})
             self._next = places
@@ -115,9 +122,7 @@ class ShufflerStore:
 
         return await self._database.run(store)
 
-    async def _judge(
-        self, transaction: Transaction, arrivals: Sequence[Arrival]
-    ) -> list[Verdict]:
+    async def _judge(self, transaction: Transaction, arrivals: Sequence[Arrival]) -> list[Verdict]:
         reports: list[Row] = [(arrival.task, arrival.report) for arrival in arrivals]
         tokens: list[Row] = [(arrival.token,) for arrival in arrivals]
         scopes: list[Row] = [(arrival.scope or 0, arrival.token) for arrival in arrivals]
@@ -184,11 +189,20 @@ class ShufflerStore:
                 raise StorageUnavailable("The batch was sealed already; look again.")
             first = self._sealed.get(task, 0)
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
-            batch = Batch(os.urandom(16), task, int(found[0][0]) + 1, "sealed", first, reports,
-                          extra, shares, secret, None)
+            batch = Batch(
+                os.urandom(16),
+                task,
+                int(found[0][0]) + 1,
+                "sealed",
+                first,
+                reports,
+                extra,
+                shares,
+                secret,
+                None,
+            )
             await transaction.run(
-                f"INSERT INTO batches ({COLUMNS}) "
-                "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                f"INSERT INTO batches ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                 *vars(batch).values(),
             )
             parts: list[Row] = [
@@ -215,7 +229,9 @@ class ShufflerStore:
         """Moves a batch to its next state."""
         await self._database.rows(
             "UPDATE batches SET state=$1, digest=COALESCE($2, digest) WHERE id=$3",
-            state, digest, batch.id,
+            state,
+            digest,
+            batch.id,
         )
         batch.state, batch.digest = state, digest or batch.digest
 
@@ -253,7 +269,8 @@ async def _progress(transaction: Transaction) -> tuple[dict[int, int], dict[int,
     for (task,) in await transaction.rows("SELECT number FROM tasks"):
         top = await transaction.rows(
             "SELECT MAX(place) FROM reports WHERE place >= $1 AND place < $2",
-            task * TASK_SPACE, (task + 1) * TASK_SPACE,
+            task * TASK_SPACE,
+            (task + 1) * TASK_SPACE,
         )
         last = -1 if top[0][0] is None else top[0][0] - task * TASK_SPACE
         following[task] = max(last + 1, sealed.get(task, 0))

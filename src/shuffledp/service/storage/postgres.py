@@ -26,7 +26,9 @@ SETTINGS = (
     "synchronous_commit = on",
     # Everything is looked up by its key; tables that grow from nothing have no statistics, and the
     # planner would read them whole at every upload.
-    "enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off",
+    "enable_seqscan = off",
+    "enable_hashjoin = off",
+    "enable_mergejoin = off",
 )
 PLAIN_BODIES = (
     "ALTER TABLE reports ALTER COLUMN body SET STORAGE EXTERNAL",  # ciphertexts do not compress
@@ -175,7 +177,9 @@ class PostgresDatabase(Database):
                     self._reader = await _connect(self._url)
                 found: bytes = await self._reader.fetchval(
                     f"SELECT coalesce(string_agg({column}, ''::bytea ORDER BY {key}), ''::bytea) "
-                    f"FROM {table} WHERE {key} >= $1 AND {key} < $2", low, high,
+                    f"FROM {table} WHERE {key} >= $1 AND {key} < $2",
+                    low,
+                    high,
                 )
                 return found
             except AWAY as error:
@@ -195,5 +199,7 @@ async def _connect(url: str) -> Any:
 
 
 def _away(error: BaseException) -> StorageUnavailable:
-    return StorageUnavailable(f"PostgreSQL is away or full ({type(error).__name__}); "
-                              "nothing was acknowledged: bring it back.")
+    return StorageUnavailable(
+        f"PostgreSQL is away or full ({type(error).__name__}); "
+        "nothing was acknowledged: bring it back."
+    )

@@ -57,8 +57,9 @@ async def migrate(transaction: Transaction, role: str, words: dict[str, str]) ->
     )
     found = await transaction.rows("SELECT role, version FROM schema_version")
     if any(other != role for other, _ in found):
-        raise ConfigError(f"This database belongs to the {found[0][0]}; "
-                          f"give the {role} one of its own.")
+        raise ConfigError(
+            f"This database belongs to the {found[0][0]}; give the {role} one of its own."
+        )
     version = found[0][1] if found else 0
     scripts = SCRIPTS[role]
     if version > len(scripts):

@@ -51,11 +51,15 @@ class SqliteTransaction(Transaction):
         for one in asked:
             given, bound = _packed(one.rows, len(values) + 1)
             test = " AND ".join(map("{} = {}".format, one.columns, given))
-            parts.append(f"(SELECT group_concat(key) FROM json_each(?{len(values) + 1}) "
-                         f"WHERE EXISTS (SELECT 1 FROM {one.table} WHERE {test}))")
+            parts.append(
+                f"(SELECT group_concat(key) FROM json_each(?{len(values) + 1}) "
+                f"WHERE EXISTS (SELECT 1 FROM {one.table} WHERE {test}))"
+            )
             values += bound
-        found = [()] if not asked else list(
-            self._connection.execute(f"SELECT {', '.join(parts)}", values)
+        found = (
+            [()]
+            if not asked
+            else list(self._connection.execute(f"SELECT {', '.join(parts)}", values))
         )
         texts = iter(found[0])
         return [_chosen(one.rows, next(texts)) if one.rows else set() for one in wanted]
@@ -77,7 +81,8 @@ class SqliteTransaction(Transaction):
                 given, values = _packed(one.rows, 1)
                 self._connection.execute(
                     f"INSERT INTO {one.table} ({', '.join(one.columns)}) "
-                    f"SELECT {', '.join(given)} FROM json_each(?1)", values,
+                    f"SELECT {', '.join(given)} FROM json_each(?1)",
+                    values,
                 )
 
 
