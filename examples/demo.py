@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from shuffledp import plan_count, recheck
-from shuffledp.batch import Report, shuffle
+from shuffledp import plan_count, verify
 from shuffledp.cli.plan import plan_table
-from shuffledp.frames import column_of
+from shuffledp.protocols.report import Report, shuffle
+from shuffledp.queries.columns import column_of
 
 SAMPLE = Path(__file__).with_name("commute.csv")
 
@@ -31,7 +31,7 @@ def main() -> None:
     console.rule("1  plan: from a target to certified parameters")
     plan = plan_count(users=len(values), epsilon=args.epsilon)
     console.print(plan_table(plan))
-    recheck(plan.to_dict())
+    verify(plan.to_dict())
     console.print("  The certificate was proved a second time from its JSON.\n")
 
     console.rule("2  randomize: every person on a device of its own")

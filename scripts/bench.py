@@ -58,7 +58,7 @@ def calibration() -> list[Row]:
 def messages() -> list[Row]:
     """Messages per user against what was to be reached."""
     central = float(DiscreteLaplace(Fraction(1)).variance()) ** 0.5
-    count, histogram, real = shuffledp.plan_count, shuffledp.plan_histogram, shuffledp.plan_sum
+    count, histogram, real = shuffledp.plan_count, shuffledp.plan_histogram, shuffledp.plan_real_sum
     tolerance, three, two = {"relative_error": "0.01"}, 3 * central, 2 * central
     tasks: list[tuple[str, float, int, Callable[[], Any]]] = [
         ("count ε=1 ρ=½ n=10⁴", 54, 1, lambda: count(10**4, 1)),

@@ -29,14 +29,14 @@ import httpx
 import numpy as np
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.analyzer.counting import count_messages, worker_pool
-from shuffledp.service.client import new_report_id, seal_report
-from shuffledp.service.collector import call, register
+from shuffledp.sealed.encryption import KeyFolder, PublicKey, encrypt_all, open_all
+from shuffledp.sealed.opening import count_messages, worker_pool
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.tokens import EACH, new_token, token_hash
+from shuffledp.sealed.wire import MESSAGE, REPORT_HEADER, BatchHeader
+from shuffledp.service.client.collector import call, register
+from shuffledp.service.client.sending import encrypt_report, new_report_id
 from shuffledp.service.demo import configuration, free_port, wait_ready
-from shuffledp.service.sealing import KeyFolder, PublicKey, open_all, seal_all
-from shuffledp.service.task import Task
-from shuffledp.service.tokens import EACH, new_token, token_hash
-from shuffledp.service.wire import MESSAGE, REPORT_HEADER, BatchHeader
 
 USERS = 10_000
 TASK_ID = bytes(32)
@@ -46,7 +46,7 @@ def calibration(folder: Path) -> dict[str, float]:
     """What one core and the disk can do here and now."""
     key = KeyFolder(folder / "calibration").new()
     begin = time.process_time()
-    sealed = seal_all(range(2000), key.public, TASK_ID)
+    sealed = encrypt_all(range(2000), key.public, TASK_ID)
     seal = 2000 / (time.process_time() - begin)
     begin = time.process_time()
     open_all(pieces(sealed), key.secret, key.public.info(TASK_ID))
@@ -95,12 +95,12 @@ def bench_client(folder: Path, args: argparse.Namespace) -> None:
         ),
     ):
         task = new_task(folder, target)
-        seal_report(task, 1)
+        encrypt_report(task, 1)
         begin = time.process_time()
         for _ in range(40):
-            seal_report(task, 1)
+            encrypt_report(task, 1)
         each = (time.process_time() - begin) / 40
-        say(words, f"K = {task.messages}, {task.report_size:,} B, {each * 1e3:.1f} ms CPU")
+        say(words, f"K = {task.report_size}, {task.report_bytes:,} B, {each * 1e3:.1f} ms CPU")
 
 
 def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
@@ -129,7 +129,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             p50, p99 = np.percentile(times, [50, 99]) * 1e3
             print(
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
-                f"{task.report_size:,} B per report, batches of {USERS:,}"
+                f"{task.report_bytes:,} B per report, batches of {USERS:,}"
             )
             say("durable reports per second", f"{rate:,.0f}")
             say(
@@ -230,7 +230,7 @@ async def load(
 ) -> tuple[float, list[float], int]:
     """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
     host, port = base.removeprefix("http://").split(":")
-    header = seal_report(task, 1)[:REPORT_HEADER]
+    header = encrypt_report(task, 1)[:REPORT_HEADER]
     end = time.perf_counter() + seconds
     times: list[float] = []
     refused = 0
@@ -257,10 +257,10 @@ async def load(
 def request(task: Task, header: bytes, token: str) -> bytes:
     """A POST of random bytes under a report id of its own: the shuffler cannot tell them from
     sealed messages."""
-    size = task.report_size - REPORT_HEADER
+    size = task.report_bytes - REPORT_HEADER
     head = (
         f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: bench\r\n"
-        f"Authorization: Bearer {token}\r\nContent-Length: {task.report_size}\r\n\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Length: {task.report_bytes}\r\n\r\n"
     )
     return head.encode() + header[:37] + new_report_id(token) + header[53:] + os.urandom(size)
 
@@ -287,7 +287,7 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
 
 
 def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
-    return seal_all((number % 2 for number in range(count)), key, task_id)
+    return encrypt_all((number % 2 for number in range(count)), key, task_id)
 
 
 # a whole batch
@@ -295,12 +295,12 @@ def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
 
 def bench_batch(folder: Path, args: argparse.Namespace) -> None:
     """From a sealed batch on the shuffler's disk to the published result, both steps timed."""
-    from shuffledp.service.ordering import order_file
+    from shuffledp.sealed.ordering import order_file
 
     task = new_task(folder, args.target, args.reports)
-    total = args.reports * task.messages
+    total = args.reports * task.report_size
     print(
-        f"one batch: {args.reports:,} reports of {task.messages} messages, "
+        f"one batch: {args.reports:,} reports of {task.report_size} messages, "
         f"{total * MESSAGE / 1e6:,.0f} MB; all but 1 % of the messages are random bytes, "
         "which take as long to open and are then dropped"
     )

@@ -86,16 +86,16 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
 def sealed_batch(folder: Path) -> tuple[Any, Any, Path]:
     """(task, key, file of reports)."""
     from shuffledp.planning.counting import plan_count
-    from shuffledp.service.client import seal_report
-    from shuffledp.service.sealing import KeyFolder
-    from shuffledp.service.task import BatchRule, Task
+    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.task import BatchRule, Task
+    from shuffledp.service.client.sending import encrypt_report
 
     key = KeyFolder(folder / "keys").new()
     plan = plan_count(SEALED_REPORTS, 1).to_dict()
     task = Task.create(plan, key.public, "bench", BatchRule(SEALED_REPORTS))
     with (folder / "reports").open("wb") as out:
         for user in range(SEALED_REPORTS):
-            out.write(seal_report(task, user % 2))
+            out.write(encrypt_report(task, user % 2))
     return task, key, folder / "reports"
 
 
@@ -104,16 +104,16 @@ def bench_opening(cores: int) -> dict[str, Any]:
     import threading
 
     from shuffledp import spark as cluster
-    from shuffledp.service.analyzer.counting import count_messages, worker_pool
-    from shuffledp.service.analyzer.replays import first_seen
-    from shuffledp.service.wire import BATCH_HEADER
-    from shuffledp.spark import batches
-    from shuffledp.spark.sealed import open_batch, shuffle_batch
+    from shuffledp.sealed.opening import count_messages, worker_pool
+    from shuffledp.sealed.replays import first_seen
+    from shuffledp.sealed.wire import BATCH_HEADER
+    from shuffledp.spark import batch_parts as batches
+    from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         task, key, reports = sealed_batch(folder)
-        messages = SEALED_REPORTS * task.messages
+        messages = SEALED_REPORTS * task.report_size
         batches.OPEN_PART = messages // (4 * cores)
         session = cluster.session(f"local[{cores}]")
         batch = folder / "batch"

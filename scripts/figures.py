@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from shuffledp import plots_compare
 from shuffledp.cli.compare import cells_of, number
+from shuffledp.plots.results import comparison as plots_compare
 from shuffledp.rivals import Task
 from shuffledp.rivals.table import Table, compare
 

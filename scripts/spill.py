@@ -17,7 +17,7 @@ from shuffledp import plan_count
 from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.exact.numbers import ball
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.padding import PRECISION, masses, noise_tail
+from shuffledp.protocols.report_size import PRECISION, masses, noise_tail
 
 TARGETS = {
     "MSE within 1 + 1/2": {"mse_overhead": "1/2"},
@@ -28,7 +28,7 @@ TARGETS = {
 
 def long_chances(plan: Plan) -> list[tuple[int, arb, arb]]:
     """(B, P(long | 1), P(long | 0)) for every B between a value's own messages and K."""
-    cell, most = plan.protocol.cell, plan.padded_messages
+    cell, most = plan.protocol.cell, plan.report_size
     tail, q = noise_tail(plan.protocol.uses, most), ball(cell.mute_probability)
     own = 2 * cell.input_pairs
     return [
@@ -83,8 +83,7 @@ def main() -> None:
                 short, one, zero = shortest(plan)
                 odds, often = float((one / zero).log()), float(users * one)
             print(
-                f"{words:<24}{users:>10,}{plan.padded_messages:>6}{short:>6}{odds:>9.3f}"
-                f"{often:>24.2g}"
+                f"{words:<24}{users:>10,}{plan.report_size:>6}{short:>6}{odds:>9.3f}{often:>24.2g}"
             )
     print_losses()
 

@@ -47,9 +47,9 @@ def main() -> None:
     plans = {
         "count": shuffledp.plan_count(10**6, 1),
         "count with a relative tolerance": shuffledp.plan_count(10**6, 1, relative_error="0.01"),
-        "integers": shuffledp.plan_integers(10**4, 1, 5),
+        "integers": shuffledp.plan_integer_sum(10**4, 1, 5),
         "histogram": shuffledp.plan_histogram(10**4, 1, 4),
-        "sum": shuffledp.plan_sum(10**4, 1),
+        "sum": shuffledp.plan_real_sum(10**4, 1),
         "quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64),
         "thinning": shuffledp.plan_count(10**4, 1, max_messages=1),
     }

@@ -1,14 +1,14 @@
 """Pure differential privacy in the shuffle model, certified for the numbers in use."""
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.frontdoor import count, histogram, mean, quantiles, total
-from shuffledp.ledger import Ledger
-from shuffledp.planning.counting import plan_count, plan_integers
+from shuffledp.planning.counting import plan_count, plan_integer_sum
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.plan import Plan
-from shuffledp.planning.ranges import plan_quantiles
-from shuffledp.planning.summation import plan_sum
-from shuffledp.privacy.certificate import Certificate, certify, recheck
+from shuffledp.planning.quantiles import plan_quantiles
+from shuffledp.planning.real_sum import plan_real_sum
+from shuffledp.privacy.certificate import Certificate, certify, verify
+from shuffledp.queries.calls import count, histogram, mean, quantiles, total
+from shuffledp.queries.ledger import Ledger
 from shuffledp.version import __version__
 
 __all__ = [
@@ -23,10 +23,10 @@ __all__ = [
     "mean",
     "plan_count",
     "plan_histogram",
-    "plan_integers",
+    "plan_integer_sum",
     "plan_quantiles",
-    "plan_sum",
+    "plan_real_sum",
     "quantiles",
-    "recheck",
     "total",
+    "verify",
 ]

@@ -57,7 +57,7 @@ def test_plans_as_json_and_as_tables(
     code, out, _ = run(capsys, *common)
     assert code == 0 and "messages" in out and "certified" in out
     assert ("--padded plans for fewer" in " ".join(out.split())) != ("--padded" in words)
-    assert f"{data['padded_messages']:,} messages in every report" in out
+    assert f"{data['report_size']:,} messages in every report" in out
 
 
 def test_a_plan_goes_to_a_file_and_is_certified_from_it(

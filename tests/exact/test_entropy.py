@@ -9,7 +9,7 @@ from chi2 import p_value
 
 from shuffledp.exact.arrangement import arrange, permutation, subset
 from shuffledp.exact.entropy import BLOCK, SYSTEM, Entropy, Keystream
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
 
 
 def test_the_key_is_replaced_with_every_block() -> None:

@@ -19,7 +19,7 @@ from shuffledp.exact.laws import (
     Poisson,
 )
 from shuffledp.exact.sampler import Sampler, Uniform, invert, sampler, thresholds
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
 
 F = Fraction
 

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp import certify, plan_count, plan_histogram, plan_integers
-from shuffledp.cell import Cell
+from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum
+from shuffledp.cells.paper import Cell
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.planning.cells import CellTask, error_left, limit_messages
+from shuffledp.planning.paper_search import CellTask, error_left, limit_messages
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.protocols import Counting
 
@@ -173,10 +173,10 @@ def test_the_limit_of_the_family() -> None:
 
 @pytest.mark.parametrize(("largest", "users"), [(2, 100), (3, 10**6), (10, 10**4), (60, 1000)])
 def test_integers(largest: int, users: int) -> None:
-    plan = plan_integers(users, 1, largest)
+    plan = plan_integer_sum(users, 1, largest)
     allowed = 1.5 * float(DiscreteLaplace(F(1, largest)).variance())
     assert plan.forecast.rmse**2 <= allowed * (1 + 1e-12)
-    relative = plan_integers(users, 1, largest, relative_error="0.02")
+    relative = plan_integer_sum(users, 1, largest, relative_error="0.02")
     assert relative.forecast.messages_per_user < plan.forecast.messages_per_user
     for total in (0, users // 100, users, users * largest):
         mse = float(
@@ -188,13 +188,13 @@ def test_integers(largest: int, users: int) -> None:
 
 
 def test_a_stand_in_for_muted_users_saves_messages() -> None:
-    plan = plan_integers(10**6, 1, 10)
+    plan = plan_integer_sum(10**6, 1, 10)
     assert plan.protocol.cell.stand_in == 5
     assert plan.forecast.messages_per_user < 0.95 * 808  # what ten values cost without one
 
 
 def test_sums_that_64_bits_do_not_hold_are_refused() -> None:
     with pytest.raises(ParameterError, match="overflow 64-bit counts"):
-        plan_integers(10**13, 1, 10**6)
+        plan_integer_sum(10**13, 1, 10**6)
     with pytest.raises(ParameterError, match="overflow 64-bit counts"):
         plan_histogram(10**13, 1, 10**5)

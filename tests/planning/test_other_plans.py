@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp import plan_histogram, plan_quantiles, plan_sum
+from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.planning.ranges import best_levels
+from shuffledp.planning.quantiles import best_levels
 
 F = Fraction
 CENTRAL = math.sqrt(float(DiscreteLaplace(F(1)).variance()))
@@ -40,7 +40,7 @@ def test_histogram_messages_to_reach(users: int, aim: dict[str, str], most: floa
     ],
 )
 def test_sum_messages_to_reach(users: int, factor: int, most: float) -> None:
-    plan = plan_sum(users, 1, rmse=str(factor * CENTRAL))
+    plan = plan_real_sum(users, 1, rmse=str(factor * CENTRAL))
     assert plan.forecast.messages_per_user <= most
     assert plan.forecast.rmse <= factor * CENTRAL * (1 + 1e-9)
     assert plan.certificate.loss == 1
@@ -48,25 +48,28 @@ def test_sum_messages_to_reach(users: int, factor: int, most: float) -> None:
 
 def test_bit_by_bit_costs_more() -> None:
     error = str(3 * CENTRAL)
-    mixed, bits = plan_sum(10**4, 1, rmse=error), plan_sum(10**4, 1, rmse=error, radix=(2,) * 6)
+    mixed, bits = (
+        plan_real_sum(10**4, 1, rmse=error),
+        plan_real_sum(10**4, 1, rmse=error, radix=(2,) * 6),
+    )
     assert bits.protocol.radix == (2,) * 6
     assert mixed.forecast.messages_per_user < 0.5 * bits.forecast.messages_per_user
 
 
 def test_sums_scale_with_their_bounds() -> None:
-    unit, wide = plan_sum(1000, 1), plan_sum(1000, 1, bounds=(-10, 30))
+    unit, wide = plan_real_sum(1000, 1), plan_real_sum(1000, 1, bounds=(-10, 30))
     assert wide.forecast.rmse == pytest.approx(40 * unit.forecast.rmse)
     assert wide.forecast.messages_per_user == pytest.approx(unit.forecast.messages_per_user)
 
 
 def test_sum_for_a_number_of_messages() -> None:
-    plan = plan_sum(10**4, 1, max_messages=120)
+    plan = plan_real_sum(10**4, 1, max_messages=120)
     assert 90 < plan.forecast.messages_per_user <= 120
     assert plan.forecast.rmse < 5 * CENTRAL
 
 
 def test_sum_with_a_relative_tolerance() -> None:
-    plan = plan_sum(10**4, 1, relative_error="0.01")
+    plan = plan_real_sum(10**4, 1, relative_error="0.01")
     assert plan.forecast.messages_per_user < 60
     for part in (0.0, 0.001, 0.01, 0.1, 1.0):
         totals = [part * 10**4 * cell.largest for cell in plan.protocol.digits]
@@ -77,18 +80,18 @@ def test_sum_with_a_relative_tolerance() -> None:
 @pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0,), "01", (0, float("nan")), (0, "x")])
 def test_bounds_that_are_none(bounds: object) -> None:
     with pytest.raises(ParameterError):
-        plan_sum(1000, 1, bounds=bounds)  # type: ignore[arg-type]
+        plan_real_sum(1000, 1, bounds=bounds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("radix", [(1, 2), (), (2,) * 30, ("x",)])
 def test_a_radix_that_is_none(radix: object) -> None:
     with pytest.raises(ParameterError):
-        plan_sum(1000, 1, radix=radix)  # type: ignore[arg-type]
+        plan_real_sum(1000, 1, radix=radix)  # type: ignore[arg-type]
 
 
 def test_an_error_out_of_reach() -> None:
     with pytest.raises(PlanningError, match="No digits reach"):
-        plan_sum(1000, 1, rmse="0.5")
+        plan_real_sum(1000, 1, rmse="0.5")
 
 
 @pytest.mark.parametrize("buckets", [1, 0, ["a"], ["a", "a"], "abc", [1.5, 2], [True, False], None])
@@ -121,14 +124,14 @@ def test_thinned_histograms_may_mute_almost_everybody() -> None:
     plan = plan_histogram(10**4, 1, 10, rmse=1000)
     assert plan.forecast.messages_per_user < 0.06 and plan.forecast.rmse <= 1000
     assert plan.protocol.cell.input_pairs == 0
-    assert plan.padded_messages <= 46
+    assert plan.report_size <= 46
 
 
 @pytest.mark.parametrize(("users", "epsilon"), [(100, 4), (10**4, "0.5"), (10**6, 1)])
 def test_a_larger_tolerance_makes_sums_cheaper(users: int, epsilon: object) -> None:
     """Also where muting doubles the noise, and where one pair is too few for middling changes."""
-    plans = [plan_sum(users, epsilon, relative_error=r) for r in ("0.02", "0.1")]  # type: ignore[arg-type]
+    plans = [plan_real_sum(users, epsilon, relative_error=r) for r in ("0.02", "0.1")]  # type: ignore[arg-type]
     small, large = (plan.forecast.messages_per_user for plan in plans)
     assert large < 0.7 * small
-    wide = plan_sum(users, epsilon, relative_error="0.3").forecast  # type: ignore[arg-type]
+    wide = plan_real_sum(users, epsilon, relative_error="0.3").forecast  # type: ignore[arg-type]
     assert wide.messages_per_user < 1.2 * large

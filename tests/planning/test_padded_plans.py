@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp import plan_count, plan_histogram, plan_integers, plan_quantiles, plan_sum
+from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.errors import PlanningError
-from shuffledp.planning.cells import CellTask, Proposal, settle, spent
+from shuffledp.planning.paper_search import CellTask, Proposal, settle, spent
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.target import laplace_variance
 from shuffledp.privacy.certificate import certify
-from shuffledp.protocols.padding import most_input, report_capacity
+from shuffledp.protocols.report_size import most_input, report_size
 
 
 @pytest.mark.parametrize(
@@ -26,18 +26,18 @@ from shuffledp.protocols.padding import most_input, report_capacity
         (plan_count, (10**4, 1), {"mse_overhead": 2}, 0.88),
         (plan_count, (10**4, 1), {"relative_error": "0.01"}, 0.96),
         (plan_count, (10**4, "0.1"), {}, 0.98),
-        (plan_integers, (10**4, 1, 10), {"mse_overhead": 3}, 0.8),
+        (plan_integer_sum, (10**4, 1, 10), {"mse_overhead": 3}, 0.8),
         (plan_histogram, (10**4, 1, 4), {"mse_overhead": 8}, 0.9),
-        (plan_sum, (10**4, 1), {}, 0.55),
-        (plan_sum, (10**6, 1), {}, 0.35),
-        (plan_sum, (10**4, 1), {"relative_error": "0.01"}, 0.55),
+        (plan_real_sum, (10**4, 1), {}, 0.55),
+        (plan_real_sum, (10**6, 1), {}, 0.35),
+        (plan_real_sum, (10**4, 1), {"relative_error": "0.01"}, 0.55),
     ],
 )
 def test_padded_reports_are_smaller_for_the_same_error(
     make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any], most: float
 ) -> None:
     usual, padded = make(*arguments, **aim), make(*arguments, **aim, padded=True)
-    assert padded.padded_messages <= most * usual.padded_messages
+    assert padded.report_size <= most * usual.report_size
     assert padded.forecast.messages_per_user >= usual.forecast.messages_per_user
     if "relative_error" not in aim:
         assert padded.forecast.rmse <= usual.forecast.rmse * 1.001
@@ -54,9 +54,9 @@ def test_padded_reports_are_smaller_for_the_same_error(
         (plan_histogram, (10**9, 20, 10), {"rmse": 30}),
         (plan_histogram, (3, 5, 2), {"mse_overhead": 50}),
         (plan_quantiles, (10**4, 10, (0, 1)), {"rmse": 100}),
-        (plan_sum, (100, 20), {"rmse": 3}),
-        (plan_sum, (5, 5), {"relative_error": "0.3"}),
-        (plan_sum, (100, 1), {"mse_overhead": 1}),
+        (plan_real_sum, (100, 20), {"rmse": 3}),
+        (plan_real_sum, (5, 5), {"relative_error": "0.3"}),
+        (plan_real_sum, (100, 1), {"mse_overhead": 1}),
     ],
 )
 def test_padded_plans_are_never_larger(
@@ -64,7 +64,7 @@ def test_padded_plans_are_never_larger(
 ) -> None:
     """Where the estimate of the reserve misleads, at odd parameters, the usual plan is taken."""
     usual, padded = make(*arguments, **aim), make(*arguments, **aim, padded=True)
-    assert padded.padded_messages <= usual.padded_messages
+    assert padded.report_size <= usual.report_size
 
 
 def test_quantiles_take_it_too() -> None:
@@ -72,7 +72,7 @@ def test_quantiles_take_it_too() -> None:
         plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded)
         for padded in (False, True)
     ]
-    assert plans[1].padded_messages < plans[0].padded_messages
+    assert plans[1].report_size < plans[0].report_size
 
 
 @pytest.mark.parametrize(
@@ -80,16 +80,16 @@ def test_quantiles_take_it_too() -> None:
     [
         (plan_count, (10**4, 1), 90),
         (plan_count, (10**4, "0.01"), 6000),
-        (plan_integers, (10**4, 1, 2), 200),
+        (plan_integer_sum, (10**4, 1, 2), 200),
         (plan_histogram, (10**4, 1, 3), 230),
-        (plan_sum, (10**4, 1), 500),
+        (plan_real_sum, (10**4, 1), 500),
     ],
 )
 def test_the_best_error_for_a_padded_size(
     make: Callable[..., Plan], arguments: tuple[Any, ...], messages: int
 ) -> None:
     plan = make(*arguments, max_messages=messages, padded=True)
-    assert 0.97 * messages <= plan.padded_messages <= messages
+    assert 0.97 * messages <= plan.report_size <= messages
 
 
 def test_a_size_that_no_report_can_have() -> None:
@@ -112,7 +112,7 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
             except PlanningError:
                 continue
     assert len(sizes) > 60
-    assert plan.padded_messages <= min(sizes)
+    assert plan.report_size <= min(sizes)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
         plan_count(10**4, 1, padded=True),
         plan_count(10**3, "0.1", padded=True),
         plan_count(10**6, 1, relative_error="0.01", padded=True),
-        plan_integers(10**4, 1, 10, padded=True),
+        plan_integer_sum(10**4, 1, 10, padded=True),
         plan_histogram(10**4, 1, 100, padded=True),
     ],
     ids=["count", "small epsilon", "tolerance", "integers", "histogram"],
@@ -132,5 +132,5 @@ def test_the_estimate_of_the_reserve_is_near(plan: Plan) -> None:
     decay = float(min(cell.up_epsilon, cell.down_epsilon)) / cell.largest
     flood = use.copies * float(cell.flood_mean) / users
     estimate = float(reserve(np.array([decay]), np.array([flood]), use.copies, users)[0])
-    exact = report_capacity(plan.protocol.uses, users) - most_input(plan.protocol.uses)
+    exact = report_size(plan.protocol.uses, users) - most_input(plan.protocol.uses)
     assert abs(estimate - exact) <= max(2, 0.02 * exact)

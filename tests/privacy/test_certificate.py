@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shuffledp import certify, plan_count, plan_histogram, plan_integers, plan_sum, recheck
-from shuffledp.cell import Cell
+from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum, plan_real_sum, verify
+from shuffledp.cells.paper import Cell
 from shuffledp.errors import CertificateError, ParameterError, PrivacyViolation
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.planning.cells import CellTask, propose, settle
+from shuffledp.planning.paper_search import CellTask, propose, settle
 from shuffledp.planning.printed import printed_recipe
-from shuffledp.privacy.inequality import g, tightest
 from shuffledp.privacy.oracle import max_divergence
+from shuffledp.privacy.paper_proof import g, tightest
 from shuffledp.protocols import Counting, Histogram, IntegerSum, RealSum
 
 F = Fraction
@@ -128,9 +128,9 @@ PLANS = {
     "count, small epsilon": lambda: plan_count(10**4, "0.05"),
     "count, relative": lambda: plan_count(10**9, 1, relative_error="0.01"),
     "count, thinning": lambda: plan_count(1000, 1, max_messages=1),
-    "integers": lambda: plan_integers(1000, "0.5", 7),
+    "integers": lambda: plan_integer_sum(1000, "0.5", 7),
     "histogram": lambda: plan_histogram(10**4, 1, ["a", "b", "c"]),
-    "sum": lambda: plan_sum(10**4, 1, bounds=(-5, 20)),
+    "sum": lambda: plan_real_sum(10**4, 1, bounds=(-5, 20)),
 }
 
 
@@ -138,7 +138,7 @@ PLANS = {
 def test_a_stranger_can_check_every_plan(name: str) -> None:
     data = json.loads(json.dumps(PLANS[name]().to_dict()))
     assert CHECKER.check(data) == F(data["epsilon_exact"])
-    assert recheck(data).to_dict() == data["certificate"]
+    assert verify(data).to_dict() == data["certificate"]
     cells = data["certificate"]["protocol"]
     parts = cells.get("digits") or [cells["cell"]]
     if parts[0]["input_pairs"]:
@@ -146,7 +146,7 @@ def test_a_stranger_can_check_every_plan(name: str) -> None:
         with pytest.raises(CHECKER.Rejected):
             CHECKER.check(data)
         with pytest.raises(PrivacyViolation) as caught:
-            recheck(data)
+            verify(data)
         assert {"shift", "value", "place"} <= set(caught.value.witness)
 
 
@@ -170,7 +170,7 @@ def test_the_checker_imports_nothing_of_the_package() -> None:
 def test_a_claim_that_does_not_follow_is_refused(field: str, value: object) -> None:
     data = plan_count(1000, 1).to_dict()["certificate"]
     with pytest.raises(ParameterError):
-        recheck({**data, field: value})
+        verify({**data, field: value})
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_claim_that_does_not_follow_is_refused(field: str, value: object) -> N
 )
 def test_what_is_no_certificate_is_refused(bad: object) -> None:
     with pytest.raises(ParameterError):
-        recheck(bad)
+        verify(bad)
 
 
 def test_budgets_that_add_up_to_too_much() -> None:
@@ -195,7 +195,7 @@ def test_budgets_that_add_up_to_too_much() -> None:
         certify(Counting(F(1, 2), cell))
     with pytest.raises(PrivacyViolation):
         certify(Histogram(F(3, 2), cell, ("a", "b")))
-    digits = plan_sum(1000, 1).protocol.digits
+    digits = plan_real_sum(1000, 1).protocol.digits
     with pytest.raises(PrivacyViolation, match="add up to"):
         certify(RealSum(F(9, 10), digits, F(0), F(1)))
     with pytest.raises(ParameterError):
@@ -204,7 +204,7 @@ def test_budgets_that_add_up_to_too_much() -> None:
 
 def test_a_flood_on_the_edge_is_decided_by_more_digits() -> None:
     """Bisect the flood to 60 digits: close to the edge the verdict needs more than 128 bits."""
-    cell = plan_integers(1000, 1, 2).protocol.cell
+    cell = plan_integer_sum(1000, 1, 2).protocol.cell
     low, high = cell.flood_mean / 2, cell.flood_mean
     for _ in range(220):
         middle = (low + high) / 2
@@ -227,7 +227,7 @@ def test_the_printed_condition_is_sufficient_and_loose(epsilon: str) -> None:
 
 
 def test_integers_are_certified_for_every_change() -> None:
-    plan = plan_integers(100, 1, 6)
+    plan = plan_integer_sum(100, 1, 6)
     assert isinstance(plan.protocol, IntegerSum) and plan.certificate.loss == 1
     proof = plan.certificate.proofs[0]
     assert 1 <= proof.tightest.shift <= 6 and proof.tightest.margin > 0
@@ -240,12 +240,12 @@ VECTORS = json.loads((ROOT / "vectors/certificates.json").read_text("utf-8"))
 def test_vectors(entry: dict[str, object]) -> None:
     """Both programs pass what holds and refuse every attack."""
     if entry["holds"]:
-        assert CHECKER.check(entry["certificate"]) == recheck(entry["certificate"]).epsilon
+        assert CHECKER.check(entry["certificate"]) == verify(entry["certificate"]).epsilon
         return
     with pytest.raises(CHECKER.Rejected):
         CHECKER.check(entry["certificate"])
     with pytest.raises((CertificateError, ParameterError)):
-        recheck(entry["certificate"])
+        verify(entry["certificate"])
 
 
 @pytest.mark.parametrize("flood", [10**20, 10**100])

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shuffledp.batch import shuffle
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import NegativeBinomial
+from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.protocols.report import shuffle
 from shuffledp.rivals import RIVALS, Entry, Rival, Task
 from shuffledp.rivals.base import Bag
-from shuffledp.rivals.bbgn19 import BlanketSum
-from shuffledp.rivals.gmps21 import GMPS21
-from shuffledp.testing import SeededEntropy
+from shuffledp.rivals.protocols.bbgn19 import BlanketSum
+from shuffledp.rivals.protocols.gmps21 import GMPS21
 
 BUCKETS = 4
 SMALLER = {  # (users, runs) where a run or a calibration takes long

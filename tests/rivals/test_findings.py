@@ -12,12 +12,12 @@ import pytest
 
 from shuffledp.exact.laws import Binomial
 from shuffledp.rivals import Task, rival
-from shuffledp.rivals.bbgn19 import Digit, least_blanket, published_blanket, single
-from shuffledp.rivals.bbgn20 import split_distance
-from shuffledp.rivals.bc20 import BC20, least_chance
-from shuffledp.rivals.csuzz19 import least_flip
 from shuffledp.rivals.divergence import shift_delta
-from shuffledp.rivals.gkmp20 import published_flood, smallest_flood
+from shuffledp.rivals.protocols.bbgn19 import Digit, least_blanket, published_blanket, single
+from shuffledp.rivals.protocols.bbgn20 import split_distance
+from shuffledp.rivals.protocols.bc20 import BC20, least_chance
+from shuffledp.rivals.protocols.csuzz19 import least_flip
+from shuffledp.rivals.protocols.gkmp20 import published_flood, smallest_flood
 
 ROOT = Path(__file__).resolve().parents[2]
 MILLIONTH = Fraction(1, 10**6)

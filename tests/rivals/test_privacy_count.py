@@ -13,15 +13,22 @@ from views import Law, added, hockey_stick, max_divergence
 from shuffledp.exact.laws import Law as ExactLaw
 from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.rivals import Task
-from shuffledp.rivals.bbgn20 import SplitAndMix, split_distance
-from shuffledp.rivals.bc20 import BC20
-from shuffledp.rivals.central import CentralCount
-from shuffledp.rivals.csuzz19 import computed, efmrtt19, exact_delta, fmt21, law_of_view, published
-from shuffledp.rivals.ggkmpv20 import GGKMPV20
 from shuffledp.rivals.ggkmpv20_loss import Shape, loss
-from shuffledp.rivals.gkmp20 import GKMP20
-from shuffledp.rivals.local import RandomizedResponse
-from shuffledp.rivals.thinning import Thinning
+from shuffledp.rivals.protocols.bbgn20 import SplitAndMix, split_distance
+from shuffledp.rivals.protocols.bc20 import BC20
+from shuffledp.rivals.protocols.central import CentralCount
+from shuffledp.rivals.protocols.csuzz19 import (
+    computed,
+    efmrtt19,
+    exact_delta,
+    fmt21,
+    law_of_view,
+    published,
+)
+from shuffledp.rivals.protocols.ggkmpv20 import GGKMPV20
+from shuffledp.rivals.protocols.gkmp20 import GKMP20
+from shuffledp.rivals.protocols.local import RandomizedResponse
+from shuffledp.rivals.protocols.thinning import Thinning
 
 
 def masses(law: ExactLaw, size: int) -> list[float]:

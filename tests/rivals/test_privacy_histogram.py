@@ -13,13 +13,13 @@ from views import Law, added, hockey_stick, max_divergence
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import Binomial, Poisson
 from shuffledp.rivals import Task
-from shuffledp.rivals.bbgn19 import Digit, blanket_delta, least_blanket
-from shuffledp.rivals.bc20 import histogram as bc20_histogram
 from shuffledp.rivals.divergence import conditional_swap, least, pair_delta, swap_delta
-from shuffledp.rivals.ggkpv21 import Hadamard
-from shuffledp.rivals.gkmp20 import histogram as gkmp20_histogram
-from shuffledp.rivals.local import BucketResponse, HadamardResponse
-from shuffledp.rivals.lwy22 import FrequencyOracle
+from shuffledp.rivals.protocols.bbgn19 import Digit, blanket_delta, least_blanket
+from shuffledp.rivals.protocols.bc20 import histogram as bc20_histogram
+from shuffledp.rivals.protocols.ggkpv21 import Hadamard
+from shuffledp.rivals.protocols.gkmp20 import histogram as gkmp20_histogram
+from shuffledp.rivals.protocols.local import BucketResponse, HadamardResponse
+from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
 
 
 def two_bins(users: int, chance: float) -> tuple[Law, Law]:

@@ -11,8 +11,8 @@ import pytest
 
 from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.rivals import Task
-from shuffledp.rivals.gmps21 import GMPS21
 from shuffledp.rivals.gmps21_tree import parts, shares
+from shuffledp.rivals.protocols.gmps21 import GMPS21
 
 SIZE = 130
 

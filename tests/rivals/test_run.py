@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError, ValueOutOfRange
+from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.rivals import run
-from shuffledp.testing import SeededEntropy
 
 BITS = np.arange(5000) % 4 == 0
 

@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 
 from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.encryption import KeyFolder, encrypt_all
+from shuffledp.sealed.task import BatchRule, Task
+from shuffledp.sealed.tokens import EACH, new_token, token_hash
+from shuffledp.sealed.wire import Upload, plain_numbers
 from shuffledp.service.analyzer.app import Analyzer
-from shuffledp.service.client import seal_report
-from shuffledp.service.config import AnalyzerConfig, ShufflerConfig
-from shuffledp.service.sealing import KeyFolder, seal_all
+from shuffledp.service.client.sending import encrypt_report
 from shuffledp.service.shuffler.app import Shuffler
-from shuffledp.service.task import BatchRule, Task
-from shuffledp.service.tokens import EACH, new_token, token_hash
-from shuffledp.service.wire import Upload, plain_numbers
+from shuffledp.service.web.config import AnalyzerConfig, ShufflerConfig
 
 USERS = 20
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
@@ -128,7 +128,7 @@ class Trio:
     async def upload(self, task: Task, values: list[Any]) -> list[bytes]:
         """One enrolled client per value; the bodies that were sent."""
         tokens = await self.enrol(len(values))
-        bodies = [seal_report(task, value) for value in values]
+        bodies = [encrypt_report(task, value) for value in values]
         answers = await asyncio.gather(
             *(self.post(task, body, token) for body, token in zip(bodies, tokens, strict=True))
         )
@@ -153,7 +153,7 @@ def known_report(task: Task, value: Any) -> tuple[bytes, int, int]:
     """A sealed report, and how many +1 and −1 are inside: what only the test may know."""
     report = task.protocol.randomize(value)
     messages = report.messages()
-    plain = plain_numbers(messages, task.messages)
-    sealed = seal_all(plain.tolist(), task.key, task.id)
+    plain = plain_numbers(messages, task.report_size)
+    sealed = encrypt_all(plain.tolist(), task.key, task.id)
     body = Upload(task.id, os.urandom(16), task.key.key_id, sealed).to_bytes()
     return body, int(report.plus.sum()), int(report.minus.sum())

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from service_trio import COLLECTOR, DELIVERY, USERS, Trio, bearing, known_report
 
-from shuffledp.service.ordering import ordered
-from shuffledp.service.sealing import KeyFolder, seal_all
-from shuffledp.service.wire import MESSAGE, REPORT_HEADER, BatchHeader
+from shuffledp.sealed.encryption import KeyFolder, encrypt_all
+from shuffledp.sealed.ordering import ordered
+from shuffledp.sealed.wire import MESSAGE, REPORT_HEADER, BatchHeader
 
 
 def batch_of(task, messages: bytes, batch=None, reports=USERS, **header) -> tuple[bytes, bytes]:
@@ -64,9 +64,9 @@ def test_a_shuffler_that_repeats_one_user_learns_nothing(tmp_path, stores, sort)
         batch, body = batch_of(task, messages[0] * USERS, sort=sort)
         assert (await deliver(trio, batch, body)).status_code == 201
         (result,) = await trio.results(task)
-        assert result["dropped"]["replayed"] == (USERS - 1) * task.messages
+        assert result["dropped"]["replayed"] == (USERS - 1) * task.report_size
         found = await tally(trio, batch)
-        assert found["plus"][0] + found["minus"][0] <= task.messages
+        assert found["plus"][0] + found["minus"][0] <= task.report_size
 
     run_trio(tmp_path, walk, stores)
 
@@ -80,7 +80,7 @@ def test_replays_across_batches_of_a_key_are_dropped(tmp_path, stores):
         second, body = batch_of(task, b"".join(fresh + messages[:2]))
         assert (await deliver(trio, second, body)).status_code == 201
         results = await trio.results(task, 2)
-        assert results[1]["dropped"]["replayed"] == 2 * task.messages
+        assert results[1]["dropped"]["replayed"] == 2 * task.report_size
         found = await tally(trio, first)
         assert (found["plus"], found["minus"]) == ([plus], [minus])
         found = await tally(trio, second)
@@ -90,7 +90,7 @@ def test_replays_across_batches_of_a_key_are_dropped(tmp_path, stores):
         third, body = batch_of(other, b"".join(messages))
         assert (await deliver(trio, third, body)).status_code == 201
         (result,) = await trio.results(other)
-        assert result["dropped"]["replayed"] == USERS * task.messages
+        assert result["dropped"]["replayed"] == USERS * task.report_size
 
     run_trio(tmp_path, walk, stores)
 
@@ -152,14 +152,14 @@ def test_what_cannot_be_opened_or_understood_is_counted(tmp_path):
     async def walk(trio, task):
         good, _, _ = made_reports(task, USERS - 3)
         stranger = KeyFolder(tmp_path / "other").new().public
-        wrong_key = seal_all([1] * task.messages, stranger, task.id)
-        wrong_task = seal_all([1] * task.messages, task.key, bytes(32))
-        no_cell = seal_all([99] * task.messages, task.key, task.id)
+        wrong_key = encrypt_all([1] * task.report_size, stranger, task.id)
+        wrong_task = encrypt_all([1] * task.report_size, task.key, bytes(32))
+        no_cell = encrypt_all([99] * task.report_size, task.key, task.id)
         batch, body = batch_of(task, b"".join([*good, wrong_key, wrong_task, no_cell]))
         assert (await deliver(trio, batch, body)).status_code == 201
         (result,) = await trio.results(task)
-        assert result["dropped"]["unopened"] == 2 * task.messages
-        assert result["dropped"]["malformed"] == task.messages
+        assert result["dropped"]["unopened"] == 2 * task.report_size
+        assert result["dropped"]["malformed"] == task.report_size
 
     run_trio(tmp_path, walk)
 
@@ -169,16 +169,16 @@ def test_one_bad_client_moves_a_count_by_at_most_k_and_shows(tmp_path):
 
     async def walk(trio, task):
         honest, _, _ = made_reports(task, USERS - 1)
-        zeros = seal_all([1] * task.messages, task.key, task.id)
+        zeros = encrypt_all([1] * task.report_size, task.key, task.id)
         batch, body = batch_of(task, b"".join([*honest, zeros]))
         assert (await deliver(trio, batch, body)).status_code == 201
         await trio.results(task)
         found = await tally(trio, batch)
         assert (
             sum(found["plus"]) + sum(found["minus"]) + found["dropped"]["dummies"]
-            == USERS * task.messages
+            == USERS * task.report_size
         )
-        many = [seal_all([0] * task.messages, task.key, task.id) for _ in range(4)]
+        many = [encrypt_all([0] * task.report_size, task.key, task.id) for _ in range(4)]
         fresh, _, _ = made_reports(task, USERS - 4)
         batch, body = batch_of(task, b"".join([*fresh, *many]))
         assert (await deliver(trio, batch, body)).status_code == 201
@@ -248,13 +248,13 @@ def test_other_protocols_walk_the_same_way(tmp_path, kind):
     planner = pytest.importorskip(f"shuffledp.planning.{kind}")
     plan = {
         "histogram": lambda: planner.plan_histogram(20, 4, ["a", "b"], mse_overhead=4),
-        "summation": lambda: planner.plan_sum(20, 8, bounds=(-2, 2), mse_overhead=20),
+        "summation": lambda: planner.plan_real_sum(20, 8, bounds=(-2, 2), mse_overhead=20),
         "ranges": lambda: planner.plan_quantiles(20, 4, (0, 1), bins=4, mse_overhead=4),
     }[kind]().to_dict()
 
     async def walk():
-        from shuffledp.service.reading import lines
-        from shuffledp.service.task import BatchRule, Task
+        from shuffledp.sealed.reading import lines
+        from shuffledp.sealed.task import BatchRule, Task
 
         trio = Trio(tmp_path)
         async with trio.running():
@@ -278,19 +278,19 @@ def test_other_protocols_walk_the_same_way(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["integers", "summation"])
 def test_a_top_up_does_not_shift_the_estimate(tmp_path, kind):
     """Absent users bring noise and no value, not even the stand-in of a muted one."""
-    from shuffledp.planning.counting import plan_integers
-    from shuffledp.planning.summation import plan_sum
-    from shuffledp.service.analyzer.counting import Tally
+    from shuffledp.planning.counting import plan_integer_sum
+    from shuffledp.planning.real_sum import plan_real_sum
+    from shuffledp.sealed.opening import Tally
+    from shuffledp.sealed.task import BatchRule, Task
+    from shuffledp.sealed.top_up import noise_only
     from shuffledp.service.analyzer.results import published
     from shuffledp.service.analyzer.store import Received
-    from shuffledp.service.shuffler.top_up import noise_only
-    from shuffledp.service.task import BatchRule, Task
 
     key = Trio(tmp_path).keys.all()[0].public
     plan = (
-        plan_integers(USERS, 8, 4, mse_overhead=1)
+        plan_integer_sum(USERS, 8, 4, mse_overhead=1)
         if kind == "integers"
-        else plan_sum(USERS, 8, bounds=(-3, 5), mse_overhead=4)
+        else plan_real_sum(USERS, 8, bounds=(-3, 5), mse_overhead=4)
     )
     task = Task.create(plan.to_dict(), key, "shift", BatchRule(USERS, "full"))
     protocol, estimates, covered = task.protocol, [], 0

@@ -11,13 +11,13 @@ import pytest
 from service_trio import Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
-from shuffledp.service import client as client_module
-from shuffledp.service.client import AsyncClient, Client, seal_report
-from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
-from shuffledp.service.outbox import Outbox
-from shuffledp.service.tokens import token_hash
-from shuffledp.service.wire import read_upload
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.sealed.errors import AlreadyAnswered, Refused, Unreachable
+from shuffledp.sealed.tokens import token_hash
+from shuffledp.sealed.wire import read_upload
+from shuffledp.service.client.outbox import Outbox
+from shuffledp.service.client.sending import AsyncClient, Client, encrypt_report
+from shuffledp.service.client.sending import sending as client_module
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_retry_sends_the_same_bytes(task, tmp_path):
     with Client(task, "http://shuffler", "t", tmp_path / "box", transport=transport) as client:
         client.send(1)
     assert len(seen) == 4 and len(set(seen)) == 1
-    assert len(seen[0]) == task.report_size
+    assert len(seen[0]) == task.report_bytes
 
 
 def test_an_id_lies_beside_its_token_and_is_fresh(task, tmp_path):
@@ -136,7 +136,7 @@ def test_seeded_randomness_is_refused(task, tmp_path):
     with pytest.raises(SeededError):
         Client(task, "http://s", "t", tmp_path, entropy=SeededEntropy(1))
     with pytest.raises(SeededError):
-        seal_report(task, 1, SeededEntropy(1))
+        encrypt_report(task, 1, SeededEntropy(1))
 
 
 def test_a_wrong_value_leaves_nothing_behind(task, tmp_path):
@@ -154,21 +154,21 @@ def test_an_overflowing_draw_is_drawn_again(task, monkeypatch):
         report = real(self, value, entropy)
         drawn.append(1)
         if len(drawn) < 3:
-            report.plus[0] = task.messages + 1
+            report.plus[0] = task.report_size + 1
         return report
 
     monkeypatch.setattr(type(task.protocol), "randomize", randomize)
-    assert len(seal_report(task, 1)) == task.report_size and len(drawn) == 3
+    assert len(encrypt_report(task, 1)) == task.report_bytes and len(drawn) == 3
 
 
 def test_every_report_has_the_same_size_whatever_the_value(task):
-    sizes = {len(seal_report(task, value)) for value in (0, 1) for _ in range(20)}
-    assert sizes == {task.report_size}
-    uploads = [read_upload(seal_report(task, 1)) for _ in range(20)]
+    sizes = {len(encrypt_report(task, value)) for value in (0, 1) for _ in range(20)}
+    assert sizes == {task.report_bytes}
+    uploads = [read_upload(encrypt_report(task, 1)) for _ in range(20)]
     assert len({upload.report_id for upload in uploads}) == 20
     joined = b"".join(upload.sealed for upload in uploads)
     rows = np.frombuffer(joined, np.uint8).reshape(-1, 52)
-    assert len(np.unique(rows[:, :32], axis=0)) == 20 * task.messages
+    assert len(np.unique(rows[:, :32], axis=0)) == 20 * task.report_size
 
 
 def test_the_async_client_does_the_same(task, tmp_path):

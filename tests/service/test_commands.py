@@ -14,8 +14,8 @@ from test_kills import Programs
 
 from shuffledp.cli.send import parse_value
 from shuffledp.errors import ShuffleDPError
+from shuffledp.sealed.errors import AlreadyAnswered, ConfigError
 from shuffledp.service.demo import wait_ready
-from shuffledp.service.errors import AlreadyAnswered, ConfigError
 
 MODULES = ("task", "keys", "send", "serve", "result", "config", "demo")
 

@@ -14,12 +14,12 @@ import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 from test_kills import Programs
 
-from shuffledp.service.client import seal_report
+from shuffledp.sealed.errors import StorageUnavailable
+from shuffledp.sealed.tokens import EACH, new_token
+from shuffledp.sealed.wire import BATCH_HEADER
+from shuffledp.service.client.sending import encrypt_report
 from shuffledp.service.demo import wait_ready
-from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage.sqlite import SqliteDatabase
-from shuffledp.service.tokens import EACH, new_token
-from shuffledp.service.wire import BATCH_HEADER
 
 FUZZED = 10_000
 
@@ -146,7 +146,7 @@ def test_a_database_that_goes_away_comes_back(tmp_path, stores):
                 trio.shuffler.database._connection.terminate()
             codes = []
             for token in tokens:
-                codes.append((await trio.post(task, seal_report(task, 1), token)).status_code)
+                codes.append((await trio.post(task, encrypt_report(task, 1), token)).status_code)
             assert codes[-1] == 201 and set(codes) <= {201, 503}
             assert (await trio.to_shuffler.get("/readyz")).status_code == 200
 
@@ -241,7 +241,7 @@ def fuzzed_request(task, good: bytes, token: str):
     length = random.choice(
         [
             str(len(body)),
-            str(task.report_size),
+            str(task.report_bytes),
             "-1",
             "",
             "1e3",
@@ -317,7 +317,7 @@ def test_ten_thousand_fuzzed_uploads_without_a_500(tmp_path):
             task = trio.task(users=USERS)
             await trio.register(task)
             (token,) = await trio.enrol()
-            good = seal_report(task, 1)
+            good = encrypt_report(task, 1)
             app = trio.shuffler_transport.app
             counts: dict[int, int] = {}
             for start in range(0, FUZZED, 100):

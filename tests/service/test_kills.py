@@ -14,9 +14,9 @@ import time
 import httpx
 from service_trio import COLLECTOR, DELIVERY, OPERATOR, Trio, bearing, known_report, sha
 
+from shuffledp.sealed.tokens import EACH, new_token
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.storage import open_database
-from shuffledp.service.tokens import EACH, new_token
 
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "8"))
 """More for a soak test."""

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from service_trio import USERS, Trio
 
-from shuffledp.service.client import seal_report
-from shuffledp.service.logs import JsonLines, log
-from shuffledp.service.wire import read_upload
+from shuffledp.sealed.wire import read_upload
+from shuffledp.service.client.sending import encrypt_report
+from shuffledp.service.web.logs import JsonLines, log
 
 
 @pytest.fixture
@@ -97,20 +97,20 @@ def test_ciphertexts_look_the_same(tmp_path):
     task = Trio(tmp_path).task()
     means = []
     for value in (0, 1):
-        sealed = b"".join(read_upload(seal_report(task, value)).sealed for _ in range(60))
+        sealed = b"".join(read_upload(encrypt_report(task, value)).sealed for _ in range(60))
         means.append(np.frombuffer(sealed, np.uint8).reshape(-1, 52)[:, 32:].mean())
-    assert abs(means[0] - means[1]) < 5 * 74 * (2 / (60 * task.messages * 20)) ** 0.5 + 0.5
+    assert abs(means[0] - means[1]) < 5 * 74 * (2 / (60 * task.report_size * 20)) ** 0.5 + 0.5
 
 
 def test_sealing_takes_the_same_time(tmp_path):
     """CPU time per report in buckets of 10 ms; ranks of 0 and 1 mix (Mann–Whitney)."""
     task = Trio(tmp_path).task()
-    seal_report(task, 1)
+    encrypt_report(task, 1)
     values = np.random.default_rng(5).permutation(np.repeat([0, 1], 150))
     times = []
     for value in values:
         begin = time.process_time()
-        seal_report(task, int(value))
+        encrypt_report(task, int(value))
         times.append(time.process_time() - begin)
     ranks = np.argsort(np.argsort(times))
     rank_sum = ranks[values == 1].sum()
@@ -124,13 +124,13 @@ def test_no_address_token_or_report_id_anywhere(tmp_path, lines):
             task = trio.task()
             await trio.register(task)
             tokens = await trio.enrol(2)
-            body = seal_report(task, 1)
+            body = encrypt_report(task, 1)
             headers = {"Authorization": f"Bearer {tokens[0]}", "X-Forwarded-For": "203.0.113.7"}
             path = f"/tasks/{task.id.hex()}/reports"
             answers = [
                 await trio.to_shuffler.post(path, content=body, headers=headers) for _ in range(2)
             ]
-            answers.append(await trio.post(task, seal_report(task, 1), tokens[0]))
+            answers.append(await trio.post(task, encrypt_report(task, 1), tokens[0]))
             answers.append(await trio.post(task, body[:-1], tokens[1]))
             answers.append(await trio.post(task, body, "stranger-token"))
             texts = [answer.text for answer in answers]
@@ -155,7 +155,7 @@ def test_a_fault_of_ours_says_nothing_about_the_request(tmp_path, lines, monkeyp
                 raise RuntimeError("secret-of-a-user")
 
             monkeypatch.setattr(trio.shuffler.intake, "submit", broken)
-            answer = await trio.post(task, seal_report(task, 1), "t")
+            answer = await trio.post(task, encrypt_report(task, 1), "t")
             assert answer.status_code == 500
             assert "secret-of-a-user" not in answer.text + lines.getvalue()
             assert "RuntimeError" in lines.getvalue()

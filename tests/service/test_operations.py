@@ -15,16 +15,16 @@ import pytest
 from service_trio import COLLECTOR, DELIVERY, OPERATOR, USERS, Trio, bearing, sha
 from test_kills import Programs
 
-from shuffledp.service.client import Client, seal_report
-from shuffledp.service.config import AnalyzerConfig, ShufflerConfig, load
+from shuffledp.sealed.encryption import KeyFolder
+from shuffledp.sealed.errors import ConfigError, TaskError
+from shuffledp.sealed.tokens import EACH, new_token
+from shuffledp.service.client.sending import Client, encrypt_report
 from shuffledp.service.demo import wait_ready
-from shuffledp.service.errors import ConfigError, TaskError
-from shuffledp.service.sealing import KeyFolder
 from shuffledp.service.storage import open_database, schema
 from shuffledp.service.storage.database import Rows
 from shuffledp.service.storage.schema import SHUFFLER
-from shuffledp.service.tasks import TaskShelf
-from shuffledp.service.tokens import EACH, new_token
+from shuffledp.service.web.config import AnalyzerConfig, ShufflerConfig, load
+from shuffledp.service.web.tasks import TaskShelf
 
 GOOD = f"""
 [shuffler]
@@ -335,7 +335,7 @@ def test_a_batch_for_a_destroyed_key_is_refused(tmp_path):
             trio.keys.destroy(task.key.key_id)
             tokens = await trio.enrol(USERS)
             for token in tokens:
-                await trio.post(task, seal_report(task, 1), token)
+                await trio.post(task, encrypt_report(task, 1), token)
             for _ in range(100):
                 status = await trio.status(task)
                 if status["batches"] and status["batches"][0]["problem"]:

@@ -18,10 +18,10 @@ from service_needs import missing
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, sha
 from test_kills import Programs
 
-from shuffledp.service.client import seal_report
+from shuffledp.sealed.tokens import EACH, new_token
+from shuffledp.service.client.sending import encrypt_report
 from shuffledp.service.demo import free_port, wait_ready
-from shuffledp.service.page import interval_svg, render
-from shuffledp.service.tokens import EACH, new_token
+from shuffledp.service.web.page import interval_svg, render
 
 PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
 """A folder for screenshots, for those who want to look."""
@@ -130,7 +130,7 @@ def test_both_pages_in_a_browser(browser, tmp_path):
             httpx.post(
                 f"{shuffler}/tasks/{task.id.hex()}/reports",
                 headers=bearing(token),
-                content=seal_report(task, place % 2),
+                content=encrypt_report(task, place % 2),
             ).raise_for_status()
         httpx.post(f"{shuffler}/tasks/{task.id.hex()}/reports", headers=bearing("t"), content=b"x")
         browser.wait(f"document.body.innerText.includes('13 of {USERS}')")

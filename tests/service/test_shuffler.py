@@ -9,10 +9,10 @@ import httpx
 import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
-from shuffledp.service.client import seal_report
+from shuffledp.sealed.tokens import ONCE, new_token
+from shuffledp.sealed.wire import MESSAGE
+from shuffledp.service.client.sending import encrypt_report
 from shuffledp.service.shuffler.store import Arrival, Verdict
-from shuffledp.service.tokens import ONCE, new_token
-from shuffledp.service.wire import MESSAGE
 
 
 def walk_with(tmp_path, stores, walk, **config):
@@ -127,17 +127,17 @@ def test_duplicates_and_tokens(tmp_path, stores):
         await trio.register(other)
         each, second = await trio.enrol(2)
         (once,) = await trio.enrol(1, ONCE)
-        body = seal_report(task, 1)
+        body = encrypt_report(task, 1)
         statuses = [(await trio.post(task, body, each)).status_code for _ in range(3)]
         assert statuses == [201, 200, 200]
         assert (await trio.post(task, body, second)).status_code == 200  # same report id
-        again = await trio.post(task, seal_report(task, 0), each)
+        again = await trio.post(task, encrypt_report(task, 0), each)
         assert again.status_code == 409 and again.json()["type"].endswith("token-used")
-        assert (await trio.post(other, seal_report(other, 0), each)).status_code == 201
-        assert (await trio.post(task, seal_report(task, 0), once)).status_code == 201
-        spent = await trio.post(other, seal_report(other, 0), once)
+        assert (await trio.post(other, encrypt_report(other, 0), each)).status_code == 201
+        assert (await trio.post(task, encrypt_report(task, 0), once)).status_code == 201
+        spent = await trio.post(other, encrypt_report(other, 0), once)
         assert spent.status_code == 409
-        stranger = await trio.post(task, seal_report(task, 0), new_token())
+        stranger = await trio.post(task, encrypt_report(task, 0), new_token())
         assert stranger.status_code == 403
         assert (await trio.status(task))["have"] == 2
 
@@ -195,7 +195,7 @@ def test_only_those_who_may(tmp_path):
         await trio.register(task)
         close = await trio.to_shuffler.post(f"{path}/close", headers=bearing(OPERATOR))
         assert close.status_code == 403
-        answer = await trio.to_shuffler.post(f"{path}/reports", content=seal_report(task, 1))
+        answer = await trio.to_shuffler.post(f"{path}/reports", content=encrypt_report(task, 1))
         assert answer.status_code == 401
 
     walk_with(tmp_path, None, walk)
@@ -203,7 +203,7 @@ def test_only_those_who_may(tmp_path):
 
 def damaged(task, other):
     """Uploads that are not what they should be, with the reason each is refused for."""
-    good = seal_report(task, 1)
+    good = encrypt_report(task, 1)
     return [
         (b"", 413, "size"),
         (good[:-1], 413, "size"),
@@ -227,12 +227,12 @@ def test_damaged_uploads_are_refused_with_a_reason(tmp_path):
             answer = await trio.post(task, body, token)
             assert (answer.status_code, answer.json()["type"].split(":")[-1]) == (status, code)
             if code == "size":
-                assert answer.json()["need"] == task.report_size
+                assert answer.json()["need"] == task.report_bytes
         unknown = await trio.to_shuffler.post(f"/tasks/{bytes(32).hex()}/reports", content=b"")
         assert unknown.status_code == 404
         reasons = (await trio.status(task))["rejected"]
         assert reasons == {"size": 4, "malformed": 3, "wrong-key": 1, "wrong-task": 1}
-        assert (await trio.post(task, seal_report(task, 1), token)).status_code == 201
+        assert (await trio.post(task, encrypt_report(task, 1), token)).status_code == 201
 
     walk_with(tmp_path, None, walk)
 
@@ -275,7 +275,7 @@ def test_closed_tasks_and_retired_keys_take_nothing(tmp_path):
         task = trio.task()
         await trio.register(task)
         tokens = await trio.enrol(3)
-        assert (await trio.post(task, seal_report(task, 1), tokens[0])).status_code == 201
+        assert (await trio.post(task, encrypt_report(task, 1), tokens[0])).status_code == 201
         old = trio.keys.all()[0]
         trio.keys.new()
         follower = trio.task("follower")
@@ -283,15 +283,15 @@ def test_closed_tasks_and_retired_keys_take_nothing(tmp_path):
         await trio.register(follower)
         trio.keys.retire(old.key_id)
         await trio.shuffler.learn_keys()
-        refused = await trio.post(task, seal_report(task, 1), tokens[1])
+        refused = await trio.post(task, encrypt_report(task, 1), tokens[1])
         assert refused.status_code == 410 and refused.json()["type"].endswith("key-retired")
-        taken = await trio.post(follower, seal_report(follower, 1), tokens[1])
+        taken = await trio.post(follower, encrypt_report(follower, 1), tokens[1])
         assert taken.status_code == 201
         closed = await trio.to_shuffler.post(
             f"/tasks/{follower.id.hex()}/close", headers=bearing(COLLECTOR)
         )
         assert closed.status_code == 200
-        late = await trio.post(follower, seal_report(follower, 1), tokens[2])
+        late = await trio.post(follower, encrypt_report(follower, 1), tokens[2])
         assert late.status_code == 410
 
     walk_with(tmp_path, None, walk)

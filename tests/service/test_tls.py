@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio
 from test_kills import Programs, _wait_results
 
-from shuffledp.service.client import Client, _trust
-from shuffledp.service.collector import enrol, register
+from shuffledp.sealed.errors import Unreachable
+from shuffledp.sealed.tokens import EACH
+from shuffledp.service.client.collector import enrol, register
+from shuffledp.service.client.sending import Client, _trust
 from shuffledp.service.demo import wait_ready
-from shuffledp.service.errors import Unreachable
-from shuffledp.service.tokens import EACH
 
 
 def self_signed(folder: Path) -> tuple[str, str]:

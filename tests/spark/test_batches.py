@@ -17,18 +17,19 @@ import shuffledp
 from shuffledp.cli.main import Parser
 from shuffledp.errors import BudgetExceeded
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.analyzer.counting import Tally, count_messages
-from shuffledp.service.analyzer.replays import first_seen, put_in_order
+from shuffledp.sealed.encryption import KeyFolder, PrivateKey
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.opening import Tally, count_messages
+from shuffledp.sealed.ordering import SECRET, order_file
+from shuffledp.sealed.replays import first_seen, put_in_order
+from shuffledp.sealed.task import BatchRule, Task
+from shuffledp.sealed.wire import BATCH_HEADER, MESSAGE, REPORT_HEADER, BatchHeader
 from shuffledp.service.analyzer.results import published
 from shuffledp.service.analyzer.store import Received
-from shuffledp.service.client import seal_report
-from shuffledp.service.errors import TaskError
-from shuffledp.service.ordering import SECRET, order_file
-from shuffledp.service.sealing import KeyFolder, PrivateKey
-from shuffledp.service.task import BatchRule, Task
-from shuffledp.service.wire import BATCH_HEADER, MESSAGE, REPORT_HEADER, BatchHeader
-from shuffledp.spark import batches, files
-from shuffledp.spark.sealed import open_batch, shuffle_batch
+from shuffledp.service.client.sending import encrypt_report
+from shuffledp.spark import batch_files as files
+from shuffledp.spark import batch_parts as batches
+from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
 USERS = 40
 
@@ -47,7 +48,7 @@ def task(key: PrivateKey) -> Task:
 @pytest.fixture(scope="module")
 def reports(task: Task) -> list[bytes]:
     """Everybody's report, as posted."""
-    return [seal_report(task, user % 2) for user in range(USERS)]
+    return [encrypt_report(task, user % 2) for user in range(USERS)]
 
 
 @pytest.fixture(autouse=True)
@@ -99,13 +100,13 @@ def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
 ) -> None:
     drawn: list[bytes] = []
 
-    class Recording(shuffledp.spark.sealed.SYSTEM.__class__):  # type: ignore[name-defined,misc]
+    class Recording(shuffledp.spark.batch_jobs.SYSTEM.__class__):  # type: ignore[name-defined,misc]
         def words(self, count: int, dtype: Any) -> Any:
             words = super().words(count, dtype)
             drawn.append(words.tobytes())
             return words
 
-    monkeypatch.setattr("shuffledp.spark.sealed.SYSTEM", Recording())
+    monkeypatch.setattr("shuffledp.spark.batch_jobs.SYSTEM", Recording())
     name = os.urandom(16)
     target = str(tmp_path / "out")
     shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
@@ -155,7 +156,7 @@ def test_opening_gives_the_result_of_one_machine(
     spoilt_batch(file, reports, task)
     there = open_batch(spark, str(file), task, key)
     tally = opened_on_one_machine(file, task, key, [])
-    header = files.batch_header(files.look_at(str(file), 0, task.messages))
+    header = files.batch_header(files.look_at(str(file), 0, task.report_size))
     assert header is not None
     batch = Received(header.batch_id, 1, 1, "counted", b"", USERS, 0, USERS, tally.to_json(), None)
     assert there == published(task, batch, 0.95)
@@ -176,7 +177,7 @@ def test_what_was_seen_before_is_dropped_and_remembered(
     tally = opened_on_one_machine(Path(two), task, key, kept)
     second = open_batch(spark, two, task, key, seen=seen)
     assert second["dropped"] == tally.dropped
-    assert second["dropped"]["replayed"] == USERS * task.messages
+    assert second["dropped"]["replayed"] == USERS * task.report_size
     assert len(list(Path(seen).iterdir())) == 2
     assert Path(two).with_suffix(".kept").read_bytes() == kept[0].read_bytes()
 

@@ -7,8 +7,8 @@ import pytest
 import shuffledp
 from shuffledp.errors import ParameterError
 from shuffledp.planning.fleet import Rates, fleet
-from shuffledp.service.task import BatchRule
-from shuffledp.service.wire import MOST_REPORTS, BatchHeader, read_batch_header, report_size
+from shuffledp.sealed.task import BatchRule
+from shuffledp.sealed.wire import MOST_REPORTS, BatchHeader, read_batch_header, report_size
 from shuffledp.spark import rates
 
 
@@ -37,7 +37,7 @@ def test_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         assert min(speeds.sealed, speeds.ordered, speeds.opened, speeds.tallied) > 100
         assert speeds.opened < speeds.ordered
         assert found.users == 1000
-        assert found.messages_per_report == plan.padded_messages
+        assert found.report_size == plan.report_size
 
 
 def test_a_billion_users_fit_into_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_a_billion_users_fit_into_one_batch(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rates, "LEAST_SECONDS", 0.01)
     plan = shuffledp.plan_count(10**9, 1, relative_error="0.01", padded=True)
     rule = BatchRule(plan.users)
-    assert rates.fleet_for(plan).messages_per_report == plan.padded_messages
+    assert rates.fleet_for(plan).report_size == plan.report_size
     header = BatchHeader(bytes(32), bytes(16), MOST_REPORTS, 0, 2 * MOST_REPORTS)
     assert read_batch_header(header.to_bytes()) == header
     assert rule.reports == 10**9

@@ -11,12 +11,13 @@ from moto.server import ThreadedMotoServer
 from pyarrow.fs import FileSelector, FileSystem
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.client import seal_report
-from shuffledp.service.errors import TaskError
-from shuffledp.service.sealing import KeyFolder
-from shuffledp.service.task import BatchRule, Task
-from shuffledp.spark import batches, files
-from shuffledp.spark.sealed import open_batch, shuffle_batch
+from shuffledp.sealed.encryption import KeyFolder
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.task import BatchRule, Task
+from shuffledp.service.client.sending import encrypt_report
+from shuffledp.spark import batch_files as files
+from shuffledp.spark import batch_parts as batches
+from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
 USERS = 40
 NAME = bytes(range(16))
@@ -43,7 +44,7 @@ def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
     key = KeyFolder(tmp_path / "keys").new()
     plan = plan_count(USERS, 2, mse_overhead=2, padded=True).to_dict()
     task = Task.create(plan, key.public, "dark mode", BatchRule(USERS))
-    sealed = [seal_report(task, user % 2) for user in range(USERS)]
+    sealed = [encrypt_report(task, user % 2) for user in range(USERS)]
     halves = [b"".join(sealed[:15]), b"".join(sealed[10:])]  # five reports came twice
     uris = [f"s3://me:secret@sealed/in/{number}?{store}" for number in (0, 1)]
     for number, half in enumerate(halves):

@@ -17,12 +17,12 @@ import shuffledp
 from shuffledp import spark as cluster
 from shuffledp.errors import BudgetExceeded, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM
-from shuffledp.frames import DataError
+from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.queries.columns import DataError
 from shuffledp.spark.errors import ClusterError
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.queries import _as_it_is
 from shuffledp.spark.reports import PartWork, WholeWork, in_arrow, planned_and_drawn
-from shuffledp.testing import SeededEntropy
 
 ROWS = 20_000
 

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.client import seal_report
-from shuffledp.service.sealing import KeyFolder
-from shuffledp.service.task import BatchRule, Task
+from shuffledp.sealed.encryption import KeyFolder
+from shuffledp.sealed.task import BatchRule, Task
+from shuffledp.service.client.sending import encrypt_report
 
 USERS = 400
 FAULTS = ("fails", "is slow", "loses its executor")
@@ -35,7 +35,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     plan = plan_count(20, 2, mse_overhead=2).to_dict()
     task = Task.create(plan, key.public, "dark mode", BatchRule(20))
     (folder / "task.json").write_bytes(task.canonical())
-    (folder / "reports").write_bytes(b"".join(seal_report(task, n % 2) for n in range(20)))
+    (folder / "reports").write_bytes(b"".join(encrypt_report(task, n % 2) for n in range(20)))
     told = subprocess.run(
         [sys.executable, Path(__file__).with_name("troubled_cluster.py"), folder],
         capture_output=True,

@@ -28,8 +28,9 @@ from typing import Any
 
 import shuffledp
 from shuffledp import spark as cluster
-from shuffledp.spark import batches, reports
+from shuffledp.spark import batch_parts as batches
 from shuffledp.spark import queries as queries_module
+from shuffledp.spark import reports
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.queries import _as_it_is
 from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
@@ -199,9 +200,9 @@ def queries(session: Any, data: str) -> dict[str, Any]:
 
 def sealed(session: Any, folder: Path, target: Path) -> dict[str, Any]:
     """A batch shuffled and opened through Connect; the key and the reports lie in the folder."""
-    from shuffledp.service.sealing import KeyFolder
-    from shuffledp.service.task import task_from_json
-    from shuffledp.spark.sealed import open_batch, shuffle_batch
+    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.task import task_from_json
+    from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
     task = task_from_json((folder / "task.json").read_bytes())
     (key,) = KeyFolder(folder / "keys").all()

@@ -6,7 +6,7 @@ import argparse
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.exact.numbers import show
-from shuffledp.privacy.certificate import recheck
+from shuffledp.privacy.certificate import verify
 
 
 def add_to(commands: Commands) -> None:
@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Proves it again and says so; a violation is an error with its witness."""
-    certificate = recheck(read_json(args.file))
+    certificate = verify(read_json(args.file))
     rows = [
         ("certified", f"ε = {show(certificate.epsilon)}, pure, in the shuffle model"),
         ("loss", f"{show(certificate.loss)} at most"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.exact.numbers import exact
-from shuffledp.files import write_whole
+from shuffledp.sealed.files import write_whole
 
 
 def add_to(commands: Commands) -> None:
@@ -54,7 +54,7 @@ def cluster(master: str | None) -> Iterator[Any]:
 
 def run_shuffle(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
-    from shuffledp.spark.sealed import shuffle_batch
+    from shuffledp.spark.batch_jobs import shuffle_batch
 
     task, name = read_task(args.task), _batch_id(args.batch_id)
     with cluster(args.master) as session:
@@ -76,10 +76,10 @@ def run_shuffle(args: argparse.Namespace) -> None:
 
 def run_open(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
-    from shuffledp.service.errors import TaskError
-    from shuffledp.service.reading import lines
-    from shuffledp.service.sealing import KeyFolder
-    from shuffledp.spark.sealed import open_batch
+    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.errors import TaskError
+    from shuffledp.sealed.reading import lines
+    from shuffledp.spark.batch_jobs import open_batch
 
     task = read_task(args.task)
     key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("--over draws a picture; say where to with --plot FILE.")
     table = compare(args.query, task)
     if args.plot is not None:
-        from shuffledp import plots_compare
+        from shuffledp.plots import comparison as plots_compare
 
         if args.over is None:
             plots_compare.frontier(table, args.plot)

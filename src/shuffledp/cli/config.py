@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
-    from shuffledp.service.config import ROLES, load
+    from shuffledp.service.web.config import ROLES, load
 
     config = load(args.config, ROLES[args.role])
     shown = {

@@ -26,14 +26,14 @@ def add_to(commands: Commands) -> None:
 
 
 def run_new(args: argparse.Namespace) -> None:
-    from shuffledp.service.sealing import KeyFolder
+    from shuffledp.sealed.encryption import KeyFolder
 
     print(json.dumps(KeyFolder(args.folder).new().public.to_dict()))
 
 
 def run_show(args: argparse.Namespace) -> None:
-    from shuffledp.service.errors import TaskError
-    from shuffledp.service.sealing import KeyFolder
+    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.errors import TaskError
 
     active = [key for key in KeyFolder(args.folder).all() if key.state == "active"]
     if not active:
@@ -42,7 +42,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def run_retire(args: argparse.Namespace) -> None:
-    from shuffledp.service.sealing import KeyFolder
+    from shuffledp.sealed.encryption import KeyFolder
 
     key = KeyFolder(args.folder).retire(args.id)
     emit(
@@ -55,7 +55,7 @@ def run_retire(args: argparse.Namespace) -> None:
 
 
 def run_destroy(args: argparse.Namespace) -> None:
-    from shuffledp.service.sealing import KeyFolder
+    from shuffledp.sealed.encryption import KeyFolder
 
     KeyFolder(args.folder).destroy(args.id)
     emit(
@@ -66,7 +66,7 @@ def run_destroy(args: argparse.Namespace) -> None:
 
 
 def run_token(args: argparse.Namespace) -> None:
-    from shuffledp.service.tokens import new_token, token_hash
+    from shuffledp.sealed.tokens import new_token, token_hash
 
     token = new_token()
     data = {"token": token, "sha256": token_hash(token).hex()}

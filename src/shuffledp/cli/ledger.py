@@ -7,7 +7,7 @@ from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.exact.numbers import show
-from shuffledp.ledger import Ledger
+from shuffledp.queries.ledger import Ledger
 
 
 def add_to(commands: Commands) -> None:

@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from shuffledp import plan_count, plan_histogram, plan_integers, plan_quantiles, plan_sum
+from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
-from shuffledp.files import write_whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import cell_to_dict
+from shuffledp.sealed.files import write_whole
 
 
 def add_to(commands: Commands) -> None:
@@ -116,7 +116,7 @@ def _count(args: argparse.Namespace) -> Plan:
 
 
 def _integers(args: argparse.Namespace) -> Plan:
-    return plan_integers(args.users, args.epsilon, args.largest, **aim(args))
+    return plan_integer_sum(args.users, args.epsilon, args.largest, **aim(args))
 
 
 def _histogram(args: argparse.Namespace) -> Plan:
@@ -126,7 +126,7 @@ def _histogram(args: argparse.Namespace) -> Plan:
 
 def _sum(args: argparse.Namespace) -> Plan:
     radix = None if args.radix is None else args.radix.split(",")
-    return plan_sum(args.users, args.epsilon, bounds=bounds_of(args), radix=radix, **aim(args))
+    return plan_real_sum(args.users, args.epsilon, bounds=bounds_of(args), radix=radix, **aim(args))
 
 
 def _quantiles(args: argparse.Namespace) -> Plan:
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], Plan]) ->
 
 def plan_table(plan: Plan) -> Any:
     """A plan for people."""
-    from shuffledp.service.wire import MOST_MESSAGES
+    from shuffledp.sealed.wire import MOST_MESSAGES
 
     f = plan.forecast
     rows = [
@@ -173,12 +173,12 @@ def plan_table(plan: Plan) -> Any:
         ("bytes", f"{f.bytes_per_user:,.1f} bare, per user"),
         (
             "in the service",
-            f"{plan.padded_messages:,} messages in every report, to hide how many it holds: "
-            f"{plan.sealed_bytes:,} bytes sealed"
+            f"{plan.report_size:,} messages in every report, to hide how many it holds: "
+            f"{plan.encrypted_bytes:,} bytes sealed"
             + ("" if plan.target.padded else " (--padded plans for fewer)")
             + (
                 f"; more than the {MOST_MESSAGES:,} that it takes"
-                if plan.padded_messages > MOST_MESSAGES
+                if plan.report_size > MOST_MESSAGES
                 else ""
             ),
         ),

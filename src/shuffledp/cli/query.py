@@ -11,9 +11,9 @@ from shuffledp.cli.output import Commands, add_command, emit, facts, progress_ba
 from shuffledp.cli.plan import add_bounds, add_targets, aim, bounds_of, labels_of
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact, show, whole
-from shuffledp.frames import column_of
-from shuffledp.plots import checked_picture
+from shuffledp.plots.results import checked_picture
 from shuffledp.protocols.results import Result
+from shuffledp.queries.columns import column_of
 
 
 def add_to(commands: Commands) -> None:

@@ -20,7 +20,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from shuffledp.service.collector import call, results
+    from shuffledp.service.client.collector import call, results
 
     known = re.fullmatch("[0-9a-f]{64}", args.task)
     task_id = args.task if known else read_task(args.task).id.hex()
@@ -42,7 +42,7 @@ def show_all(out: Any, found: Sequence[dict[str, Any]]) -> None:
 
 def show(out: Any, one: dict[str, Any]) -> None:
     """One batch's result for people."""
-    from shuffledp.service.reading import lines
+    from shuffledp.sealed.reading import lines
 
     result, dropped = one["result"], one["dropped"]
     out.print(

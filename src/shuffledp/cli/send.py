@@ -36,7 +36,7 @@ def parse_value(protocol: Protocol, text: str) -> Any:
 
 
 def run(args: argparse.Namespace) -> None:
-    from shuffledp.service.client import Client
+    from shuffledp.service.client.sending import Client
 
     task = read_task(args.task)
     token = given_token(args, "client")
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         args,
         {"task": task.id.hex(), "state": "stored by the shuffler"},
         lambda out: out.print(
-            f"The shuffler has your sealed report for {task.name}: {task.messages} messages, of which "
-            "nobody can tell how many are yours to fill."
+            f"The shuffler has your encrypted report for {task.name}: {task.report_size} messages, "
+            "as many as everybody sends."
         ),
     )

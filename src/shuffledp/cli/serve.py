@@ -6,7 +6,7 @@ import argparse
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import add_token, given_token
-from shuffledp.files import write_whole
+from shuffledp.sealed.files import write_whole
 
 
 def add_to(commands: Commands) -> None:
@@ -33,14 +33,14 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
 
 
 def run_serve(args: argparse.Namespace) -> None:
-    from shuffledp.service.lifecycle import serve_role
+    from shuffledp.service.web.lifecycle import serve_role
 
     serve_role(args.role, args.config)
 
 
 def run_enrol(args: argparse.Namespace) -> None:
-    from shuffledp.service.collector import enrol
-    from shuffledp.service.tokens import EACH, ONCE
+    from shuffledp.sealed.tokens import EACH, ONCE
+    from shuffledp.service.client.collector import enrol
 
     token = given_token(args, "operator")
     tokens = enrol(args.shuffler, token, args.count, ONCE if args.once else EACH)

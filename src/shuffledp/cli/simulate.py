@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp import plan_count, plan_integers
+from shuffledp import plan_count, plan_integer_sum
+from shuffledp.accuracy.cell_error import error_law, lattice_bins
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
 from shuffledp.cli.plan import add_targets, aim
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import whole
+from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.error_law import error_law, lattice_bins
-from shuffledp.testing import SeededEntropy
 
 
 def add_to(commands: Commands) -> None:
@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Runs it and shows measured beside forecast."""
     largest = whole(args.largest, "--largest")
-    make = plan_count if largest == 1 else plan_integers
+    make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
     plan = make(args.users, args.epsilon, *shape, **aim(args))
     total = whole(
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     }
     law = error_law(plan.protocol.cell, plan.users, total)
     if args.plot:
-        from shuffledp.plots import plot_simulation
+        from shuffledp.plots.results import plot_simulation
 
         plot_simulation(plan, errors, law, args.plot)
     emit(args, data, lambda console: console.print(_table(data, errors, law)))

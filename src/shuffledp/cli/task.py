@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
-from shuffledp.files import write_whole
+from shuffledp.sealed.files import write_whole
 
 if TYPE_CHECKING:
-    from shuffledp.service.task import Task
+    from shuffledp.sealed.task import Task
 
 
 def add_to(commands: Commands) -> None:
@@ -71,12 +71,12 @@ def _add_create(actions: Commands) -> None:
 
 
 def run_create(args: argparse.Namespace) -> None:
-    from shuffledp.privacy.certificate import recheck
-    from shuffledp.service.sealing import PublicKey
-    from shuffledp.service.task import BatchRule, Task
+    from shuffledp.privacy.certificate import verify
+    from shuffledp.sealed.encryption import PublicKey
+    from shuffledp.sealed.task import BatchRule, Task
 
     plan, key = read_json(args.plan), read_json(args.key)
-    certificate = recheck(plan)
+    certificate = verify(plan)
     rule = BatchRule(
         args.reports or certificate.protocol.users, args.top_up, args.at_least, args.wait_seconds
     )
@@ -91,7 +91,7 @@ def read_task(path: str) -> Task:
     """The task in a file, not yet verified."""
     from pathlib import Path
 
-    from shuffledp.service.task import task_from_json
+    from shuffledp.sealed.task import task_from_json
 
     try:
         return task_from_json(Path(path).read_bytes())
@@ -101,7 +101,7 @@ def read_task(path: str) -> Task:
 
 def summary(task: Task) -> dict[str, Any]:
     """The task with its id and what follows from it."""
-    return {"task": task.id.hex(), "report_bytes": task.report_size} | task.to_dict()
+    return {"task": task.id.hex(), "report_bytes": task.report_bytes} | task.to_dict()
 
 
 def table(task: Task) -> Any:
@@ -118,7 +118,7 @@ def table(task: Task) -> Any:
             ("id", task.id.hex()),
             ("protocol", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
             ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
-            ("report", f"{task.messages} messages, {task.report_size:,} bytes, always"),
+            ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
             ("answers", "as often as clients like" if task.repeat else "one per client"),
@@ -140,14 +140,14 @@ def run_verify(args: argparse.Namespace) -> None:
         data,
         lambda out: out.print(
             f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
-            f"{certificate.protocol.users:,} users; reports of {task.messages} messages overflow "
-            f"less than once in 2⁶⁴ batches of {task.batch.reports:,}.\n{task.id.hex()}"
+            f"{certificate.protocol.users:,} users; reports of {task.report_size} messages "
+            f"overflow less than once in 2⁶⁴ batches of {task.batch.reports:,}.\n{task.id.hex()}"
         ),
     )
 
 
 def run_register(args: argparse.Namespace) -> None:
-    from shuffledp.service.collector import register
+    from shuffledp.service.client.collector import register
 
     task, token = read_task(args.task), given_token(args, "collector")
     task.verify()
@@ -160,7 +160,7 @@ def run_register(args: argparse.Namespace) -> None:
 
 
 def run_close(args: argparse.Namespace) -> None:
-    from shuffledp.service.collector import close
+    from shuffledp.service.client.collector import close
 
     task = read_task(args.task)
     close(task.id, args.shuffler, given_token(args, "collector"))

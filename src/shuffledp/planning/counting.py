@@ -7,10 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cell import LARGEST, MOST_USERS, Cell
+from shuffledp.accuracy.cell_error import error_range
+from shuffledp.cells.paper import LARGEST, MOST_USERS, Cell
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.numbers import ExactNumber, positive, show, to_float, whole
-from shuffledp.planning.cells import (
+from shuffledp.planning.paper_search import (
     CellTask,
     cheapest_cell,
     error_left,
@@ -25,8 +26,7 @@ from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
-from shuffledp.protocols.counting import Counting, IntegerSum
-from shuffledp.protocols.error_law import error_range
+from shuffledp.protocols.integer_sum import Counting, IntegerSum
 
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
 
@@ -52,7 +52,7 @@ def plan_count(
     return _plan(Counting, users, epsilon, 1, target, expected)
 
 
-def plan_integers(
+def plan_integer_sum(
     users: int,
     epsilon: ExactNumber,
     largest: int,

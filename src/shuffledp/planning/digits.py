@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.planning.cells import noise_variance
+from shuffledp.planning.paper_search import noise_variance
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
 

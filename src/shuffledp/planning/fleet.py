@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.exact.numbers import whole
-from shuffledp.planning.plan import SEALED_BYTES, Plan
+from shuffledp.planning.plan import ENCRYPTED_BYTES, Plan
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Fleet:
     """What a collection from so many users takes."""
 
     users: int
-    messages_per_report: int
+    report_size: int
     report_bytes: int
     collected_bytes: int
     """All reports, as the shuffler keeps them."""
@@ -63,7 +63,7 @@ class Fleet:
         """The fleet as JSON can hold it."""
         return {
             "users": self.users,
-            "messages_per_report": self.messages_per_report,
+            "report_size": self.report_size,
             "report_bytes": self.report_bytes,
             "collected_bytes": self.collected_bytes,
             "batch_bytes": self.batch_bytes,
@@ -89,12 +89,12 @@ class Fleet:
         lines = [
             (
                 "report",
-                f"{self.messages_per_report:,} messages, {self.report_bytes:,} bytes, "
+                f"{self.report_size:,} messages, {self.report_bytes:,} bytes, "
                 f"sealed in {self.client_seconds:,.2g} s",
             ),
             (
                 "all reports",
-                f"{self.users * self.messages_per_report:,} messages, "
+                f"{self.users * self.report_size:,} messages, "
                 f"{self.collected_bytes / 1e9:,.4g} GB collected, "
                 f"{self.batch_bytes / 1e9:,.4g} GB in batches",
             ),
@@ -117,12 +117,12 @@ def _short(number: float) -> str:
 
 
 def fleet(
-    plan: Plan, rates: Rates, messages_per_report: int, report_bytes: int, users: int | None = None
+    plan: Plan, rates: Rates, report_size: int, report_bytes: int, users: int | None = None
 ) -> Fleet:
     """The fleet for `users` (the plan's expected users unless said), each with a report of so many
     sealed messages."""
     n = whole(users or plan.expected, "users")
-    messages = n * messages_per_report
+    messages = n * report_size
     steps = (
         Step("shuffler: bring into order", messages, messages / rates.ordered),
         Step("analyzer: open and count", messages, messages / rates.opened),
@@ -130,11 +130,11 @@ def fleet(
     )
     return Fleet(
         users=n,
-        messages_per_report=messages_per_report,
+        report_size=report_size,
         report_bytes=report_bytes,
         collected_bytes=n * report_bytes,
-        batch_bytes=messages * SEALED_BYTES,
-        client_seconds=messages_per_report / rates.sealed,
+        batch_bytes=messages * ENCRYPTED_BYTES,
+        client_seconds=report_size / rates.sealed,
         steps=steps,
         rates=rates,
     )

@@ -6,10 +6,17 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.cell import Cell
+from shuffledp.accuracy.cell_error import error_range
+from shuffledp.cells.paper import Cell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import ExactNumber, round_to
-from shuffledp.planning.cells import (
+from shuffledp.planning.counting import (
+    best_for_messages,
+    checked_epsilon,
+    checked_size,
+    checked_users,
+)
+from shuffledp.planning.paper_search import (
     CellTask,
     cheapest_cell,
     limit_messages,
@@ -17,16 +24,9 @@ from shuffledp.planning.cells import (
     spent,
     without_pairs,
 )
-from shuffledp.planning.counting import (
-    best_for_messages,
-    checked_epsilon,
-    checked_size,
-    checked_users,
-)
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
-from shuffledp.protocols.error_law import error_range
 from shuffledp.protocols.histogram import Histogram, Label, bucket_messages, checked_labels
 
 SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up

@@ -7,16 +7,16 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from shuffledp.batch import Report, View
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import Certificate
 from shuffledp.protocols.base import Progress, Protocol
-from shuffledp.protocols.padding import report_capacity
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.report_size import report_size
 from shuffledp.protocols.results import NEIGHBOURS
 
-SEALED_BYTES = 52  # one message sealed with HPKE: 32 (key) + 4 (payload) + 16 (tag)
+ENCRYPTED_BYTES = 52  # one message sealed with HPKE: 32 (key) + 4 (payload) + 16 (tag)
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ class Plan:
         return self.certificate.protocol.users
 
     @cached_property
-    def padded_messages(self) -> int:
+    def report_size(self) -> int:
         """K: what every report of the service carries in batches of `users`, so that its size says
         nothing; larger batches may need a few more."""
-        return report_capacity(self._protocol.uses, self.users)
+        return report_size(self._protocol.uses, self.users)
 
     @property
-    def sealed_bytes(self) -> int:
+    def encrypted_bytes(self) -> int:
         """A padded report's messages, each encrypted for the analyzer on its own."""
-        return self.padded_messages * SEALED_BYTES
+        return self.report_size * ENCRYPTED_BYTES
 
     @cached_property
     def _proof(self) -> dict[str, Any]:
@@ -130,8 +130,8 @@ class Plan:
             "limit_messages_per_user": forecast.limit_messages,
             "bits_per_message": forecast.bits_per_message,
             "bytes_per_user": forecast.bytes_per_user,
-            "padded_messages": self.padded_messages,
-            "sealed_bytes": self.sealed_bytes,
+            "report_size": self.report_size,
+            "encrypted_bytes": self.encrypted_bytes,
             "rmse": forecast.rmse,
             "rmse_at_zero": forecast.rmse_at_zero,
             "central_rmse": forecast.central_rmse,

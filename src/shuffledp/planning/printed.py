@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from shuffledp.cell import Cell
+from shuffledp.cells.paper import Cell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.numbers import ball, round_to, sign, to_float

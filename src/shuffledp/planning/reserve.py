@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from shuffledp.planning.special import Floats
-from shuffledp.protocols.padding import OVERFLOW_BITS
+from shuffledp.protocols.report_size import OVERFLOW_BITS
 
 TILTS = np.linspace(0.05, 1.0, 40)  # t as a part of the decay; the last is the lump's own
 

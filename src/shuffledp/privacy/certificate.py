@@ -1,7 +1,7 @@
 """A certificate: the proof, for these very numbers, that a protocol is ε-DP in the shuffle model.
 
 `certify` gives a certificate, raises `PrivacyViolation` with a witness, or raises `Undecided`.
-A certificate is plain JSON. Whoever holds it can check it again, with `recheck` or with the
+A certificate is plain JSON. Whoever holds it can check it again, with `verify` or with the
 independent program `vectors/check_certificate.py`, which shares no code with this package.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from shuffledp.errors import ParameterError, PrivacyViolation
 from shuffledp.exact.numbers import show
-from shuffledp.privacy.inequality import Tightest, tightest
+from shuffledp.privacy.paper_proof import Tightest, tightest
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import CellUse, Protocol
 from shuffledp.protocols.results import NEIGHBOURS
@@ -119,7 +119,7 @@ def _prove(use: CellUse, progress: Callable[[int], None] | None) -> CellProof:
     return CellProof(use.copies, use.up, use.down, tightest(use.cell, use.down, progress))
 
 
-def recheck(data: object) -> Certificate:
+def verify(data: object) -> Certificate:
     """The certificate behind its JSON (or a plan's JSON), proved again from the parameters alone.
 
     Ensures: nothing the file claims is believed; a claim that differs from the proof is an error.

@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cell import Cell
+from shuffledp.cells.paper import Cell
 from shuffledp.exact.laws import Law
 
 Plane = NDArray[np.float64]

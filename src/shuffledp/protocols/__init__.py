@@ -7,17 +7,17 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Protocol, cell_from_dict
-from shuffledp.protocols.counting import Counting, IntegerSum
 from shuffledp.protocols.histogram import Histogram
-from shuffledp.protocols.ranges import Ranges
-from shuffledp.protocols.summation import RealSum
+from shuffledp.protocols.integer_sum import Counting, IntegerSum
+from shuffledp.protocols.quantiles import Quantiles
+from shuffledp.protocols.real_sum import RealSum
 
 __all__ = [
     "Counting",
     "Histogram",
     "IntegerSum",
     "Protocol",
-    "Ranges",
+    "Quantiles",
     "RealSum",
     "protocol_from_dict",
 ]
@@ -42,7 +42,7 @@ def protocol_from_dict(data: Any) -> Protocol:
                 (int(level["buckets"]), cell_from_dict(level["cell"]), Fraction(level["down"]))
                 for level in data["levels"]
             )
-            return Ranges(epsilon, levels, Fraction(data["low"]), Fraction(data["high"]))
+            return Quantiles(epsilon, levels, Fraction(data["low"]), Fraction(data["high"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ParameterError(
             f"The protocol's description is incomplete or malformed: {error}."

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.batch import Report, View, release
-from shuffledp.cell import STRIDE, Cell, Counts, Values, one_each
+from shuffledp.cells.paper import STRIDE, Cell, Counts, Values, one_each
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import show, to_float
+from shuffledp.protocols.report import Report, View, release
 
 Progress = Callable[[int], None]
 

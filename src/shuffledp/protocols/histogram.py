@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.batch import Report, View
-from shuffledp.cell import Cell, Counts, Values, one_each
+from shuffledp.accuracy.cell_error import intervals
+from shuffledp.cells.paper import Cell, Counts, Values, one_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
 from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
-from shuffledp.protocols.error_law import intervals
-from shuffledp.protocols.results import HistogramEstimate
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.results import HistogramResult
 
 Label = str | int
 
@@ -139,7 +139,7 @@ class Histogram(Protocol):
         plus, minus = aggregate_buckets(self.cell, tally, entropy)
         return Report(int(tally.sum()), plus, minus, entropy.seeded)
 
-    def analyze(self, view: View, confidence: float = 0.95) -> HistogramEstimate:
+    def analyze(self, view: View, confidence: float = 0.95) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
         (buckets are independent, so each misses with 1 − confidence^(1/B))."""
         sums = view.plus - view.minus
@@ -147,7 +147,7 @@ class Histogram(Protocol):
         joint = -np.expm1(np.log(confidence) / len(sums))
         low, high = intervals(self.cell, view.users, sums, 1 - confidence)
         joint_low, joint_high = intervals(self.cell, view.users, sums, float(joint))
-        return HistogramEstimate(
+        return HistogramResult(
             labels=self.labels,
             values=values,
             low=low,

@@ -52,7 +52,7 @@ class Result:
     def plot(self, path: str | None = None) -> Any:
         """A picture of the result (a matplotlib figure), saved if a path is given."""
         # by name: pictures live above this room, and only whoever asks for one needs matplotlib
-        return import_module("shuffledp.plots").plot(self, path)
+        return import_module("shuffledp.plots.results").plot(self, path)
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its numbers as a table, its promise below."""
@@ -119,7 +119,7 @@ class Estimate(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HistogramEstimate(Result):
+class HistogramResult(Result):
     """Unbiased estimates of all buckets, each with its own interval and one for all at once."""
 
     labels: tuple[str | int, ...]
@@ -134,7 +134,7 @@ class HistogramEstimate(Result):
         numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
-    def clamp(self, low: float, high: float) -> HistogramEstimate:
+    def clamp(self, low: float, high: float) -> HistogramResult:
         """The same, cut to what is possible, and marked as such: no longer unbiased."""
         names = ("values", "low", "high", "joint_low", "joint_high")
         cut = {name: np.clip(getattr(self, name), low, high) for name in names}

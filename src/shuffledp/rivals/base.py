@@ -1,7 +1,7 @@
 """What every rival has: the paper's verbs, a privacy claim, and a forecast.
 
 A rival is a protocol that [GKM23] is compared with. It has the same verbs as ours: `randomize`
-(one user's messages), `shuffle` (`shuffledp.batch.shuffle`), `collect` (a bag of messages as the
+(one user's messages), `shuffle` (of `protocols.report`), `collect` (a bag of messages as the
 counts that the analyzer reads), `aggregate` (the same law for many users in one go) and
 `analyze`. What it promises is a `Claim`; a claim with δ > 0 is approximate and can be nothing else.
 """

@@ -9,7 +9,8 @@ from fractions import Fraction
 from typing import Literal
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.rivals import (
+from shuffledp.rivals.base import Claim, Query, Rival, RivalForecast, Task
+from shuffledp.rivals.protocols import (
     bbgn19,
     bc20,
     csuzz19,
@@ -17,18 +18,17 @@ from shuffledp.rivals import (
     gkmp20,
     thinning,
 )
-from shuffledp.rivals.base import Claim, Query, Rival, RivalForecast, Task
-from shuffledp.rivals.bbgn20 import SplitAndMix
-from shuffledp.rivals.central import CentralCount, CentralHistogram, CentralSum
-from shuffledp.rivals.ggkpv21 import Hadamard
-from shuffledp.rivals.gmps21 import GMPS21
-from shuffledp.rivals.local import (
+from shuffledp.rivals.protocols.bbgn20 import SplitAndMix
+from shuffledp.rivals.protocols.central import CentralCount, CentralHistogram, CentralSum
+from shuffledp.rivals.protocols.ggkpv21 import Hadamard
+from shuffledp.rivals.protocols.gmps21 import GMPS21
+from shuffledp.rivals.protocols.local import (
     BucketResponse,
     HadamardResponse,
     OneBitSum,
     RandomizedResponse,
 )
-from shuffledp.rivals.lwy22 import FrequencyOracle
+from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
 
 Kind = Literal["pure", "approximate"]
 

@@ -97,9 +97,9 @@ def our_plan(query: str, task: Task, mse_overhead: Fraction) -> Plan:
         return plan_histogram(
             task.users, task.epsilon, task.some_buckets, mse_overhead=mse_overhead
         )
-    from shuffledp.planning.summation import plan_sum
+    from shuffledp.planning.real_sum import plan_real_sum
 
-    return plan_sum(task.users, task.epsilon, mse_overhead=mse_overhead)
+    return plan_real_sum(task.users, task.epsilon, mse_overhead=mse_overhead)
 
 
 def our_row(query: str, task: Task, mse_overhead: Fraction) -> Row:

@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.service.config import ROLES
-from shuffledp.service.lifecycle import serve_role
+from shuffledp.service.web.config import ROLES
+from shuffledp.service.web.lifecycle import serve_role
 
 
 def main() -> int:

@@ -20,12 +20,12 @@ import httpx
 
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
-from shuffledp.service.client import Client
-from shuffledp.service.collector import enrol, register, results
-from shuffledp.service.errors import Unreachable
-from shuffledp.service.sealing import KeyFolder
-from shuffledp.service.task import BatchRule, Task
-from shuffledp.service.tokens import EACH, new_token, token_hash
+from shuffledp.sealed.encryption import KeyFolder
+from shuffledp.sealed.errors import Unreachable
+from shuffledp.sealed.task import BatchRule, Task
+from shuffledp.sealed.tokens import EACH, new_token, token_hash
+from shuffledp.service.client.collector import enrol, register, results
+from shuffledp.service.client.sending import Client
 
 Say = Callable[[str], None]
 PATIENCE = 120.0
@@ -146,7 +146,7 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     for server in (servers.analyzer, servers.shuffler):
         register(task, server, servers.collector_token)
     say(
-        f"task {task.id.hex()[:16]}…: {task.messages} messages and {task.report_size:,} bytes "
+        f"task {task.id.hex()[:16]}…: {task.report_size} messages and {task.report_bytes:,} bytes "
         "per report, whatever the value"
     )
     values = simulated(users)

@@ -7,7 +7,7 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact
-from shuffledp.frames import DataError
+from shuffledp.queries.columns import DataError
 from shuffledp.spark.errors import spark_failures
 
 WHOLE = ("byte", "short", "integer", "long")

@@ -15,19 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp import frontdoor
-from shuffledp.batch import Report
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, whole
-from shuffledp.frontdoor import Options
-from shuffledp.ledger import Ledger
 from shuffledp.planning import histogram as histograms
-from shuffledp.planning import ranges, summation
+from shuffledp.planning import quantiles as ranges
+from shuffledp.planning import real_sum as summation
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.histogram import Label, checked_labels
-from shuffledp.protocols.ranges import RangesEstimate
-from shuffledp.protocols.results import Estimate, HistogramEstimate
+from shuffledp.protocols.quantiles import QuantilesResult
+from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.queries import calls as frontdoor
+from shuffledp.queries.calls import Options
+from shuffledp.queries.ledger import Ledger
 from shuffledp.spark.columns import equal_to, is_whole, kind_of, values_of, within
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
@@ -106,7 +107,7 @@ def histogram(
     buckets: int | Sequence[Label],
     other: Label | None = None,
     **options: Any,
-) -> HistogramEstimate:
+) -> HistogramResult:
     """How many rows hold each label. Labels must be known beforehand; unknown ones go to the
     bucket `other`, or are refused."""
     how, aim = frontdoor.checked_options(options)
@@ -122,7 +123,7 @@ def histogram(
         within(len(labels) - 1) if plain else "value",
         parts=1 if plain else PARTS,
     )
-    result: HistogramEstimate = _run(values, how, ask)
+    result: HistogramResult = _run(values, how, ask)
     return result
 
 
@@ -152,7 +153,7 @@ def total(
         low, high = summation.checked_bounds(bounds)
         ask = Question(
             "sum",
-            lambda users: frontdoor.plan_sum(users, epsilon, bounds=(low, high), **aim),
+            lambda users: frontdoor.plan_real_sum(users, epsilon, bounds=(low, high), **aim),
             partial(frontdoor.clamped, low, high, False) if clamp else _as_it_is,
         )
     result: Estimate = _run(values, how, ask)
@@ -166,7 +167,7 @@ def _integers(
         raise ValueOutOfRange(f"Values must be whole numbers in 0..{most}; the column has others.")
     return Question(
         "sum",
-        lambda users: frontdoor.plan_integers(users, epsilon, most, **aim),
+        lambda users: frontdoor.plan_integer_sum(users, epsilon, most, **aim),
         _as_it_is,
         within(most, clamp),
     )
@@ -190,7 +191,7 @@ def quantiles(
     bins: int = 64,
     clamp: bool = False,
     **options: Any,
-) -> RangesEstimate:
+) -> QuantilesResult:
     """Quantiles and range counts of a column, from one histogram over `bins` equal parts of
     `bounds` (on several levels where that errs less)."""
     how, aim = frontdoor.checked_options(options)
@@ -201,7 +202,7 @@ def quantiles(
         lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
         partial(frontdoor.clamped, low, high, False) if clamp else _as_it_is,
     )
-    found: RangesEstimate = _run(values_of(frame, column), how, ask)
+    found: QuantilesResult = _run(values_of(frame, column), how, ask)
     return replace(found, probabilities=wanted)
 
 

@@ -15,10 +15,10 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.fleet import Fleet, Rates, fleet
 from shuffledp.planning.plan import Plan
-from shuffledp.service.ordering import ordered
-from shuffledp.service.sealing import PublicKey, open_all, seal_all
-from shuffledp.service.task import padded_messages
-from shuffledp.service.wire import MESSAGE, MOST_REPORTS, report_size
+from shuffledp.sealed.encryption import PublicKey, encrypt_all, open_all
+from shuffledp.sealed.ordering import ordered
+from shuffledp.sealed.task import checked_report_size
+from shuffledp.sealed.wire import MESSAGE, MOST_REPORTS, report_bytes
 
 LEAST_SECONDS = 0.5
 SEALED, ORDERED, ROWS = 500, 200_000, 1 << 20
@@ -42,13 +42,13 @@ def measure(plan: Plan) -> Rates:
     secret = X25519PrivateKey.generate()
     key = PublicKey(1, 1, secret.public_key().public_bytes_raw())
     numbers, info = [1] * SEALED, key.info(bytes(32))
-    sealed = seal_all(numbers, key, bytes(32))
+    sealed = encrypt_all(numbers, key, bytes(32))
     messages = [sealed[at : at + MESSAGE] for at in range(0, len(sealed), MESSAGE)]
     raw = secret.private_bytes_raw()
     rows = SYSTEM.words(ORDERED * MESSAGE, np.uint8).reshape(-1, MESSAGE)
     values = sample_values(plan.protocol)
     return Rates(
-        sealed=rate(lambda: seal_all(numbers, key, bytes(32)), SEALED),
+        sealed=rate(lambda: encrypt_all(numbers, key, bytes(32)), SEALED),
         ordered=rate(lambda: ordered(rows), ORDERED),
         opened=rate(lambda: open_all(messages, raw, info), SEALED),
         tallied=rate(lambda: plan.protocol.tally(plan.protocol.encode(values)), ROWS),
@@ -76,5 +76,5 @@ def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
             "fewer than the plan's users; plan for fewer, and expect more."
         )
     reports = min(max(plan.users, plan.expected), MOST_REPORTS)
-    messages = padded_messages(plan.protocol, reports)
-    return fleet(plan, measure(plan), messages, report_size(messages), users)
+    messages = checked_report_size(plan.protocol, reports)
+    return fleet(plan, measure(plan), messages, report_bytes(messages), users)

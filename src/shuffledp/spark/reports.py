@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.batch import Report
-from shuffledp.cell import Counts
+from shuffledp.cells.paper import Counts
 from shuffledp.errors import (
     InputError,
     ParameterError,
@@ -36,10 +35,11 @@ from shuffledp.errors import (
     ValueOutOfRange,
 )
 from shuffledp.exact.entropy import Entropy
-from shuffledp.frames import DataError, to_numpy
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.report import Report
+from shuffledp.queries.columns import DataError, to_numpy
 from shuffledp.spark.columns import missing_values
 from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
 from shuffledp.spark.keyed import JobSecret

@@ -16,19 +16,19 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from shuffledp.exact.numbers import show
-from shuffledp.service.access import require
-from shuffledp.service.analyzer.counting import Tally, count_messages, worker_pool
+from shuffledp.sealed.encryption import KeyFolder, PrivateKey
+from shuffledp.sealed.errors import StorageUnavailable, TaskError
+from shuffledp.sealed.opening import Tally, count_messages, worker_pool
+from shuffledp.sealed.replays import first_seen, put_in_order
 from shuffledp.service.analyzer.receiving import Download, announced, check_header
-from shuffledp.service.analyzer.replays import first_seen, put_in_order
 from shuffledp.service.analyzer.results import published, record_release, to_csv
 from shuffledp.service.analyzer.store import AnalyzerStore, Received
-from shuffledp.service.config import AnalyzerConfig
-from shuffledp.service.errors import StorageUnavailable, TaskError
-from shuffledp.service.logs import log
-from shuffledp.service.problems import Problem
-from shuffledp.service.role import Role
-from shuffledp.service.sealing import KeyFolder, PrivateKey
-from shuffledp.service.tasks import KnownTask
+from shuffledp.service.web.access import require
+from shuffledp.service.web.config import AnalyzerConfig
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.role import Role
+from shuffledp.service.web.tasks import KnownTask
 
 TRY_AGAIN = 5.0
 PAGE = 1 << 15
@@ -232,7 +232,7 @@ class Analyzer(Role):
             "kind": task.protocol.kind,
             "epsilon": show(task.protocol.epsilon),
             "state": entry.state,
-            "messages": task.messages,
+            "messages": task.report_size,
             "batches": [
                 {
                     "number": batch.number,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
 
-from shuffledp.files import sync
-from shuffledp.protocols.padding import top_up_capacity
-from shuffledp.service.problems import Problem
-from shuffledp.service.task import Task
-from shuffledp.service.wire import BATCH_HEADER, BatchHeader, read_batch_header
+from shuffledp.protocols.report_size import top_up_capacity
+from shuffledp.sealed.files import sync
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.wire import BATCH_HEADER, BatchHeader, read_batch_header
+from shuffledp.service.web.problems import Problem
 
 
 def announced(request: Request, most: int) -> tuple[bytes, bytes, int]:
@@ -65,13 +65,13 @@ def check_header(header: BatchHeader, task: Task, batch: bytes, length: int) -> 
             have=header.extra,
             need=extra,
         )
-    if header.size(task.messages) != length:
+    if header.size(task.report_size) != length:
         raise Problem(
             413,
             "batch-size",
             "The batch's length does not follow from its header.",
             have=length,
-            need=header.size(task.messages),
+            need=header.size(task.report_size),
         )
 
 

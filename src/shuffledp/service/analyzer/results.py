@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.exact.numbers import ball, to_float
-from shuffledp.ledger import Ledger
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.summation import RealSum
-from shuffledp.service.analyzer.counting import Tally
+from shuffledp.protocols.real_sum import RealSum
+from shuffledp.queries.ledger import Ledger
+from shuffledp.sealed.opening import Tally
+from shuffledp.sealed.reading import lines
+from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer.store import Received
-from shuffledp.service.reading import lines
-from shuffledp.service.task import Task
 
 GUARANTEE = (
     "ε-differential privacy in the shuffle model up to a probability of 2⁻⁶⁴ per batch (a report "

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp.sealed.wire import BatchHeader
 from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.wire import BatchHeader
 
 COLUMNS = "id, task, number, state, digest, reports, extra, shares, tally, result"
 

@@ -18,18 +18,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.exact.numbers import show
-from shuffledp.service.access import bearer, require
-from shuffledp.service.config import ShufflerConfig
-from shuffledp.service.errors import StorageUnavailable, TaskError
-from shuffledp.service.logs import log
-from shuffledp.service.problems import Problem, answer_fault, answer_storage
-from shuffledp.service.role import Role
+from shuffledp.sealed.errors import StorageUnavailable, TaskError
+from shuffledp.sealed.tokens import ONCE, token_hash
+from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
 from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
-from shuffledp.service.tasks import KnownTask
-from shuffledp.service.tokens import ONCE, token_hash
-from shuffledp.service.wire import Upload, read_upload
+from shuffledp.service.web.access import bearer, require
+from shuffledp.service.web.config import ShufflerConfig
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
+from shuffledp.service.web.role import Role
+from shuffledp.service.web.tasks import KnownTask
 
 UPLOAD = re.compile(r"/tasks/([0-9a-f]+)/reports")
 LENGTH = re.compile(r"[0-9]{1,15}")
@@ -183,7 +183,7 @@ class Shuffler(Role):
 
     async def _read(self, entry: KnownTask, headers: Headers, receive: Receive) -> Upload:
         """The report in a request, if it is one for this task and of exactly its size."""
-        need, length = entry.task.report_size, headers.get("content-length", "")
+        need, length = entry.task.report_bytes, headers.get("content-length", "")
         if not LENGTH.fullmatch(length):
             raise Problem(411, "length", "Send a Content-Length.", need=need)
         if int(length) != need:
@@ -236,7 +236,7 @@ class Shuffler(Role):
             "need": task.batch.reports,
             "progress": f"{have:,} of {task.batch.reports:,}",
             "top_up": task.batch.top_up,
-            "messages": task.messages,
+            "messages": task.report_size,
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
                 {

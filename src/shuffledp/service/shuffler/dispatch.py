@@ -11,14 +11,14 @@ from typing import BinaryIO
 import httpx
 
 from shuffledp.exact.entropy import SYSTEM
-from shuffledp.service.config import ShufflerConfig
-from shuffledp.service.logs import log
-from shuffledp.service.metrics import Metrics
-from shuffledp.service.ordering import order_file
+from shuffledp.sealed.ordering import order_file
+from shuffledp.sealed.top_up import encrypted_top_up
+from shuffledp.sealed.wire import BatchHeader
 from shuffledp.service.shuffler.store import Batch, ShufflerStore
-from shuffledp.service.shuffler.top_up import sealed_top_up
-from shuffledp.service.tasks import KnownTask, TaskShelf
-from shuffledp.service.wire import BatchHeader
+from shuffledp.service.web.config import ShufflerConfig
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.tasks import KnownTask, TaskShelf
 
 CHUNK = 1 << 20
 LOOK_AGAIN = 1.0
@@ -52,13 +52,13 @@ class Dispatch:
         while True:
             try:
                 for entry in list(self._shelf.known.values()):
-                    while await self.seal_one(entry):
+                    while await self.encrypt_one(entry):
                         self.sealed.set()
             except Exception as error:  # look again later, whatever it was
                 log("sealing failed", level="error", kind=type(error).__name__)
             await _set_or_later(self.ready, LOOK_AGAIN)
 
-    async def seal_one(self, entry: KnownTask) -> Batch | None:
+    async def encrypt_one(self, entry: KnownTask) -> Batch | None:
         """Seals one batch if the task's rule allows it.
 
         Ensures: no batch without a top-up holds fewer reports than the rule says.
@@ -72,7 +72,7 @@ class Dispatch:
             return None
         reports = min(have, rule.reports)
         shares = rule.extra_shares(reports, task.protocol.users)
-        sealed, extra = await asyncio.to_thread(sealed_top_up, task, shares)
+        sealed, extra = await asyncio.to_thread(encrypted_top_up, task, shares)
         batch = await self._store.seal(
             entry.number,
             reports,

@@ -8,9 +8,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
-from shuffledp.service.metrics import Metrics
-from shuffledp.service.problems import Problem
 from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.problems import Problem
 
 MOST_AT_ONCE = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]

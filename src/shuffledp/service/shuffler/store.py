@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.ordering import SECRET
+from shuffledp.sealed.errors import StorageUnavailable
+from shuffledp.sealed.ordering import SECRET
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
 
 TASK_SPACE = 1 << 40

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.sealed.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.storage.schema import migrate
 

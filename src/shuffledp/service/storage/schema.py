@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.errors import ConfigError
+from shuffledp.sealed.errors import ConfigError
 from shuffledp.service.storage.database import Transaction
 
 SHUFFLER = (

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.sealed.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.storage.schema import migrate
 

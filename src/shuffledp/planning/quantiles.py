@@ -1,0 +1,91 @@
+"""Plans for quantiles and range counts: one histogram, or several levels where that errs less."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+from shuffledp.exact.numbers import ExactNumber, round_to, whole
+from shuffledp.planning.counting import checked_epsilon, checked_users
+from shuffledp.planning.histogram import bucket_cell, free_flood
+from shuffledp.planning.plan import Forecast, Plan
+from shuffledp.planning.real_sum import checked_bounds
+from shuffledp.planning.target import Target, laplace_variance
+from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.quantiles import MOST_BUCKETS, Level, Quantiles, worst_range_variance
+
+MOST_LEVELS = 3
+WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
+
+
+def plan_quantiles(
+    users: int,
+    epsilon: ExactNumber,
+    bounds: tuple[ExactNumber, ExactNumber],
+    *,
+    bins: int = 64,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    relative_error: ExactNumber | None = None,
+    padded: bool = False,
+    expected: int | None = None,
+) -> Plan:
+    """The certified histogram, on as many levels as err least, behind quantiles and range counts.
+
+    Targets are per bucket of a level, with the yardstick DLap(ε/2L) on L levels.
+    """
+    epsilon = checked_epsilon(epsilon)
+    low, high = checked_bounds(bounds)
+    bins = whole(bins, "bins", least=2, most=MOST_BUCKETS)
+    sure, come = checked_users(users, expected)
+    target = Target.of(mse_overhead, rmse, None, relative_error, padded)
+    chain = best_levels(bins, epsilon)
+    share = epsilon / len(chain)
+    budgets = [round_to(float(share), 6, up=False)] * (len(chain) - 1)
+    budgets.append(epsilon - sum(budgets, start=Fraction(0)))
+    levels: list[Level] = []
+    limit = 0.0
+    for buckets, budget in zip(chain, budgets, strict=True):
+        task, cell = bucket_cell(budget, sure, come, target, buckets)
+        levels.append((buckets, cell, budget - cell.up_epsilon))
+        limit += free_flood(task, cell, buckets)
+    protocol = Quantiles(epsilon, tuple(levels), low, high)
+    return Plan(protocol, certify(protocol), target, come, _forecast(protocol, come, limit))
+
+
+def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
+    """The numbers of buckets per level with the least error at the worst edge."""
+    divisors = [d for d in range(2, bins) if bins % d == 0] if bins <= WIDEST_SEARCH else []
+    chains: list[tuple[int, ...]] = [(bins,)]
+    for extra in range(1, MOST_LEVELS):
+        for choice in combinations(divisors, extra):
+            if all(fine % coarse == 0 for coarse, fine in pairwise(choice)):
+                chains.append((*choice, bins))
+
+    def error(chain: tuple[int, ...]) -> float:
+        variance = float(laplace_variance(epsilon / (2 * len(chain))))
+        return worst_range_variance(chain, [variance] * len(chain))
+
+    return min(chains, key=error)
+
+
+def _forecast(protocol: Quantiles, users: int, limit: float) -> Forecast:
+    rmse = protocol.rmse(users)
+    numbers = [buckets for buckets, _, _ in protocol.levels]
+    central = math.sqrt(
+        worst_range_variance(
+            numbers, [float(laplace_variance(protocol.epsilon / (2 * len(numbers))))] * len(numbers)
+        )
+    )
+    messages = protocol.messages_per_user()
+    return Forecast(
+        messages_per_user=messages,
+        limit_messages=limit,
+        rmse=rmse,
+        rmse_at_zero=rmse,
+        central_rmse=central,
+        error_low=-1.96 * rmse,
+        error_high=1.96 * rmse,
+        bits_per_message=math.ceil(math.log2(2 * sum(numbers))),
+    )

@@ -1,0 +1,298 @@
+"""Range counts and quantiles: histograms of one range at one or several resolutions.
+
+A replacement moves one bucket down and one up on every level, so the loss is the sum over the
+levels of up + down. One level is a plain histogram. Several levels make long ranges cheap: they
+are put together from few buckets. All levels are combined by least squares with the number of
+users known, which gives the best linear estimate of every bucket and the error of every range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.cells.paper import Cell, Counts, Values
+from shuffledp.errors import ParameterError
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.numbers import exact, to_float
+from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
+from shuffledp.protocols.histogram import aggregate_buckets, bucket_messages
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.results import Estimate, Result
+
+Floats = NDArray[np.float64]
+Level = tuple[int, Cell, Fraction]
+"""How many buckets, the cell of each, and ε for the way down."""
+
+MOST_BUCKETS = 4096
+KNOWN = 1e9  # weight of "all buckets add up to n", relative to the most precise level
+
+
+def combine(
+    buckets: Sequence[int], variances: Sequence[Floats | float]
+) -> tuple[Floats, list[Floats]]:
+    """(covariance of the finest buckets, what each level's observations are multiplied with), for
+    observations with these variances, one per level or one per bucket."""
+    finest = buckets[-1]
+    known = KNOWN / min(float(np.min(variance)) for variance in variances)
+    weights = np.full((finest, finest), known / finest)
+    spreads = [np.repeat(np.eye(level), finest // level, axis=1) for level in buckets]
+    scaled = [
+        spread.T / np.broadcast_to(variance, len(spread))
+        for spread, variance in zip(spreads, variances, strict=True)
+    ]
+    for scale, spread in zip(scaled, spreads, strict=True):
+        weights += scale @ spread
+    covariance = np.linalg.inv(weights)
+    return covariance, [covariance @ scale for scale in scaled]
+
+
+def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> float:
+    """The largest variance of the number of users below a bucket's edge."""
+    covariance, _ = combine(buckets, variances)
+    return float(np.diag(np.cumsum(np.cumsum(covariance, axis=0), axis=1)).max())
+
+
+@dataclass(frozen=True)
+class Quantiles(Protocol):
+    """How many users lie in each part of [low, high]."""
+
+    epsilon: Fraction
+    levels: tuple[Level, ...]
+    """Coarsest first; each number of buckets divides the next."""
+    low: Fraction
+    high: Fraction
+    kind: ClassVar[str] = "ranges"
+    query: ClassVar[str] = "quantiles"
+
+    def __post_init__(self) -> None:
+        numbers = [buckets for buckets, _, _ in self.levels]
+        if not numbers or numbers[0] < 2 or numbers[-1] > MOST_BUCKETS:
+            raise ParameterError(f"A level needs 2 to {MOST_BUCKETS:,} buckets.")
+        if any(fine % coarse or fine == coarse for coarse, fine in pairwise(numbers)):
+            raise ParameterError("Each level's number of buckets must divide the next one's.")
+        if any(cell.largest != 1 or cell.stand_in != 0 for _, cell, _ in self.levels):
+            raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
+        if len({cell.users for _, cell, _ in self.levels}) != 1 or not self.low < self.high:
+            raise ParameterError("Levels need the same users, and low must lie below high.")
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        return tuple(
+            CellUse(cell, buckets, cell.up_epsilon, down) for buckets, cell, down in self.levels
+        )
+
+    def loss(self) -> Fraction:
+        """On every level one bucket goes down and one goes up."""
+        return sum((use.up + use.down for use in self.uses), start=Fraction(0))
+
+    @property
+    def finest(self) -> int:
+        return self.levels[-1][0]
+
+    @cached_property
+    def edges(self) -> Floats:
+        """The finest buckets' ends."""
+        return np.linspace(float(self.low), float(self.high), self.finest + 1)
+
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        numbers = reals_within(values, self.low, self.high)
+        places = np.searchsorted(self.edges, numbers, side="right") - 1
+        return np.minimum(places, self.finest - 1).astype(np.int64)
+
+    def split(self, codes: Values, cell: int) -> Values:
+        for buckets, _, _ in self.levels:
+            if cell < buckets:
+                return np.asarray(codes // (self.finest // buckets) == cell)
+            cell -= buckets
+        raise IndexError("There is no such cell.")
+
+    def tally(self, codes: Values) -> Counts:
+        return np.bincount(codes, minlength=self.finest).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        sent = [
+            aggregate_buckets(cell, tally.reshape(buckets, -1).sum(axis=1), entropy)
+            for buckets, cell, _ in self.levels
+        ]
+        plus, minus = (np.concatenate(part) for part in zip(*sent, strict=True))
+        return Report(int(tally.sum()), plus, minus, entropy.seeded)
+
+    def variances(self, users: int, counts: Floats) -> list[Floats]:
+        """The error of every bucket on each level, where the finest buckets hold `counts`."""
+        found = []
+        for buckets, cell, _ in self.levels:
+            noise = to_float(lambda c=cell: c.mean_squared_error(users, 0))  # type: ignore[misc]
+            odds = float(cell.mute_probability / (1 - cell.mute_probability))
+            held = np.maximum(counts, 0.0).reshape(buckets, -1).sum(axis=1)
+            found.append(noise + odds * held)
+        return found
+
+    def rmse(self, users: int) -> float:
+        """The error of the number of users below an edge, at the worst edge and the worst data:
+        muting adds at most q/(1−q) per user and level."""
+        numbers = [buckets for buckets, _, _ in self.levels]
+        noise = [float(level[0]) for level in self.variances(users, np.zeros(self.finest))]
+        odds = sum(
+            cell.mute_probability / (1 - cell.mute_probability) for _, cell, _ in self.levels
+        )
+        return math.sqrt(worst_range_variance(numbers, noise) + float(odds) * users)
+
+    def analyze(self, view: View, confidence: float = 0.95) -> QuantilesResult:
+        """All buckets combined, ready for range counts and quantiles: once as if users were spread
+        evenly, and again with the errors that go with what was found."""
+        counts = np.full(self.finest, view.users / self.finest)
+        for _ in range(2):
+            counts, covariance = self._combined(view, counts)
+        return QuantilesResult(
+            edges=self.edges,
+            counts=counts,
+            covariance=covariance,
+            confidence=confidence,
+            rmse=self.rmse(view.users),
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+        )
+
+    def _combined(self, view: View, counts: Floats) -> tuple[Floats, Floats]:
+        """(bucket counts, their covariance) by least squares."""
+        numbers = [buckets for buckets, _, _ in self.levels]
+        covariance, gains = combine(numbers, self.variances(view.users, counts))
+        even, at = np.full(self.finest, view.users / self.finest), 0
+        for (buckets, cell, _), gain in zip(self.levels, gains, strict=True):
+            sums = (view.plus - view.minus)[at : at + buckets]
+            even = even + gain @ (cell.estimates(sums, view.users) - view.users / buckets)
+            at += buckets
+        return even, covariance
+
+    def messages_per_user(self) -> float:
+        """Per level one bucket holds 1, the others 0."""
+        return sum(bucket_messages(cell, buckets) for buckets, cell, _ in self.levels)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "epsilon": str(self.epsilon),
+            "low": str(self.low),
+            "high": str(self.high),
+            "levels": [
+                {"buckets": buckets, "cell": cell_to_dict(cell), "down": str(down)}
+                for buckets, cell, down in self.levels
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuantilesResult(Result):
+    """Estimated bucket counts with their covariance; intervals here are normal approximations
+    (a range adds up many independent errors)."""
+
+    edges: Floats
+    counts: Floats
+    covariance: Floats
+    probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
+    """The quantiles that are shown; any other can be asked for at no further cost."""
+    query: str = "quantiles"
+
+    def between(self, low: float, high: float) -> Estimate:
+        """How many users lie in [low, high), rounded to the buckets' edges."""
+        ends = (float(exact(low, "the lower end")), float(exact(high, "the upper end")))
+        start, end = (int(np.argmin(np.abs(self.edges - end))) for end in ends)
+        if start >= end:
+            raise ParameterError("A range needs a lower end below its upper end, a bucket apart.")
+        value = float(self.counts[start:end].sum())
+        error = float(self.covariance[start:end, start:end].sum()) ** 0.5
+        reach = self._reach() * error
+        name = f"count in [{self.edges[start]:g}, {self.edges[end]:g})"
+        return self._estimate(name, value, value - reach, value + reach, error)
+
+    def quantile(self, probability: float) -> Estimate:
+        """The value below which this part of the users lies; its interval holds the values whose
+        estimated rank is within the error of the wanted one."""
+        share = exact(probability, "a quantile")
+        if not 0 < share < 1:
+            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+        below = np.concatenate([[0.0], np.cumsum(self.counts)])
+        errors = np.concatenate(
+            [[0.0], np.sqrt(np.diag(np.cumsum(np.cumsum(self.covariance, 0), 1)).clip(0))]
+        )
+        rank, reach = float(share) * self.users, self._reach() * errors
+        value, _ = self._crossing(below, rank)
+        # within a bucket nothing is known: the interval reaches to the buckets' edges
+        _, first = self._crossing(below + reach, rank)
+        _, last = self._crossing(below - reach, rank)
+        low, high = float(self.edges[max(first - 1, 0)]), float(self.edges[last])
+        return self._estimate(
+            f"quantile {float(share):g}", value, low, high, (high - low) / (2 * self._reach())
+        )
+
+    def quantiles(self, probabilities: Sequence[float]) -> list[Estimate]:
+        """Several quantiles of one release: no further privacy cost."""
+        return [self.quantile(probability) for probability in probabilities]
+
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        return [(q.query, q.value, q.low, q.high) for q in self.shown()]
+
+    def shown(self) -> list[Estimate]:
+        """The quantiles that were asked for."""
+        return self.quantiles(self.probabilities)
+
+    def _reach(self) -> float:
+        from statistics import NormalDist
+
+        return NormalDist().inv_cdf(0.5 + self.confidence / 2)
+
+    def _crossing(self, below: Floats, rank: float) -> tuple[float, int]:
+        """Where the estimated number of users below first reaches a rank, and the edge there."""
+        rising = np.maximum.accumulate(below)
+        at = min(int(np.searchsorted(rising, rank)), len(self.edges) - 1)
+        if at == 0:
+            return float(self.edges[0]), 0
+        step = rising[at] - rising[at - 1]
+        part = min((rank - rising[at - 1]) / step, 1.0) if step > 0 else 1.0
+        return float(self.edges[at - 1] + part * (self.edges[at] - self.edges[at - 1])), at
+
+    def _estimate(self, query: str, value: float, low: float, high: float, rmse: float) -> Estimate:
+        return Estimate(
+            query=query,
+            value=value,
+            low=low,
+            high=high,
+            rmse=rmse,
+            confidence=self.confidence,
+            epsilon=self.epsilon,
+            users=self.users,
+            messages_per_user=self.messages_per_user,
+            seeded=self.seeded,
+            certificate=self.certificate,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The bucket counts as JSON can hold them."""
+        errors = np.sqrt(np.diag(self.covariance))
+        rows = zip(self.edges, self.edges[1:], self.counts, errors, strict=False)
+        return {
+            "query": self.query,
+            "quantiles": [
+                {"probability": p, "estimate": q.value, "interval": [q.low, q.high]}
+                for p, q in zip(self.probabilities, self.shown(), strict=True)
+            ],
+            "buckets": [
+                {"from": float(a), "to": float(b), "estimate": float(c), "rmse": float(e)}
+                for a, b, c, e in rows
+            ],
+            **self.promise(),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(str(estimate) for estimate in self.shown())

@@ -1,0 +1,189 @@
+"""Real sums: a value is rounded at random to a grid and its digits go to one cell each (MATH §9).
+
+The radix may be mixed; (2, 2, …, 2) is the paper's bit by bit. A replacement may change every
+digit, each up or down, so the loss is the sum over the digits of max(up, down).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from shuffledp.accuracy.weighted_sum import Part, error_masses, error_quantiles
+from shuffledp.cells.paper import Cell, Counts, Values
+from shuffledp.errors import ParameterError
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.numbers import ball, to_float
+from shuffledp.exact.sampler import Uniform
+from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.results import ErrorLaw, Estimate
+
+FINEST_GRID = 1 << 24
+
+
+@dataclass(frozen=True)
+class RealSum(Protocol):
+    """The sum of values in [low, high], one per user."""
+
+    epsilon: Fraction
+    digits: tuple[Cell, ...]
+    """Most significant first; a cell for 0..D is a digit of base D + 1."""
+    low: Fraction
+    high: Fraction
+    kind: ClassVar[str] = "summation"
+    query: ClassVar[str] = "sum"
+
+    def __post_init__(self) -> None:
+        if not self.digits or len({cell.users for cell in self.digits}) != 1:
+            raise ParameterError("A sum needs at least one digit, all for the same users.")
+        if not self.low < self.high:
+            raise ParameterError("The lower bound must lie below the upper bound.")
+        if self.grid >= FINEST_GRID:
+            raise ParameterError(f"The digits span more than {FINEST_GRID:,} grid points.")
+
+    @property
+    def radix(self) -> tuple[int, ...]:
+        return tuple(cell.largest + 1 for cell in self.digits)
+
+    @cached_property
+    def grid(self) -> int:
+        """The largest grid number: values are rounded to 0..grid."""
+        return math.prod(self.radix) - 1
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """What one unit of each digit is worth, in grid steps."""
+        return tuple(math.prod(self.radix[place + 1 :]) for place in range(len(self.digits)))
+
+    @property
+    def step(self) -> Fraction:
+        """The distance of two grid points."""
+        return (self.high - self.low) / self.grid
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        return tuple(CellUse(cell, 1, cell.up_epsilon, cell.up_epsilon) for cell in self.digits)
+
+    def loss(self) -> Fraction:
+        """Every digit may change, each in one direction."""
+        return sum((max(use.up, use.down) for use in self.uses), start=Fraction(0))
+
+    # the encoder: random rounding, exact
+
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        """Grid numbers whose expectation is the value: ⌊y + U⌋, floats proposing, fractions
+        deciding wherever a float might be wrong."""
+        numbers = reals_within(values, self.low, self.high)
+        words = entropy.words(numbers.size, np.uint64) >> np.uint64(11)
+        scale = self.grid / float(self.high - self.low)
+        y = (numbers - float(self.low)) * scale
+        total = y + words * 2.0**-53
+        wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
+        codes = np.floor(total - wrong).astype(np.int64)
+        for place in np.flatnonzero(np.floor(total + wrong) != codes):
+            uniform = Uniform(int(words[place]), 53, entropy)
+            codes[place] = self._round_exactly(numbers[place], uniform)
+        return codes
+
+    def _round_exactly(self, number: float, uniform: Uniform) -> int:
+        y = (Fraction(float(number)) - self.low) / self.step
+        whole = math.floor(y)
+        return whole if uniform.below(lambda: ball(1 - (y - whole))) else whole + 1
+
+    def split(self, codes: Values, cell: int) -> Values:
+        return codes // self.weights[cell] % self.radix[cell]
+
+    def tally(self, codes: Values) -> Counts:
+        return np.bincount(codes, minlength=self.grid + 1).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        codes = np.arange(self.grid + 1)
+        sent = []
+        for place, cell in enumerate(self.digits):
+            digits = np.zeros(cell.largest + 1, np.int64)
+            np.add.at(digits, self.split(codes, place), tally)
+            sent.append(cell.aggregate(digits, entropy))
+        plus, minus = np.array(sent, np.int64).T
+        return Report(int(tally.sum()), plus, minus, entropy.seeded)
+
+    # the decoder
+
+    def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
+        """The unbiased estimate, with an interval from the law of its whole error."""
+        sums = view.plus - view.minus
+        totals = [
+            float(cell.estimates(sums[place : place + 1], view.users)[0])
+            for place, cell in enumerate(self.digits)
+        ]
+        units = sum(w * total for w, total in zip(self.weights, totals, strict=True))
+        value = view.users * float(self.low) + units * float(self.step)
+        outside = (1 - confidence) / 2
+        low, high = self.error_quantiles(view.users, totals, [outside, 1 - outside])
+        return Estimate(
+            query=self.query,
+            value=value,
+            low=value - high,
+            high=value - low,
+            confidence=confidence,
+            rmse=self.rmse(view.users, totals),
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+            errors=lambda: self.error_law(view.users, totals),
+        )
+
+    def error_quantiles(
+        self, users: int, totals: list[float] | None, levels: list[float]
+    ) -> list[float]:
+        """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
+        are given."""
+        quantiles = error_quantiles(self._parts(users, totals), users, users / 4, levels)
+        return [quantile * float(self.step) for quantile in quantiles]
+
+    def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
+        """Errors and how likely each is, thinned out for a picture."""
+        places, masses = error_masses(self._parts(users, totals), users, users / 4)
+        return places[::16] * float(self.step), masses[::16] * 16
+
+    def _parts(self, users: int, totals: list[float] | None) -> list[Part]:
+        known = totals or [math.inf] * len(self.digits)
+        return [
+            Part(cell, weight, self._likely_total(cell, users, total))
+            for cell, weight, total in zip(self.digits, self.weights, known, strict=True)
+        ]
+
+    def _likely_total(self, cell: Cell, users: int, total: float) -> float:
+        """An upper guess at a digit's true total, two errors above its estimate."""
+        most = users * cell.largest
+        error = to_float(lambda: cell.mean_squared_error(users, cell.most_squares(users)).sqrt())
+        return float(min(max(total, 0.0) + 2 * error, most))
+
+    def rmse(self, users: int, totals: list[float] | None = None) -> float:
+        """The root mean squared error at these digit totals; at the worst data if none are given.
+        Rounding is counted at its worst, half a step."""
+        mse = Fraction(users, 4)
+        for cell, weight, total in zip(
+            self.digits, self.weights, totals or [math.inf] * len(self.digits), strict=True
+        ):
+            inside = None if totals is None else Fraction(min(max(total, 0), users * cell.largest))
+            squares = cell.most_squares(users, inside)
+            mse += weight**2 * Fraction(
+                to_float(lambda c=cell, s=squares: c.mean_squared_error(users, s))  # type: ignore[misc]
+            )
+        return math.sqrt(mse) * float(self.step)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "epsilon": str(self.epsilon),
+            "low": str(self.low),
+            "high": str(self.high),
+            "digits": [cell_to_dict(cell) for cell in self.digits],
+        }

@@ -1,0 +1,137 @@
+"""A budget that several queries draw on: exact, refused before it is recorded, safe between
+processes.
+
+The ledger is one JSON file. `spend` takes a lock beside it, reads, decides, and replaces the file
+in one step, so that two programs that race for the last ε cannot both have it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
+from shuffledp.exact.numbers import ExactNumber, positive, show
+from shuffledp.sealed.files import write_whole
+
+FORMAT = "shuffledp ledger 1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release: what it cost and what it was for."""
+
+    epsilon: Fraction
+    what: str
+    when: str
+
+
+class Ledger:
+    """A privacy budget on disk. Losses of queries about the same users add up (pure ε-DP)."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).resolve()  # one lock, also for those who come through a link
+
+    @classmethod
+    def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
+        """A new ledger with so much to spend; refuses to replace one."""
+        ledger = cls(path)
+        total = positive(budget, "the budget")
+        with ledger._locked():
+            if ledger.path.exists():
+                raise ParameterError(f"{path} exists; use it, or choose another name.")
+            ledger._write(total, [])
+        return ledger
+
+    @property
+    def budget(self) -> Fraction:
+        return self._read()[0]
+
+    def entries(self) -> list[Entry]:
+        """All releases so far, oldest first."""
+        return self._read()[1]
+
+    def spent(self) -> Fraction:
+        """The sum of all releases."""
+        return sum((entry.epsilon for entry in self.entries()), start=Fraction(0))
+
+    def remaining(self) -> Fraction:
+        """What is left."""
+        return self.budget - self.spent()
+
+    def spend(self, epsilon: ExactNumber, what: str, *, seeded: bool = False) -> Fraction:
+        """Records a release and gives what remains.
+
+        Ensures: raises `BudgetExceeded` and records nothing if it is more than what remains;
+        on return the entry is on disk.
+        """
+        if seeded:
+            raise SeededError(
+                "A ledger records releases of private results; a seeded result is none: "
+                "run without a seed."
+            )
+        cost = positive(epsilon, "epsilon")
+        with self._locked():
+            budget, entries = self._read()
+            left = budget - sum((entry.epsilon for entry in entries), start=Fraction(0))
+            if cost > left:
+                raise BudgetExceeded(
+                    f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
+                    f"{show(left)} left of {show(budget)}; nothing was released: lower epsilon."
+                )
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            self._write(budget, [*entries, Entry(cost, what, when)])
+            return left - cost
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time; the lock goes with the process that holds it."""
+        try:
+            lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError as error:
+            raise ParameterError(
+                f"The ledger {self.path} cannot be locked ({error.strerror}); check its folder."
+            ) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _read(self) -> tuple[Fraction, list[Entry]]:
+        try:
+            data = json.loads(self.path.read_text(encoding="utf-8"))
+            if data["format"] != FORMAT:
+                raise ValueError
+            entries = [
+                Entry(Fraction(row["epsilon"]), row["what"], row["when"]) for row in data["entries"]
+            ]
+            return Fraction(data["budget"]), entries
+        except FileNotFoundError:
+            raise ParameterError(
+                f"There is no ledger {self.path}; make one with: "
+                f"shuffledp ledger create {self.path} --budget 1."
+            ) from None
+        except (ValueError, KeyError, TypeError, ZeroDivisionError, OSError):
+            raise ParameterError(
+                f"{self.path} is no ledger of this program; nothing was spent: check the file."
+            ) from None
+
+    def _write(self, budget: Fraction, entries: list[Entry]) -> None:
+        data: dict[str, Any] = {
+            "format": FORMAT,
+            "budget": str(budget),
+            "entries": [
+                {"epsilon": str(entry.epsilon), "what": entry.what, "when": entry.when}
+                for entry in entries
+            ],
+        }
+        write_whole(self.path, json.dumps(data, indent=2), durable=True)

@@ -1,0 +1,159 @@
+"""[LWY22] Frequency estimation in the shuffle model with almost a single message (Luo, Wang, Yi,
+CCS 2022): FE1, for domains of any size.
+
+A user picks a hash function h(x) = ((u x + v) mod q) mod b at random and sends (u, v, h(x)); all
+send their shares of nρ noise messages, uniform over (u, v, w). A noise message fits bucket x
+with probability 1/b, so S ~ Poi(2nρ(1−c)/b) of them fit exactly one of two buckets, c the chance
+of a collision: δ ≤ `swap_delta`(S). With b = n/ln n the messages are 1 + O(log(1/δ)/(ε² ln n)).
+Domains of at most b buckets need no hash: the message is the bucket. Here the number of a user's
+noise messages is Poisson (the paper: a constant and a coin).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from flint import fmpz
+from numpy.typing import NDArray
+
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.laws import Poisson
+from shuffledp.exact.numbers import ball, round_to
+from shuffledp.rivals.base import Bag, Claim, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.divergence import settles, swap_delta
+from shuffledp.rivals.draws import draw, uniform, whole_values
+from shuffledp.rivals.protocols.bbgn19 import least_hidden
+
+CHUNK = 1 << 14
+
+
+@dataclass(frozen=True)
+class FrequencyOracle(Rival):
+    """The histogram."""
+
+    users: int
+    buckets: int
+    cells: int
+    """b: the range of the hash functions; equal to the number of buckets without hashing."""
+    noise: Fraction
+    """ρ: expected noise messages per user."""
+    promise: Claim
+    query: ClassVar[Query] = "histogram"
+
+    @classmethod
+    def plan(cls, task: Task) -> FrequencyOracle:
+        """The smallest ρ whose δ is computed, at b = n/ln n."""
+        epsilon, delta, buckets = task.epsilon, task.some_delta, task.some_buckets
+        needs(task.users >= 10, "LWY22 needs at least 10 users.")
+        cells = min(buckets, max(2, int(task.users / math.log(task.users))))
+        claim = Claim(epsilon, delta, "shuffler", "computed", "the blanket's hockey stick ≤ δ")
+        draft = cls(task.users, buckets, cells, Fraction(1), claim)
+        hidden = least_hidden(epsilon, delta)
+        share = hidden * cells / (2 * task.users * (1 - draft.collision))
+        oracle = cls(task.users, buckets, cells, round_to(float(share), 6, up=True), claim)
+        needs(
+            settles(lambda: ball(1 - oracle.collision) * swap_delta(oracle.hidden, epsilon), delta),
+            "The calibration did not settle; change epsilon or delta slightly.",
+        )
+        return oracle
+
+    @property
+    def hashed(self) -> bool:
+        return self.cells < self.buckets
+
+    @cached_property
+    def prime(self) -> int:
+        """q, the first prime above B and b."""
+        number = max(self.buckets, self.cells) + 1
+        while not fmpz(number).is_prime():
+            number += 1
+        return number
+
+    @cached_property
+    def collision(self) -> Fraction:
+        """c: the chance that two buckets share their hash, exactly: pairs of residues modulo q
+        that agree modulo b."""
+        if not self.hashed:
+            return Fraction(0)
+        q, b = self.prime, self.cells
+        return Fraction((q // b) * (q % b + q - b), q * (q - 1))
+
+    @cached_property
+    def hidden(self) -> Poisson:
+        """The law of S."""
+        return Poisson(2 * self.users * self.noise * (1 - self.collision) / self.cells)
+
+    @cached_property
+    def claim(self) -> Claim:
+        return self.promise
+
+    @property
+    def bits_per_message(self) -> int:
+        if not self.hashed:
+            return (self.buckets - 1).bit_length()
+        return 2 * (self.prime - 1).bit_length() + (self.cells - 1).bit_length()
+
+    def _hash(self, keys: Messages, values: Any) -> NDArray[np.int64]:
+        hashed: NDArray[np.int64] = values
+        if self.hashed:
+            hashed = (keys[:, 0] * values + keys[:, 1]) % self.prime % self.cells
+        return hashed
+
+    def _keys(self, size: int, entropy: Entropy) -> Messages:
+        """(u, v) with u ≠ 0; zeros where nothing is hashed."""
+        if not self.hashed:
+            return np.zeros((size, 2), np.int64)
+        u = 1 + uniform(size, self.prime - 1, entropy)
+        return np.stack([u, uniform(size, self.prime, entropy)], axis=1)
+
+    def _own(self, values: NDArray[Any], entropy: Entropy) -> Messages:
+        codes = whole_values(values, self.buckets - 1)
+        keys = self._keys(codes.size, entropy)
+        return np.column_stack([keys, self._hash(keys, codes)])
+
+    def _noise(self, size: int, entropy: Entropy) -> Messages:
+        return np.column_stack([self._keys(size, entropy), uniform(size, self.cells, entropy)])
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
+        """Rows (u, v, w)."""
+        count = int(draw(Poisson(self.noise), 1, entropy)[0])
+        return np.concatenate([self._own(np.array([value]), entropy), self._noise(count, entropy)])
+
+    def collect(self, messages: Messages, users: int) -> Bag:
+        """How many messages fit each bucket."""
+        if not self.hashed:
+            return Bag(users, np.bincount(messages[:, 2], minlength=self.buckets))
+        fits = [
+            int((self._hash(messages, np.int64(bucket)) == messages[:, 2]).sum())
+            for bucket in range(self.buckets)
+        ]
+        return Bag(users, np.array(fits, np.int64))
+
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
+        own = self._own(values, entropy)
+        left = int(draw(Poisson(len(own) * self.noise), 1, entropy)[0])
+        counts = self.collect(own, len(own)).counts
+        while left:
+            now = min(left, CHUNK)
+            counts = counts + self.collect(self._noise(now, entropy), len(own)).counts
+            left -= now
+        return Bag(len(own), counts, entropy.seeded)
+
+    def analyze(self, bag: Bag) -> NDArray[np.float64]:
+        clash = float(self.collision)
+        centre = bag.users * (clash + float(self.noise) / self.cells)
+        return np.asarray(bag.counts - centre) / (1 - clash)
+
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        clash = float(self.collision)
+        others = users - (total or 0.0)
+        spread = others * clash * (1 - clash) + users * float(self.noise) / self.cells
+        return spread / (1 - clash) ** 2
+
+    def messages_per_user(self) -> float:
+        return 1.0 + float(self.noise)

@@ -1,0 +1,141 @@
+"""Opening a batch on all cores and tallying what is inside."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.protocols.report import Report
+from shuffledp.sealed.encryption import open_all
+from shuffledp.sealed.ordering import Rows
+from shuffledp.sealed.wire import DUMMY, MESSAGE
+
+CHUNK = 2048
+"""Messages opened in one go by one worker."""
+
+
+@dataclass
+class Tally:
+    """What a batch holds."""
+
+    plus: NDArray[np.int64]
+    minus: NDArray[np.int64]
+    dropped: dict[str, int] = field(
+        default_factory=lambda: {"dummies": 0, "replayed": 0, "unopened": 0, "malformed": 0}
+    )
+
+    @classmethod
+    def empty(cls, cells: int) -> Tally:
+        return cls(np.zeros(cells, np.int64), np.zeros(cells, np.int64))
+
+    def add(self, part: Opened) -> None:
+        """Adds what one worker found."""
+        numbers = np.frombuffer(part.numbers, np.int64)
+        counts = np.frombuffer(part.counts, np.int64)
+        up = numbers % 2 == 1
+        np.add.at(self.plus, numbers[up] // 2, counts[up])
+        np.add.at(self.minus, numbers[~up] // 2, counts[~up])
+        self.dropped["dummies"] += part.dummies
+        self.dropped["unopened"] += part.unopened
+        self.dropped["malformed"] += part.malformed
+
+    def report(self, shares: int) -> Report:
+        """The tally as a batch that `Protocol.release` can judge."""
+        return Report(shares, self.plus, self.minus)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {"plus": self.plus.tolist(), "minus": self.minus.tolist(), "dropped": self.dropped}
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Tally:
+        data = json.loads(text)
+        return cls(
+            np.array(data["plus"], np.int64), np.array(data["minus"], np.int64), data["dropped"]
+        )
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a worker found: which plain numbers, how often, and what was not one."""
+
+    numbers: bytes
+    counts: bytes
+    dummies: int
+    unopened: int
+    malformed: int
+
+
+def open_chunk(data: bytes, secret: bytes, info: bytes, cells: int) -> Opened:
+    """Opens the messages in `data`, in a worker of its own."""
+    messages = (data[start : start + MESSAGE] for start in range(0, len(data), MESSAGE))
+    found, unopened = open_all(messages, secret, info)
+    plain = np.array(found, np.int64)
+    dummy, known = plain == DUMMY, plain < 2 * cells
+    numbers, counts = np.unique(plain[known], return_counts=True)
+    return Opened(
+        numbers.tobytes(),
+        counts.astype(np.int64).tobytes(),
+        int(dummy.sum()),
+        unopened,
+        int((~dummy & ~known).sum()),
+    )
+
+
+def worker_pool(workers: int) -> ProcessPoolExecutor:
+    """So many opening workers; 0: one per core."""
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers or None, mp_context=context, initializer=_leave_with_parent)
+
+
+def _leave_with_parent() -> None:
+    """Ends a worker whose analyzer was killed; it would wait for work for ever."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def count_messages(
+    pages: Iterable[tuple[Rows, int]],
+    secret: bytes,
+    info: bytes,
+    cells: int,
+    *,
+    pool: Executor,
+    stop: threading.Event,
+    ahead: int = 8,
+) -> Tally:
+    """The tally of all pages; only a few chunks are in memory at a time."""
+    tally = Tally.empty(cells)
+    pending: deque[Future[Opened]] = deque()
+    for rows, replayed in pages:
+        tally.dropped["replayed"] += replayed
+        for chunk in _chunks(rows):
+            if stop.is_set():
+                raise InterruptedError
+            pending.append(pool.submit(open_chunk, chunk, secret, info, cells))
+            if len(pending) >= ahead:
+                tally.add(pending.popleft().result())
+    while pending:
+        tally.add(pending.popleft().result())
+    return tally
+
+
+def _chunks(rows: Rows) -> Iterator[bytes]:
+    for start in range(0, len(rows), CHUNK):
+        yield rows[start : start + CHUNK].tobytes()

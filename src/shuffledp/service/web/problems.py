@@ -1,0 +1,96 @@
+"""Refusals as RFC 9457 problem details: what was wrong, what is allowed, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from shuffledp.errors import ShuffleDPError
+from shuffledp.sealed.errors import StorageUnavailable
+from shuffledp.service.web.logs import log
+
+TITLES = {
+    400: "Malformed request",
+    401: "Token missing",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Wrong method",
+    409: "Conflict",
+    410: "Gone",
+    411: "Length missing",
+    413: "Wrong size",
+    422: "Not acceptable here",
+    429: "Too busy",
+    500: "Our fault",
+    503: "Not available now",
+}
+
+
+class Problem(Exception):
+    """A refusal with its reason; `extra` may hold have, need and retry_after."""
+
+    def __init__(self, status: int, code: str, detail: str, **extra: Any) -> None:
+        super().__init__(code)
+        self.status, self.code, self.detail, self.extra = status, code, detail, extra
+
+    def response(self) -> Response:
+        """The refusal as it is sent."""
+        body = {
+            "type": f"urn:shuffledp:problem:{self.code}",
+            "title": TITLES.get(self.status, "Refused"),
+            "status": self.status,
+            "detail": self.detail,
+            **self.extra,
+        }
+        headers = (
+            {"Retry-After": str(self.extra["retry_after"])} if "retry_after" in self.extra else None
+        )
+        return JSONResponse(body, self.status, headers, "application/problem+json")
+
+
+async def answer_problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def answer_http(_: Request, error: Exception) -> Response:
+    """Starlette's own refusals: no such page, wrong method."""
+    status = getattr(error, "status_code", 400)
+    return Problem(status, "http", "There is nothing here; see the operator's guide.").response()
+
+
+async def answer_storage(_: Request | None, error: Exception) -> Response:
+    """The store is full or away: nothing was acknowledged."""
+    log("store unavailable", level="error")
+    return Problem(
+        503,
+        "store",
+        "The store is full or away; nothing was kept: send the same again later.",
+        retry_after=5,
+    ).response()
+
+
+async def answer_known(_: Request, error: Exception) -> Response:
+    """What the package raises on purpose never carries a user's value."""
+    return Problem(422, "invalid", str(error)).response()
+
+
+async def answer_fault(_: Request | None, error: Exception) -> Response:
+    """A fault of ours: its kind is logged, never its text, which might hold an identifier."""
+    log("fault", level="error", kind=type(error).__name__)
+    return Problem(500, "fault", "An internal fault; send the same again later.").response()
+
+
+def exception_answers() -> dict[Any, Any]:
+    """Which exception gets which answer, as Starlette wants them."""
+    from starlette.exceptions import HTTPException
+
+    return {
+        Problem: answer_problem,
+        HTTPException: answer_http,
+        StorageUnavailable: answer_storage,
+        ShuffleDPError: answer_known,
+        Exception: answer_fault,
+    }

@@ -1,0 +1,134 @@
+"""What both servers share: health, metrics, status as JSON and as a page, a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from shuffledp.sealed.errors import StorageUnavailable
+from shuffledp.service.storage import open_database
+from shuffledp.service.storage.database import Database
+from shuffledp.service.web.access import require
+from shuffledp.service.web.config import Listening
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
+from shuffledp.service.web.problems import Problem, exception_answers
+from shuffledp.service.web.tasks import TaskShelf
+
+
+class Role(ABC):
+    """A server: its store, its background work, its routes."""
+
+    name: str
+    metrics: Metrics
+    database: Database
+    shelf: TaskShelf
+
+    def __init__(self, config: Listening) -> None:
+        self.base = config
+        self.metrics = Metrics(self.name)
+        self.draining = False
+        self._work: list[asyncio.Task[None]] = []
+
+    @abstractmethod
+    async def prepare(self) -> list[Coroutine[Any, Any, None]]:
+        """Makes everything ready and gives the background work."""
+
+    @abstractmethod
+    async def status(self) -> dict[str, Any]:
+        """Tasks, how far they are, and results: everything the page shows."""
+
+    @abstractmethod
+    def own_routes(self) -> list[Route]:
+        """The routes of this role alone."""
+
+    async def start(self) -> None:
+        """Opens the store and starts the background work."""
+        Path(self.base.spool).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.database = await open_database(self.base.store, self.name)
+        self.shelf = TaskShelf(self.database)
+        await self.shelf.load()
+        self._work = [asyncio.create_task(work) for work in await self.prepare()]
+        log("started", role=self.name, listen=self.base.listen)
+
+    async def stop(self) -> None:
+        """Ends the background work and closes the store; what was acknowledged is safe anyway."""
+        self.draining = True
+        for work in self._work:
+            work.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        await self.database.close()
+        log("stopped", role=self.name)
+
+    def app(self) -> ASGIApp:
+        """The ASGI application."""
+
+        @contextlib.asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            await self.start()
+            try:
+                yield
+            finally:
+                await self.stop()
+
+        routes = [*self.own_routes(), *self._shared_routes()]
+        return Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+
+    def _shared_routes(self) -> list[Route]:
+        return [
+            Route("/", self.answer_page),
+            Route("/page.css", lambda _: Response(STYLE, media_type="text/css")),
+            Route("/page.js", lambda _: Response(SCRIPT, media_type="text/javascript")),
+            Route("/status", self.answer_status),
+            Route("/livez", lambda _: PlainTextResponse("alive\n")),
+            Route("/readyz", self.answer_ready),
+            Route("/metrics", self.answer_metrics),
+            Route("/tasks/{task}", self.answer_put_task, methods=["PUT"]),
+            Route("/tasks/{task}", self.answer_get_task),
+        ]
+
+    async def answer_put_task(self, request: Request) -> Response:
+        """Only the collector may create tasks."""
+        require(request, self.base.collector_token_sha256, "collector")
+        answer = await self.shelf.answer_put(request)
+        log("task registered", role=self.name, task=request.path_params["task"])
+        return answer
+
+    async def answer_get_task(self, request: Request) -> Response:
+        return await self.shelf.answer_get(request)
+
+    async def answer_status(self, _: Request) -> Response:
+        return JSONResponse(await self.status())
+
+    async def answer_page(self, _: Request) -> Response:
+        return HTMLResponse(render(await self.status()), headers=PAGE_HEADERS)
+
+    async def answer_metrics(self, _: Request) -> Response:
+        return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def answer_ready(self, _: Request) -> Response:
+        """200 while work can be taken: not draining, and the store answers."""
+        if self.draining:
+            raise Problem(
+                503, "draining", "The server is shutting down; use another or wait.", retry_after=5
+            )
+        if any(work.done() for work in self._work):
+            raise Problem(503, "stopped", "Background work has stopped; restart the service.")
+        try:
+            await self.database.rows("SELECT 1")
+        except StorageUnavailable:
+            raise Problem(
+                503, "store", "The store is away; bring it back.", retry_after=5
+            ) from None
+        return PlainTextResponse("ready\n")

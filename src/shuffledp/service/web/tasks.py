@@ -1,0 +1,101 @@
+"""The tasks that a role knows: kept in its store, verified when registered, held in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.web.problems import Problem
+
+LARGEST_TASK = 64 << 20
+
+
+@dataclass
+class KnownTask:
+    """A registered task, by its number in this role's store."""
+
+    number: int
+    task: Task
+    state: str
+    """open, or closed: no more reports are accepted."""
+
+
+class TaskShelf:
+    """All registered tasks by id."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.known: dict[bytes, KnownTask] = {}
+
+    async def load(self) -> None:
+        """Reads what the store holds."""
+        rows = await self._database.rows("SELECT number, body, state FROM tasks ORDER BY number")
+        for number, body, state in rows:
+            self._remember(KnownTask(number, task_from_json(body), state))
+
+    async def register(self, task: Task) -> bool:
+        """Verifies and keeps a task; False if it was known."""
+        if task.id in self.known:
+            return False
+        task.verify()
+
+        async def keep(transaction: Transaction) -> tuple[int, bool]:
+            found = await transaction.rows("SELECT number FROM tasks WHERE id=$1", task.id)
+            if found:
+                return int(found[0][0]), False
+            top = await transaction.rows("SELECT COALESCE(MAX(number), 0) FROM tasks")
+            number = int(top[0][0]) + 1
+            await transaction.run(
+                "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
+                number,
+                task.id,
+                task.canonical().decode(),
+            )
+            return number, True
+
+        number, fresh = await self._database.run(keep)
+        if task.id not in self.known:
+            self._remember(KnownTask(number, task, "open"))
+        return fresh
+
+    async def close(self, entry: KnownTask) -> None:
+        """Takes no more reports for this task."""
+        await self._database.rows("UPDATE tasks SET state='closed' WHERE number=$1", entry.number)
+        entry.state = "closed"
+
+    def find(self, text: str) -> KnownTask:
+        """The task whose id stands in a path; a 404 if there is none."""
+        try:
+            return self.known[bytes.fromhex(text)]
+        except (KeyError, ValueError):
+            raise Problem(
+                404, "task-unknown", "No such task is registered here; ask the collector."
+            ) from None
+
+    def numbered(self, number: int) -> KnownTask:
+        """The task of this number."""
+        return next(entry for entry in self.known.values() if entry.number == number)
+
+    def _remember(self, entry: KnownTask) -> None:
+        self.known[entry.task.id] = entry
+
+    async def answer_put(self, request: Request) -> Response:
+        """Registers the task in a request; the path must name it by its hash."""
+        body = await request.body()
+        if len(body) > LARGEST_TASK:
+            raise Problem(413, "task-too-large", "No task is that large.", need=LARGEST_TASK)
+        try:
+            wanted = bytes.fromhex(request.path_params["task"])
+        except ValueError:
+            raise Problem(400, "task-id", "A task id is 64 hexadecimal digits.") from None
+        fresh = await self.register(task_from_json(body, wanted))
+        return JSONResponse({"task": wanted.hex(), "new": fresh}, 201 if fresh else 200)
+
+    async def answer_get(self, request: Request) -> Response:
+        """The task in its canonical text."""
+        entry = self.find(request.path_params["task"])
+        return Response(entry.task.canonical(), media_type="application/json")

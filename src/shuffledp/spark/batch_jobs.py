@@ -1,0 +1,177 @@
+"""`shuffle_batch` and `open_batch`: from files of sealed messages to a batch, and to a result."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shuffledp.errors import MissingExtra
+from shuffledp.exact.entropy import SYSTEM
+from shuffledp.queries.ledger import Ledger
+from shuffledp.sealed.encryption import PrivateKey
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.ordering import SECRET
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.wire import BatchHeader, read_upload
+from shuffledp.spark import batch_parts as batches
+from shuffledp.spark.batch_files import Sealed, batch_header, beside, join, look_at, place, shown
+from shuffledp.spark.batch_parts import OpenPart, part_name
+
+
+def shuffle_batch(
+    session: Any,
+    inputs: Sequence[str],
+    target: str,
+    task: Task,
+    *,
+    order: str | None = None,
+    batch_id: bytes | None = None,
+) -> dict[str, Any]:
+    """Writes a batch whose order says nothing: canonical, or uniform under a fresh secret.
+
+    Inputs are files of reports, or one batch in any order; a report that came more than once
+    counts once. Ensures: raises unless the batch is as large as the task's rule says; canonical
+    order gives the very bytes that one machine gives.
+    """
+    task.verify()
+    files = [look_at(path, number, task.report_size) for number, path in enumerate(inputs)]
+    header, firsts = _header(session, files, task, batch_id)
+    uniform = (order or task.order) == "uniform"
+    secret = SYSTEM.words(SECRET, np.uint8).tobytes() if uniform else None
+    with _folder_beside(target) as folder:
+        counts = batches.order_parts(session, files, firsts, folder, secret)
+        _check_total(sum(counts.values()), header, task)
+        digest = join(folder, [part_name(n) for n in sorted(counts)], target, header.to_bytes())
+    return {
+        "batch": header.batch_id.hex(),
+        "reports": header.reports,
+        "messages": sum(counts.values()),
+        "copies_dropped": sum(file.records for file in files) - header.reports if firsts else 0,
+        "order": "uniform" if uniform else "canonical",
+        "sha256": digest.hex(),
+    }
+
+
+def _header(
+    session: Any, files: list[Sealed], task: Task, batch_id: bytes | None
+) -> tuple[BatchHeader, dict[bytes, int]]:
+    """(the batch's header, the first places of repeated reports)."""
+    known = [header for file in files if (header := batch_header(file))]
+    if known:
+        if len(files) > 1:
+            raise TaskError("Give files of reports, or one batch; not several batches.")
+        _check_task(known[0].task_id, task)
+        return known[0], {}
+    for file in files:
+        _check_task(read_upload(file.read(0, 1).tobytes()).task_id, task)
+    different, firsts = batches.first_places(session, files)
+    if task.batch.top_up != "none" or different != task.batch.reports:
+        raise TaskError(
+            f"The files hold {different:,} different reports; a batch of this task holds "
+            f"{task.batch.reports:,}, and a noise top-up is the shuffler's own: give exactly so "
+            "many."
+        )
+    name = batch_id or SYSTEM.words(16, np.uint8).tobytes()
+    return BatchHeader(task.id, name, different, 0, different), firsts
+
+
+def open_batch(
+    session: Any,
+    path: str,
+    task: Task,
+    key: PrivateKey,
+    *,
+    seen: str | None = None,
+    ledger: str | None = None,
+    confidence: float = 0.95,
+) -> dict[str, Any]:
+    """The result of a batch: opened, copies dropped, tallied, released; what the analyzer would
+    publish for it.
+
+    `seen` is a folder, visible to all workers, with the first bytes of every message counted
+    before; this batch's are added. Ensures: goes through the protocol's own door; a ledger is
+    charged before anything is released, once per batch.
+    """
+    task.verify()
+    file = look_at(path, 0, task.report_size)
+    header = _checked_header(file, task, key)
+    kept = Path(seen, f"{header.batch_id.hex()}.seen") if seen else None
+    if kept is None:
+        tally = batches.open_parts(session, file, _opening(task, key, ()))
+    else:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        earlier = sorted(str(one) for one in kept.parent.glob("*.seen") if one != kept)
+        with _folder_beside(str(kept)) as folder:
+            work = _opening(task, key, tuple(earlier), folder)
+            tally = batches.open_parts(session, file, work)
+            join(folder, sorted(os.listdir(folder)), f"{kept}.part", b"")
+            os.replace(f"{kept}.part", kept)
+    return _published(task, header, tally.to_json(), confidence, ledger)
+
+
+def _opening(task: Task, key: PrivateKey, earlier: tuple[str, ...], folder: str = "") -> OpenPart:
+    cells = len(task.protocol.cells)
+    return OpenPart(key.secret, key.public.info(task.id), cells, earlier, folder)
+
+
+def _checked_header(file: Sealed, task: Task, key: PrivateKey) -> BatchHeader:
+    """The header of a batch that the task's rule allows: the second lock on short batches."""
+    if importlib.util.find_spec("starlette") is None:
+        raise MissingExtra("starlette", "service")
+    from shuffledp.service.analyzer.receiving import check_header
+    from shuffledp.service.web.problems import Problem
+
+    header = batch_header(file)
+    if header is None:
+        raise TaskError(f"{shown(file.path)} holds reports, not a batch; shuffle it first.")
+    _check_task(header.task_id, task)
+    if key.public != task.key:
+        raise TaskError("The key is not the one that the task's messages are sealed for.")
+    try:
+        check_header(header, task, header.batch_id, header.size(task.report_size))
+    except Problem as problem:
+        raise TaskError(problem.detail) from None
+    return header
+
+
+def _published(
+    task: Task, header: BatchHeader, tally: str, confidence: float, ledger: str | None
+) -> dict[str, Any]:
+    from shuffledp.service.analyzer.results import published, record_release
+    from shuffledp.service.analyzer.store import Received
+
+    numbers = (header.reports, header.extra, header.shares)
+    batch = Received(header.batch_id, 1, 1, "counted", b"", *numbers, tally, None)
+    if ledger is not None:
+        record_release(ledger, str(Ledger(ledger).budget), task, batch)
+    return published(task, batch, confidence)
+
+
+def _check_task(found: bytes, task: Task) -> None:
+    if found != task.id:
+        raise TaskError("The messages belong to another task; give the file of their own.")
+
+
+def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
+    """No message may be lost or doubled on the way."""
+    if messages != header.reports * task.report_size + header.extra:
+        raise TaskError("The parts do not add up to the batch; nothing was written: run it again.")
+
+
+@contextmanager
+def _folder_beside(target: str) -> Iterator[str]:
+    """A folder for parts, gone afterwards."""
+    folder = beside(target, ".parts")
+    system, inside = place(folder)
+    system.create_dir(inside)
+    system.delete_dir_contents(inside)
+    try:
+        yield folder
+    finally:
+        system.delete_dir(inside)

@@ -1,0 +1,179 @@
+"""The cell: Algorithms 1 and 2, their error, their messages, and the two paths to the same law."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from shuffledp.cells.paper import Cell
+from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.protocols.report import Report, View, count_messages, release, shuffle
+
+F = Fraction
+CELL = Cell(200, 1, F(1), F(4, 5), F(1, 100), 3, F(60))
+DIGIT = Cell(200, 4, F(1), F(4, 5), F(1, 50), 3, F(60), stand_in=2)
+
+
+def estimates(cell: Cell, values: np.ndarray, runs: int, aggregate: bool) -> np.ndarray:
+    """Estimates of many seeded runs."""
+    entropy = SeededEntropy(f"{cell} {aggregate}")
+    tally = np.bincount(values, minlength=cell.largest + 1)
+    found = np.empty(runs)
+    for run in range(runs):
+        if aggregate:
+            plus, minus = cell.aggregate(tally, entropy)
+        else:
+            plus, minus = (int(sent.sum()) for sent in cell.randomize(values, entropy))
+        found[run] = float(cell.estimate(plus, minus, len(values)))
+    return found
+
+
+@pytest.mark.parametrize("cell", [CELL, DIGIT], ids=["count", "digit"])
+@pytest.mark.parametrize("aggregate", [False, True], ids=["one by one", "aggregate"])
+@pytest.mark.parametrize("users", [200, 500])
+def test_unbiased_with_the_forecast_error(cell: Cell, aggregate: bool, users: int) -> None:
+    values = np.arange(users) * 7 % (cell.largest + 1)
+    truth, squares = int(values.sum()), int(((values - cell.stand_in) ** 2).sum())
+    errors = estimates(cell, values, 3000, aggregate) - truth
+    mse = float(cell.mean_squared_error(users, squares))
+    assert abs(errors.mean()) < 4 * (mse / 3000) ** 0.5
+    assert abs((errors**2).mean() / mse - 1) < 0.13
+    # the twin: a forecast for another muting probability is found to be wrong
+    wrong = replace(cell, mute_probability=F(1, 4))
+    assert abs((errors**2).mean() / float(wrong.mean_squared_error(users, squares)) - 1) > 0.13
+
+
+def test_erratum_1_subtracting_the_pairs_would_be_wrong() -> None:
+    values = np.ones(200, np.int64)
+    plain = np.array(
+        [
+            sum(
+                int(sent.sum()) * sign
+                for sent, sign in zip(
+                    CELL.randomize(values, SeededEntropy(run)), (1, -1), strict=True
+                )
+            )
+            for run in range(200)
+        ]
+    )
+    assert abs(plain.mean() - 200) < 10  # Σ y is about the count already …
+    assert abs(plain.mean() - 200 * CELL.input_pairs - 200) > 500  # … and Σ y − ns is not
+
+
+def test_erratum_7_the_plain_sum_is_low_by_q_times_the_count() -> None:
+    cell = replace(CELL, mute_probability=F(1, 5))
+    values = np.ones(200, np.int64)
+    noise = float(cell.plus_noise.mean() - cell.minus_noise.mean())
+    plain = []
+    for run in range(400):
+        plus, minus = cell.aggregate(np.array([0, 200]), SeededEntropy(f"e7 {run}"))
+        plain.append(plus - minus - noise)
+    assert abs(np.mean(plain) - 0.8 * len(values)) < 2
+
+
+@pytest.mark.parametrize("cell", [CELL, DIGIT], ids=["count", "digit"])
+def test_erratum_2_messages_count_the_flood_twice(cell: Cell) -> None:
+    values = np.full(200, cell.largest)
+    sent = [
+        sum(part.sum() for part in cell.randomize(values, SeededEntropy(run))) / 200
+        for run in range(400)
+    ]
+    forecast = float(cell.messages_per_user())
+    assert abs(np.mean(sent) - forecast) < 5 * np.std(sent) / 20
+    printed = forecast - float(cell.flood_mean) / 200  # λ/n once, as in the print
+    assert abs(np.mean(sent) - printed) > 5 * np.std(sent) / 20
+
+
+def test_both_paths_have_the_same_law_of_the_view() -> None:
+    """Mean and covariance of (V₊, V₋) over many runs, one by one against aggregate."""
+    values = np.array([1] * 60 + [0] * 140)
+    views = {}
+    for name in ("each", "all"):
+        entropy = SeededEntropy(f"law {name}")
+        rows = []
+        for _ in range(4000):
+            if name == "each":
+                rows.append([int(part.sum()) for part in CELL.randomize(values, entropy)])
+            else:
+                rows.append(list(CELL.aggregate(np.array([140, 60]), entropy)))
+        views[name] = np.array(rows, float)
+    spread = np.cov(views["each"].T)
+    shift = views["each"].mean(axis=0) - views["all"].mean(axis=0)
+    assert (np.abs(shift) < 5 * np.sqrt(2 * np.diag(spread) / 4000)).all()
+    assert np.allclose(spread, np.cov(views["all"].T), rtol=0.12)
+
+
+def test_a_user_is_an_explicit_list_of_signs() -> None:
+    plus, minus = CELL.randomize(np.array([1]), SeededEntropy(1))
+    report = Report(1, plus, minus)
+    signs = report.signs()
+    assert (signs == 1).sum() == plus[0] and (signs == -1).sum() == minus[0]
+    assert report.messages().shape == (len(signs), 2)
+    again = count_messages(shuffle([signs]), 1)
+    assert again.plus[0] == plus[0] and again.minus[0] == minus[0]
+
+
+def test_shuffling_messages_keeps_the_bag_and_reports_add_up() -> None:
+    reports = [Report(1, *CELL.randomize(np.array([x]), SeededEntropy(x))) for x in (0, 1, 1)]
+    mixed = shuffle([report.signs() for report in reports])
+    together = shuffle(reports)
+    assert (mixed == 1).sum() == together.plus[0] and together.users == 3
+    with pytest.raises(InputError, match="nothing to shuffle"):
+        shuffle([])
+    with pytest.raises(InputError, match="do not add up"):
+        reports[0] + Report(1, np.zeros(2, np.int64), np.zeros(2, np.int64))
+
+
+def test_the_door_refuses_a_short_batch() -> None:
+    batch = Report(199, np.array([5]), np.array([4]))
+    with pytest.raises(ShortBatchError, match="199 of the 200"):
+        release(batch, 200)
+    view = release(Report(200, np.array([5]), np.array([4])), 200)
+    assert isinstance(view, View) and view.users == 200
+    assert (view.arranged() == 1).sum() == 5
+
+
+def test_a_report_prints_no_counts() -> None:
+    assert "12345" not in repr(Report(1, np.array([12345]), np.array([12345])))
+
+
+@pytest.mark.parametrize("values", [[-1], [2], [0, 1, 7]])
+def test_values_outside_are_refused_without_naming_them(values: list[int]) -> None:
+    with pytest.raises(ValueOutOfRange) as caught:
+        CELL.randomize(np.array(values))
+    assert "7" not in str(caught.value) and "-1" not in str(caught.value)
+    with pytest.raises(ValueOutOfRange, match="whole numbers"):
+        CELL.randomize(np.array([0.5]))
+    with pytest.raises(ValueOutOfRange):
+        CELL.aggregate(np.array([1, 2, 3]))
+
+
+def test_a_batch_of_one_and_of_none() -> None:
+    cell = replace(CELL, users=1)
+    plus, _ = cell.randomize(np.array([1]))
+    assert plus.shape == (1,) and cell.aggregate(np.array([0, 0])) == (0, 0)
+    assert sum(cell.aggregate(np.array([0, 1]))) > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"users": 0},
+        {"largest": 0},
+        {"up_epsilon": F(0)},
+        {"down_epsilon": F(-1)},
+        {"mute_probability": F(0)},
+        {"mute_probability": F(1)},
+        {"input_pairs": -1},
+        {"flood_mean": F(0)},
+        {"flood_mean": F(-1)},
+        {"stand_in": 2},
+    ],
+    ids=str,
+)
+def test_parameters_outside_their_domain(change: dict[str, object]) -> None:
+    """Erratum 4 among them: q must stay below 1."""
+    with pytest.raises(ParameterError):
+        replace(CELL, **change)

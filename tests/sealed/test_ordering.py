@@ -1,0 +1,60 @@
+"""Orders that say nothing about who sent what, in memory and on disk (must hold 8)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from shuffledp.sealed.ordering import order_file, ordered
+from shuffledp.sealed.wire import MESSAGE
+
+
+def messages(count):
+    return np.frombuffer(os.urandom(count * MESSAGE), np.uint8).reshape(-1, MESSAGE)
+
+
+def test_canonical_order_forgets_the_order_of_arrival():
+    rows = messages(500)
+    mixed = rows[np.random.default_rng(1).permutation(500)]
+    assert (ordered(rows) == ordered(mixed)).all()
+    texts = [row.tobytes() for row in ordered(rows)]
+    assert texts == sorted(texts)
+
+
+def test_uniform_order_depends_on_nothing_but_the_secret():
+    """Over many secrets every order of 4 messages is equally likely, whatever the arrival."""
+    rows, counts = messages(4), Counter()
+    for _ in range(6000):
+        order = ordered(rows, os.urandom(32))
+        counts[tuple(int(np.flatnonzero((rows == row).all(1))[0]) for row in order)] += 1
+    assert set(counts) == set(permutations(range(4)))
+    chi = sum((count - 250) ** 2 / 250 for count in counts.values())
+    assert chi < 70  # 23 degrees of freedom: beyond 70 once in 10⁶
+
+
+def test_uniform_order_is_the_same_after_a_retry():
+    rows, secret = messages(100), os.urandom(32)
+    mixed = rows[::-1]
+    assert (ordered(rows, secret) == ordered(mixed, secret)).all()
+    assert (ordered(rows, secret) != ordered(rows, os.urandom(32))).any()
+
+
+@pytest.mark.parametrize("secret", [None, bytes(range(32))])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_on_disk_as_in_memory(tmp_path, secret, skewed):
+    rows = messages(20_000).copy()
+    if skewed:  # clients may choose their bytes: all into one bucket, copies included
+        rows[:15_000, :6] = 7
+        rows[:3000] = rows[0]
+    raw, target = tmp_path / "raw", tmp_path / "target"
+    raw.write_bytes(rows.tobytes())
+    digest = order_file(raw, target, b"header", 200_000, secret)
+    data = target.read_bytes()
+    assert digest == hashlib.sha256(data).digest()
+    assert data == b"header" + ordered(rows, secret).tobytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw", "target"]
