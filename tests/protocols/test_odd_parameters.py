@@ -31,7 +31,7 @@ from shuffledp.exact.arrangement import arrange
 from shuffledp.exact.laws import Poisson
 from shuffledp.exact.sampler import SPARSE_FROM, Sampler
 from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.protocols import Histogram
+from shuffledp.protocols import Histogram, Quantiles
 from shuffledp.queries.ledger import Ledger
 
 F = Fraction
