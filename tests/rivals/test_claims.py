@@ -144,7 +144,7 @@ def test_unknown_names_are_refused() -> None:
 
 def test_noise_never_comes_from_a_statistical_generator() -> None:
     folder = Path(rivals.__file__).parent
-    for source in folder.glob("*.py"):
+    for source in folder.rglob("*.py"):
         text = source.read_text(encoding="utf-8")
         assert "np.random" not in text, source.name
         assert "import random" not in text, source.name

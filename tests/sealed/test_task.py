@@ -73,7 +73,7 @@ def test_every_single_number_is_in_the_id(task):
         (("certificate", "protocol", "cell", "input_pairs"), 0),
         (("certificate", "protocol", "cell", "mute_probability"), "1/1000000"),
         (("certificate", "epsilon"), "1"),
-        (("messages",), 10),
+        (("report_size",), 10),
         (("batch", "reports"), 19),
     ],
 )
@@ -140,7 +140,7 @@ def test_other_json_is_no_task(data):
 
 def test_a_task_of_a_larger_k_is_fine(task):
     """More padding than needed costs bytes, not privacy."""
-    data = json.loads(task.canonical()) | {"messages": task.report_size + 5}
+    data = json.loads(task.canonical()) | {"report_size": task.report_size + 5}
     task_from_json(json.dumps(data)).verify()
 
 
