@@ -22,9 +22,9 @@ BUCKETS = 4
 SMALLER = {  # (users, runs) where a run or a calibration takes long
     "histogram-ggkpv21": (128, 120),
     "histogram-gkmp20": (3000, 600),
-    "sum-ggkmpv20": (100, 800),
+    "real-sum-ggkmpv20": (100, 800),
 }
-RUNNABLE = [entry for entry in RIVALS if entry.make is not None]
+RUNNABLE = [entry for entry in RIVALS if entry.runnable]
 name = lambda entry: f"{entry.query}-{entry.name}"  # noqa: E731
 
 
@@ -68,7 +68,7 @@ def squared_errors(
 ) -> np.ndarray[Any, Any]:
     """(error)²/forecast, one row per run."""
     truth = truth_of(rival, values)
-    totals = [None] if rival.query == "sum" else list(truth)
+    totals = [None] if rival.query == "real-sum" else list(truth)
     forecast = np.array([rival.mean_squared_error(len(values), total) for total in totals])
     return np.array([(rival.analyze(bag) - truth) ** 2 / forecast for bag in bags])
 
@@ -114,7 +114,7 @@ def test_message_by_message_has_the_same_law(entry: Entry) -> None:
 def test_messages_are_as_many_as_forecast(entry: Entry) -> None:
     rival = planned(entry, 25, "0.05")
     entropy = SeededEntropy(f"cost {name(entry)}")
-    value = 1 if rival.query != "sum" else 1.0
+    value = 1 if rival.query != "real-sum" else 1.0
     sent = [len(rival.randomize(value, entropy)) for _ in range(400)]
     most = rival.messages_per_user()
     allowed = 4.5 * np.std(sent) / 20

@@ -14,7 +14,7 @@ from shuffledp.exact.laws import Law as ExactLaw
 from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.rivals import Task
 from shuffledp.rivals.ggkmpv20_loss import Shape, loss
-from shuffledp.rivals.protocols.bbgn20 import SplitAndMix, split_distance
+from shuffledp.rivals.protocols.bbgn20 import SplitAndMixCount, split_distance
 from shuffledp.rivals.protocols.bc20 import BC20
 from shuffledp.rivals.protocols.central import CentralCount
 from shuffledp.rivals.protocols.csuzz19 import (
@@ -75,16 +75,20 @@ def test_ggkmpv20_with_less_noise_is_caught() -> None:
 
 @pytest.mark.parametrize("ones", [0, 3, 8])
 def test_ggkmpv20_tilts_agree_with_brute_force(ones: int) -> None:
-    protocol = GGKMPV20(9, Fraction(1), Fraction(1, 5), Fraction(4, 5), 3)
+    protocol = GGKMPV20(
+        users=9, epsilon=Fraction(1), noisy=Fraction(1, 5), slope=Fraction(4, 5), width=3
+    )
     brute = max_divergence(*ggkmpv20_views(protocol, ones))
-    found = loss(Shape(9, 0.2, 0.8, 3), ones)
+    found = loss(Shape(users=9, noisy=0.2, slope=0.8, width=3), ones)
     assert found.covered
     assert found.value == pytest.approx(brute, rel=1e-7)
 
 
 def test_ggkmpv20_worst_data_is_at_an_end_for_a_hundred_users() -> None:
     protocol = GGKMPV20.plan(Task.of(100, 1))
-    shape = Shape(100, float(protocol.noisy), float(protocol.slope), protocol.width)
+    shape = Shape(
+        users=100, noisy=float(protocol.noisy), slope=float(protocol.slope), width=protocol.width
+    )
     losses = [loss(shape, ones).value for ones in range(0, 100, 3)]
     assert max(losses) <= losses[0] * (1 + 1e-9) <= 1
 
@@ -202,12 +206,12 @@ def test_the_average_case_rule_is_exceeded_and_never_called_private() -> None:
     assert -math.log2(split_distance(100, 3, 0, 100)) > share_bits(100, 3, lost=1)
     for users in (200, 400, 800):
         assert -math.log2(split_distance(users, 3, 0, users)) < share_bits(users, 3, lost=1)
-    protocol = SplitAndMix.average_case(Task.of(10_000, 1, "1e-6"))
+    protocol = SplitAndMixCount.average_case(Task.of(10_000, 1, "1e-6"))
     assert protocol.claim.basis == "not verified"
     assert not protocol.claim.holds
 
 
 def test_split_and_mix_with_a_share_too_few_is_caught() -> None:
-    protocol = SplitAndMix.for_count(Task.of(10_000, 1, "1e-6"))
+    protocol = SplitAndMixCount.plan(Task.of(10_000, 1, "1e-6"))
     assert protocol.claim.basis == "theorem"
     assert replace(protocol, shares=protocol.shares - 1).claim.basis == "violated"

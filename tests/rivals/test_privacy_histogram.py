@@ -16,7 +16,7 @@ from shuffledp.rivals import Task
 from shuffledp.rivals.divergence import conditional_swap, least, pair_delta, swap_delta
 from shuffledp.rivals.protocols.bbgn19 import Digit, blanket_delta, least_blanket
 from shuffledp.rivals.protocols.bc20 import histogram as bc20_histogram
-from shuffledp.rivals.protocols.ggkpv21 import Hadamard
+from shuffledp.rivals.protocols.ggkpv21 import HadamardTuples
 from shuffledp.rivals.protocols.gkmp20 import histogram as gkmp20_histogram
 from shuffledp.rivals.protocols.local import BucketResponse, HadamardResponse
 from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
@@ -113,7 +113,7 @@ def multinomial(total: int, counts: tuple[int, ...], chances: tuple[float, ...])
     return math.exp(logs)
 
 
-def hadamard_views(protocol: Hadamard, most: int = 26) -> list[Law]:
+def hadamard_views(protocol: HadamardTuples, most: int = 26) -> list[Law]:
     """How many tuples fit the first bucket only, the second only, both: all that tells them
     apart, because tuples of one sort are equally likely for both. The other users are told."""
     chance = 2.0**-protocol.length
@@ -126,7 +126,7 @@ def hadamard_views(protocol: Hadamard, most: int = 26) -> list[Law]:
 
 
 def test_ggkpv21_keeps_delta() -> None:
-    protocol = Hadamard.plan(Task.of(16, 1, "0.05", 4))
+    protocol = HadamardTuples.plan(Task.of(16, 1, "0.05", 4))
     assert protocol.length == 4
     assert hockey_stick(*hadamard_views(protocol), 1.0) <= 0.05
     less = replace(protocol, noise=protocol.noise - 2)
@@ -135,8 +135,8 @@ def test_ggkpv21_keeps_delta() -> None:
 
 def test_ggkpv21_needs_more_noise_where_users_are_no_power_of_two() -> None:
     """The noise that hides a bucket is nρ 2^−τ, not ρ: between ρ/2 and ρ."""
-    even = Hadamard.plan(Task.of(2**13, 1, "1e-6", 4)).noise
-    odd = Hadamard.plan(Task.of(2**13 + 1, 1, "1e-6", 4)).noise
+    even = HadamardTuples.plan(Task.of(2**13, 1, "1e-6", 4)).noise
+    odd = HadamardTuples.plan(Task.of(2**13 + 1, 1, "1e-6", 4)).noise
     assert even == 43
     assert odd == 86
 

@@ -11,7 +11,7 @@ from shuffledp.cli.output import Commands, add_command, emit, facts, progress_ba
 from shuffledp.cli.plan import add_bounds, add_targets, aim, bounds_of, labels_of
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact, show, whole
-from shuffledp.plots.results import checked_picture
+from shuffledp.plots.figures import checked_picture
 from shuffledp.protocols.results import Result
 from shuffledp.queries.columns import column_of
 

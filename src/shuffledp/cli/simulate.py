@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     }
     law = error_law(plan.protocol.cell, plan.users, total)
     if args.plot:
-        from shuffledp.plots.results import plot_simulation
+        from shuffledp.plots.simulation import plot_simulation
 
         plot_simulation(plan, errors, law, args.plot)
     emit(args, data, lambda console: console.print(_table(data, errors, law)))

@@ -6,11 +6,13 @@ import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
@@ -33,12 +35,17 @@ class Result:
     clamped: bool = False
     neighbours: str = NEIGHBOURS
 
+    @property
+    def privacy(self) -> str:
+        """Which kind of privacy the numbers were released with, in words."""
+        return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
+
     def promise(self) -> dict[str, Any]:
         """These, as JSON can hold them."""
         return {
             "epsilon": float(self.epsilon),
             "epsilon_exact": str(self.epsilon),
-            "privacy": "none: seeded" if self.seeded else "pure ε-DP in the shuffle model",
+            "privacy": self.privacy,
             "users": self.users,
             "neighbours": self.neighbours,
             "confidence": self.confidence,
@@ -49,10 +56,13 @@ class Result:
             "certificate": None if self.certificate is None else dict(self.certificate),
         }
 
-    def plot(self, path: str | None = None) -> Any:
-        """A picture of the result (a matplotlib figure), saved if a path is given."""
-        # by name: pictures live above this room, and only whoever asks for one needs matplotlib
-        return import_module("shuffledp.plots.results").plot(self, path)
+    def plot(self, path: str | None = None) -> Figure:
+        """A picture of the result as a matplotlib figure, saved to a file if a path is given."""
+        # Pictures lie above this room. This one import upwards, allowed by name in pyproject.toml,
+        # waits until somebody asks for a picture, so that results do not need matplotlib.
+        from shuffledp.plots.results import plot
+
+        return plot(self, path)
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its numbers as a table, its promise below."""
@@ -65,9 +75,8 @@ class Result:
         head = (
             f"<tr><th></th><th>estimate</th><th colspan=2>{self.confidence:.0%} interval</th></tr>"
         )
-        promise = "not private: seeded" if self.seeded else "pure ε-DP in the shuffle model"
         return (
-            f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, {promise}; "
+            f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: {html.escape(self.privacy)}; "
             f"{self.users:,} users; RMSE {self.rmse:,.4g}; "
             f"{self.messages_per_user:,.1f} messages per user</p>"
         )

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Query, Rival
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival
+from shuffledp.rivals.claim import Claim
 from shuffledp.rivals.draws import whole_values
 
 

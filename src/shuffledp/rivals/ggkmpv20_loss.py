@@ -27,7 +27,7 @@ MOST_TILTS = 4000
 SMALLEST = 1e-280  # below, floats lose digits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shape:
     """The parameters, as floats see them."""
 
@@ -160,4 +160,4 @@ def least_noisy(epsilon: float, slope: float, width: int) -> float:
 
 def shape_of(users: int, noisy: Fraction, slope: Fraction, width: int) -> Shape:
     """The parameters as floats."""
-    return Shape(users, float(noisy), float(slope), width)
+    return Shape(users=users, noisy=float(noisy), slope=float(slope), width=width)

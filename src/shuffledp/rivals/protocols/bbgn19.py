@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Poisson
 from shuffledp.exact.numbers import ball, round_to
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, settles, swap_delta
 from shuffledp.rivals.draws import (
     Counts,
@@ -84,7 +85,7 @@ class BlanketSum(Rival):
     digits: tuple[Digit, ...]
     """Highest place first."""
     promise: Claim
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
 
     @property
     def units(self) -> int:
@@ -199,7 +200,7 @@ def least_blanket(users: int, values: int, epsilon: Fraction, delta: Fraction) -
 
 def published_blanket(task: Task, values: int, parts: int) -> Digit:
     """g = max(14 k ln(2/δ)/((n−1)ε²), 27 k/((n−1)ε)) at (ε, δ)/parts, for ε ≤ 1."""
-    epsilon, delta = float(task.epsilon) / parts, float(task.some_delta) / parts
+    epsilon, delta = float(task.epsilon) / parts, float(task.required_delta) / parts
     needs(epsilon <= 1, "BBGN19's theorem is for ε ≤ 1.")
     others = task.users - 1
     share = max(
@@ -224,21 +225,21 @@ def recursive(task: Task) -> BlanketSum:
 def _best(task: Task, radices: list[tuple[int, ...]]) -> BlanketSum:
     """The radix with the least forecast error; floats choose, the δ of the choice is computed."""
     parts = len(radices[0])
-    epsilon, delta = task.epsilon / parts, task.some_delta / parts
+    epsilon, delta = task.epsilon / parts, task.required_delta / parts
     per_value = float(least_hidden(epsilon, delta)) / (2 * (task.users - 1))
 
     def error(radix: tuple[int, ...]) -> float:
         if max(radix) * per_value >= 0.9:
             return math.inf
         digits = tuple(Digit(size, Fraction(size * per_value)) for size in radix)
-        claim = Claim(task.epsilon, task.some_delta, "shuffler", "not verified")
+        claim = approximate_claim(task.epsilon, task.required_delta, "not verified")
         return BlanketSum(task.users, digits, claim).mean_squared_error(task.users)
 
     radix = min(radices, key=error)
     needs(math.isfinite(error(radix)), f"{task.users:,} users are too few for a blanket here.")
     digits = tuple(least_blanket(task.users, size, epsilon, delta) for size in radix)
     note = "(1−g) times the blanket's hockey stick ≤ δ" + (", per place" if parts > 1 else "")
-    claim = Claim(task.epsilon, task.some_delta, "shuffler", "computed", note)
+    claim = approximate_claim(task.epsilon, task.required_delta, "computed", note)
     return BlanketSum(task.users, digits, claim)
 
 
@@ -255,7 +256,7 @@ def published_recursive(task: Task) -> BlanketSum:
     base = ((3**places - 1) * n * epsilon**2 / places**3) ** (3.0 ** -(places + 1))
     share = epsilon / places
     most = math.floor(
-        (n - 1) * share / max(14 * math.log(2 * places / task.some_delta) / share, 27)
+        (n - 1) * share / max(14 * math.log(2 * places / task.required_delta) / share, 27)
     )
     radix = [min(math.ceil(base**3**place), most) for place in range(1, places + 1)]
     needs(min(radix) >= 2, "BBGN20's recursion asks for more users here.")
@@ -264,8 +265,8 @@ def published_recursive(task: Task) -> BlanketSum:
 
 def _published(task: Task, digits: tuple[Digit, ...]) -> BlanketSum:
     parts = len(digits)
-    epsilon, delta = task.epsilon / parts, task.some_delta / parts
+    epsilon, delta = task.epsilon / parts, task.required_delta / parts
     holds = all(settles(lambda d=d: blanket_delta(task.users, d, epsilon), delta) for d in digits)  # type: ignore[misc]
     basis: Basis = "computed" if holds else "theorem"
-    claim = Claim(task.epsilon, task.some_delta, "shuffler", basis, "published constants")
+    claim = approximate_claim(task.epsilon, task.required_delta, basis, "published constants")
     return BlanketSum(task.users, digits, claim)

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.numbers import to_float
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival, Task
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Claim, pure_claim
 from shuffledp.rivals.draws import Counts, draw, round_randomly, unit_values, whole_values
 
 UNITS = 1 << 20  # of a real sum, per 1: rounding adds n/4 · 10⁻¹² to the MSE
@@ -38,7 +39,7 @@ class CentralCount(Counter):
 
     @cached_property
     def claim(self) -> Claim:
-        return Claim(self.epsilon, Fraction(0), "central", "computed", "P(k)/P(k+1) = e^±ε")
+        return pure_claim(self.epsilon, "central", "computed", "P(k)/P(k+1) = e^±ε")
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -74,7 +75,7 @@ class CentralSum(Rival):
 
     users: int
     epsilon: Fraction
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
     bits_per_message: ClassVar[int] = UNITS.bit_length()
 
     @classmethod
@@ -83,7 +84,7 @@ class CentralSum(Rival):
 
     @cached_property
     def claim(self) -> Claim:
-        return Claim(self.epsilon, Fraction(0), "central", "computed", "P(k)/P(k+D) = e^±ε")
+        return pure_claim(self.epsilon, "central", "computed", "P(k)/P(k+D) = e^±ε")
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -116,8 +117,8 @@ class CentralHistogram(PerBucket):
 
     @classmethod
     def plan(cls, task: Task) -> CentralHistogram:
-        claim = Claim(task.epsilon, Fraction(0), "central", "computed", "ε/2 up, ε/2 down")
-        return cls(CentralCount(task.users, task.epsilon / 2), task.some_buckets, claim)
+        claim = pure_claim(task.epsilon, "central", "computed", "ε/2 up, ε/2 down")
+        return cls(CentralCount(task.users, task.epsilon / 2), task.required_buckets, claim)
 
     @property
     def bits_per_message(self) -> int:

@@ -24,7 +24,8 @@ from flint import arb
 
 from shuffledp.exact.laws import Binomial
 from shuffledp.exact.numbers import ball, round_to
-from shuffledp.rivals.base import Basis, Claim, Task, needs
+from shuffledp.rivals.base import Task, needs
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, settles
 from shuffledp.rivals.masses import Masses, binomial
 from shuffledp.rivals.protocols.local import RandomizedResponse, local_epsilon
@@ -91,7 +92,7 @@ def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 def computed(task: Task) -> RandomizedResponse:
     """Calibrated by the view itself."""
-    flip = least_flip(task.users, task.epsilon, task.some_delta)
+    flip = least_flip(task.users, task.epsilon, task.required_delta)
     every = task.users <= EVERY
     note = (
         "hockey stick at every data set"
@@ -99,14 +100,14 @@ def computed(task: Task) -> RandomizedResponse:
         else (f"hockey stick at {len(places(task.users))} data sets, the ends among them")
     )
     return RandomizedResponse(
-        task.users, flip, Claim(task.epsilon, task.some_delta, "shuffler", "computed", note)
+        task.users, flip, approximate_claim(task.epsilon, task.required_delta, "computed", note)
     )
 
 
 def published(task: Task) -> RandomizedResponse:
     """λ of the theorem, and its δ computed."""
     epsilon, n = float(task.epsilon), task.users
-    log = math.log(4 / task.some_delta)
+    log = math.log(4 / task.required_delta)
     if epsilon >= math.sqrt(192 * log / n):
         noisy = 64 * log / epsilon**2
     else:
@@ -119,16 +120,16 @@ def published(task: Task) -> RandomizedResponse:
 
 def _checked(task: Task, flip: Fraction, note: str) -> Claim:
     """The claim with what computing its δ gives."""
-    target = float(task.some_delta) / MARGIN
+    target = float(task.required_delta) / MARGIN
     ends = (0, (task.users - 1) // 2)
     worst = max(exact_delta(task.users, float(flip), float(task.epsilon), m) for m in ends)
     basis: Basis = "theorem" if worst <= target else "violated"
-    return Claim(task.epsilon, task.some_delta, "shuffler", basis, note)
+    return approximate_claim(task.epsilon, task.required_delta, basis, note)
 
 
 def amplified(task: Task, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:
     """The smallest f for which an amplification bound, in ball arithmetic, gives ε."""
-    n, delta = task.users, task.some_delta
+    n, delta = task.users, task.required_delta
 
     def private(flip: Fraction) -> bool:
         return flip < Fraction(1, 2) and settles(
@@ -154,7 +155,7 @@ def fmt_bound(local: arb, users: int, delta: Fraction) -> arb:
 def efmrtt19(task: Task) -> RandomizedResponse:
     """ε₀ ≤ ½ (so f ≥ 1/(1+√e)), n ≥ 1000, δ < 1/100."""
     needs(task.users >= 1000, "EFMRTT19's bound needs at least 1,000 users.")
-    needs(task.some_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
+    needs(task.required_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
     flip = amplified(task, efmrtt_bound, "EFMRTT19")
     flip = max(flip, round_to(1 / (1 + math.exp(0.5)), 9, up=True))
     return RandomizedResponse(task.users, flip, _checked(task, flip, "amplification bound"))
@@ -162,7 +163,7 @@ def efmrtt19(task: Task) -> RandomizedResponse:
 
 def fmt21(task: Task) -> RandomizedResponse:
     """ε₀ ≤ ln(n/(16 ln(2/δ)))."""
-    most = math.log(task.users / (16 * math.log(2 / task.some_delta)))
+    most = math.log(task.users / (16 * math.log(2 / task.required_delta)))
     needs(most > 0, "FMT21's bound needs more users here.")
     flip = amplified(task, fmt_bound, "FMT21")
     flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))

@@ -22,8 +22,9 @@ from shuffledp.errors import PlanningError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli
 from shuffledp.exact.numbers import round_to, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Counter, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival, Task, needs
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Basis, Claim, pure_claim
 from shuffledp.rivals.draws import (
     Counts,
     draw,
@@ -40,7 +41,7 @@ LARGEST_SUPPORT = 1_200_000  # bits of all users together, up to which the whole
 SCALES = np.geomspace(0.8, 2.8, 12)  # σε
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GGKMPV20(Counter):
     """One counter."""
 
@@ -74,7 +75,7 @@ class GGKMPV20(Counter):
                 basis = "violated"
             elif whole and not found.covered:
                 basis, note = "not verified", "some views were out of reach of floats"
-        return Claim(self.epsilon, Fraction(0), "shuffler", basis, note)
+        return pure_claim(self.epsilon, "shuffler", basis, note)
 
     @cached_property
     def noise(self) -> CutLaplace:
@@ -144,7 +145,11 @@ def frontier(users: int, epsilon: Fraction, *, coarse: bool = False) -> tuple[GG
             noisy = max(least_noisy(e, float(slope), int(width)), bulk) * (1 + 1e-4)
             if noisy < 0.5:
                 exact = round_to(noisy, 6, up=True)
-                options.append(GGKMPV20(users, epsilon, exact, slope, int(width)))
+                options.append(
+                    GGKMPV20(
+                        users=users, epsilon=epsilon, noisy=exact, slope=slope, width=int(width)
+                    )
+                )
         if options:
             found.append(min(options, key=lambda option: option.mean_squared_error(users)))
     return tuple(found)
@@ -156,7 +161,7 @@ def _bulk(users: int, epsilon: float, slope: float, width: int) -> float:
     wide = min(width, math.ceil(16 / slope))
     while high - low > 0.03:
         middle = (low + high) / 2
-        near = bulk_loss(Shape(users, math.exp(middle), slope, wide), 0)
+        near = bulk_loss(Shape(users=users, noisy=math.exp(middle), slope=slope, width=wide), 0)
         low, high = (low, middle) if near <= epsilon * MARGIN else (middle, high)
     return math.exp(high)
 
@@ -165,8 +170,8 @@ def histogram(task: Task) -> PerBucket:
     """Per bucket at ε/2 ([GGKMPV20] Appendix A)."""
     counter = calibrated(task.users, task.epsilon / 2)
     basis, note = counter.claim.basis, "ε/2 up, ε/2 down; " + counter.claim.note
-    claim = Claim(task.epsilon, Fraction(0), "shuffler", basis, note)
-    return PerBucket(counter, task.some_buckets, claim)
+    claim = pure_claim(task.epsilon, "shuffler", basis, note)
+    return PerBucket(counter, task.required_buckets, claim)
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ class BitByBit(Rival):
 
     counters: tuple[GGKMPV20, ...]
     epsilon: Fraction
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
 
     @classmethod
     def plan(cls, task: Task) -> BitByBit:
@@ -208,7 +213,7 @@ class BitByBit(Rival):
         bases = {counter.claim.basis for counter in self.counters}
         order: tuple[Basis, ...] = ("violated", "not verified", "computed")
         worst = next(basis for basis in order if basis in bases)
-        return Claim(self.epsilon, Fraction(0), "shuffler", worst, "one counter per bit, Σε_j ≤ ε")
+        return pure_claim(self.epsilon, "shuffler", worst, "one counter per bit, Σε_j ≤ ε")
 
     @property
     def bits_per_message(self) -> int:

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Binomial
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import settles, swap_delta
 from shuffledp.rivals.draws import uniform, whole_values
 from shuffledp.rivals.protocols.bbgn19 import least_hidden
@@ -30,8 +31,8 @@ CHUNK = 1 << 14
 MOST_WORK = 1 << 32  # tuples · τ · buckets that are simulated at most
 
 
-@dataclass(frozen=True)
-class Hadamard(Rival):
+@dataclass(frozen=True, kw_only=True)
+class HadamardTuples(Rival):
     """The histogram."""
 
     users: int
@@ -42,26 +43,26 @@ class Hadamard(Rival):
     query: ClassVar[Query] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> Hadamard:
+    def plan(cls, task: Task) -> HadamardTuples:
         """The smallest ρ whose δ is computed."""
-        epsilon, delta, users = task.epsilon, task.some_delta, task.users
+        epsilon, delta, users = task.epsilon, task.required_delta, task.users
         length = _length(users)
         start = least_hidden(epsilon, delta) / (2 * users) * 2**length
         rho = math.ceil(start)
         while not _private(users, rho, epsilon, delta):
             rho += 1
-        claim = Claim(epsilon, delta, "shuffler", "computed", "the blanket's hockey stick ≤ δ")
-        return cls(users, task.some_buckets, rho, claim)
+        claim = approximate_claim(epsilon, delta, "computed", "the blanket's hockey stick ≤ δ")
+        return cls(users=users, buckets=task.required_buckets, noise=rho, promise=claim)
 
     @classmethod
-    def published(cls, task: Task) -> Hadamard:
+    def published(cls, task: Task) -> HadamardTuples:
         """ρ = ⌈36 ln(1/δ)/ε²⌉, and its δ computed."""
-        epsilon, delta, users = task.epsilon, task.some_delta, task.users
+        epsilon, delta, users = task.epsilon, task.required_delta, task.users
         rho = math.ceil(36 * -math.log(delta) / float(epsilon) ** 2)
         holds = _private(users, rho, epsilon, delta)
         basis: Basis = "computed" if holds else "violated"
-        claim = Claim(epsilon, delta, "shuffler", basis, "published constants")
-        return cls(users, task.some_buckets, rho, claim)
+        claim = approximate_claim(epsilon, delta, basis, "published constants")
+        return cls(users=users, buckets=task.required_buckets, noise=rho, promise=claim)
 
     @property
     def length(self) -> int:

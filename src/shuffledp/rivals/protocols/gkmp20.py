@@ -21,8 +21,9 @@ import numpy as np
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import positive, round_to, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Counter, Messages, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Task
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, low_delta, settles
 from shuffledp.rivals.draws import Counts, draw, share_of, whole_values
 
@@ -32,7 +33,7 @@ GAMMA = Fraction(1, 10)
 DECAYS = [Fraction(k, 100) for k in (1, 2, 3, 5, 7, 10, 15, 20, 30)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GKMP20(Counter):
     """One counter."""
 
@@ -48,21 +49,21 @@ class GKMP20(Counter):
     def plan(cls, task: Task) -> GKMP20:
         """The smallest flood whose computed δ is small enough."""
         inner = (1 - GAMMA) * task.epsilon
-        flood = smallest_flood(task.epsilon - inner, task.some_delta)
-        claim = Claim(
-            task.epsilon, task.some_delta, "shuffler", "computed", "flood's hockey stick ≤ δ"
+        flood = smallest_flood(task.epsilon - inner, task.required_delta)
+        claim = approximate_claim(
+            task.epsilon, task.required_delta, "computed", "flood's hockey stick ≤ δ"
         )
-        return cls(task.users, inner, flood, claim)
+        return cls(users=task.users, inner_epsilon=inner, flood=flood, promise=claim)
 
     @classmethod
     def published(cls, task: Task) -> GKMP20:
         """NB(3(1 + ln 1/δ), 1 − e^(−0.2γε)), and its δ computed."""
         inner = (1 - GAMMA) * task.epsilon
-        flood = published_flood(GAMMA * task.epsilon, task.some_delta)
-        holds = settles(lambda: low_delta(flood, task.epsilon - inner), task.some_delta)
+        flood = published_flood(GAMMA * task.epsilon, task.required_delta)
+        holds = settles(lambda: low_delta(flood, task.epsilon - inner), task.required_delta)
         basis: Basis = "computed" if holds else "violated"
-        claim = Claim(task.epsilon, task.some_delta, "shuffler", basis, "published constants")
-        return cls(task.users, inner, flood, claim)
+        claim = approximate_claim(task.epsilon, task.required_delta, basis, "published constants")
+        return cls(users=task.users, inner_epsilon=inner, flood=flood, promise=claim)
 
     @cached_property
     def claim(self) -> Claim:
@@ -128,17 +129,21 @@ def histogram(task: Task) -> PerBucket:
     """Per bucket; a replacement costs ε′ (the bucket that goes up, purely) + (ε′ + Δ, δ) (the one
     that goes down): 2ε′ + Δ = ε."""
     inner = (1 - GAMMA) * task.epsilon / 2
-    delta = task.some_delta
+    delta = task.required_delta
     flood = smallest_flood(task.epsilon - 2 * inner, delta)
-    claim = Claim(task.epsilon, delta, "shuffler", "computed", "pure ε′ up, (ε′ + Δ, δ) down")
-    return PerBucket(GKMP20(task.users, inner, flood, claim), task.some_buckets, claim)
+    claim = approximate_claim(task.epsilon, delta, "computed", "pure ε′ up, (ε′ + Δ, δ) down")
+    return PerBucket(
+        GKMP20(users=task.users, inner_epsilon=inner, flood=flood, promise=claim),
+        task.required_buckets,
+        claim,
+    )
 
 
 def published_histogram(task: Task) -> PerBucket:
     """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    half = Task(task.users, task.epsilon / 2, task.some_delta / 2)
+    half = Task(users=task.users, epsilon=task.epsilon / 2, delta=task.required_delta / 2)
     counter = GKMP20.published(half)
-    claim = Claim(
-        task.epsilon, task.some_delta, "shuffler", counter.claim.basis, "published constants"
+    claim = approximate_claim(
+        task.epsilon, task.required_delta, counter.claim.basis, "published constants"
     )
-    return PerBucket(counter, task.some_buckets, claim)
+    return PerBucket(counter, task.required_buckets, claim)

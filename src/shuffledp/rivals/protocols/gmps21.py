@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import round_to, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, settles
 from shuffledp.rivals.draws import (
     Counts,
@@ -35,7 +36,7 @@ from shuffledp.rivals.gmps21_tree import shares, tree_delta
 GAMMA = Fraction(1, 10)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GMPS21(Rival):
     """Sums of values in [0, 1]."""
 
@@ -49,7 +50,7 @@ class GMPS21(Rival):
     splits: tuple[NegativeBinomial, ...]
     """Noise for |i| = 1..D; each law is used for i and for −i (for 1 only once)."""
     promise: Claim
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
 
     @classmethod
     def plan(cls, task: Task) -> GMPS21:
@@ -59,7 +60,7 @@ class GMPS21(Rival):
     @classmethod
     def calibrated(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
         """The same for any D: every noise gets half a step's ε as its decay, and one shape."""
-        delta, budget = task.some_delta, gamma * task.epsilon
+        delta, budget = task.required_delta, gamma * task.epsilon
         most = shares(units)
         pairs_decay = budget / 4 / most.pairs
         decays = [budget / 4 / max(most.weighted, 1) * size for size in range(1, units + 1)]
@@ -74,8 +75,15 @@ class GMPS21(Rival):
 
         pairs, splits = noises(least(private, 16.0, digits=3))
         note = "shifted noises: composed hockey sticks ≤ δ"
-        claim = Claim(task.epsilon, delta, "shuffler", "computed", note)
-        return cls(task.users, units, task.epsilon - budget, pairs, splits, claim)
+        claim = approximate_claim(task.epsilon, delta, "computed", note)
+        return cls(
+            users=task.users,
+            units=units,
+            inner_epsilon=task.epsilon - budget,
+            pairs=pairs,
+            splits=splits,
+            promise=claim,
+        )
 
     @classmethod
     def published(cls, task: Task) -> GMPS21:
@@ -85,7 +93,7 @@ class GMPS21(Rival):
     @classmethod
     def with_units(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
         """The published constants for any D."""
-        delta = task.some_delta
+        delta = task.required_delta
         part = min(Fraction(1), gamma * task.epsilon) / 2
         reach = units * (math.ceil(math.log(units)) + 1)
         shape = round_to(3 * (1 + math.log((2 * units - 1) / (delta / 2))), 6, up=True)
@@ -96,8 +104,15 @@ class GMPS21(Rival):
         pairs = NegativeBinomial(extra, part / (5 * units))
         holds = settles(lambda: tree_delta(units, pairs, splits, gamma * task.epsilon), delta)
         basis: Basis = "computed" if holds else "theorem"
-        claim = Claim(task.epsilon, delta, "shuffler", basis, "published constants")
-        return cls(task.users, units, (1 - gamma) * task.epsilon, pairs, splits, claim)
+        claim = approximate_claim(task.epsilon, delta, basis, "published constants")
+        return cls(
+            users=task.users,
+            units=units,
+            inner_epsilon=(1 - gamma) * task.epsilon,
+            pairs=pairs,
+            splits=splits,
+            promise=claim,
+        )
 
     @cached_property
     def claim(self) -> Claim:

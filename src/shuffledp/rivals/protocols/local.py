@@ -19,7 +19,8 @@ from shuffledp.errors import PrivacyViolation
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival, Task
+from shuffledp.rivals.claim import Claim, pure_claim
 from shuffledp.rivals.draws import (
     Counts,
     draw,
@@ -61,7 +62,7 @@ class RandomizedResponse(Counter):
         """ε-DP locally: f = 1/(1 + e^ε), rounded up."""
         flip = 1 - keep_chance(task.epsilon, 1)
         check_ratio(1 - flip, flip, task.epsilon)
-        claim = Claim(task.epsilon, Fraction(0), "local", "computed", "(1−f)/f ≤ e^ε")
+        claim = pure_claim(task.epsilon, "local", "computed", "(1−f)/f ≤ e^ε")
         return cls(task.users, flip, claim)
 
     @cached_property
@@ -95,7 +96,7 @@ class OneBitSum(Rival):
     """A value in [0, 1], rounded to a bit at random, through randomized response."""
 
     bit: RandomizedResponse
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
@@ -131,7 +132,7 @@ class OneBitSum(Rival):
         return 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BucketResponse(Rival):
     """Randomized response over B buckets: the truth, or one of the others evenly."""
 
@@ -143,8 +144,13 @@ class BucketResponse(Rival):
 
     @classmethod
     def plan(cls, task: Task) -> BucketResponse:
-        buckets = task.some_buckets
-        return cls(task.users, buckets, keep_chance(task.epsilon, buckets - 1), task.epsilon)
+        buckets = task.required_buckets
+        return cls(
+            users=task.users,
+            buckets=buckets,
+            truth=keep_chance(task.epsilon, buckets - 1),
+            epsilon=task.epsilon,
+        )
 
     @property
     def lie(self) -> Fraction:
@@ -154,7 +160,7 @@ class BucketResponse(Rival):
     @cached_property
     def claim(self) -> Claim:
         check_ratio(self.truth, self.lie, self.epsilon)
-        return Claim(self.epsilon, Fraction(0), "local", "computed", "truth/lie ≤ e^ε")
+        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
 
     @property
     def bits_per_message(self) -> int:
@@ -196,7 +202,7 @@ class BucketResponse(Rival):
         return 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HadamardResponse(Rival):
     """A column of a Hadamard matrix, from the half where the bucket's row is +1, or the other."""
 
@@ -208,12 +214,17 @@ class HadamardResponse(Rival):
 
     @classmethod
     def plan(cls, task: Task) -> HadamardResponse:
-        return cls(task.users, task.some_buckets, keep_chance(task.epsilon, 1), task.epsilon)
+        return cls(
+            users=task.users,
+            buckets=task.required_buckets,
+            truth=keep_chance(task.epsilon, 1),
+            epsilon=task.epsilon,
+        )
 
     @cached_property
     def claim(self) -> Claim:
         check_ratio(self.truth, 1 - self.truth, self.epsilon)
-        return Claim(self.epsilon, Fraction(0), "local", "computed", "truth/lie ≤ e^ε")
+        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
 
     @property
     def bits_per_message(self) -> int:

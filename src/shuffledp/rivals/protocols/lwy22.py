@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Poisson
 from shuffledp.exact.numbers import ball, round_to
-from shuffledp.rivals.base import Bag, Claim, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.claim import Claim, approximate_claim
 from shuffledp.rivals.divergence import settles, swap_delta
 from shuffledp.rivals.draws import draw, uniform, whole_values
 from shuffledp.rivals.protocols.bbgn19 import least_hidden
@@ -32,7 +33,7 @@ from shuffledp.rivals.protocols.bbgn19 import least_hidden
 CHUNK = 1 << 14
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrequencyOracle(Rival):
     """The histogram."""
 
@@ -48,14 +49,22 @@ class FrequencyOracle(Rival):
     @classmethod
     def plan(cls, task: Task) -> FrequencyOracle:
         """The smallest ρ whose δ is computed, at b = n/ln n."""
-        epsilon, delta, buckets = task.epsilon, task.some_delta, task.some_buckets
+        epsilon, delta, buckets = task.epsilon, task.required_delta, task.required_buckets
         needs(task.users >= 10, "LWY22 needs at least 10 users.")
         cells = min(buckets, max(2, int(task.users / math.log(task.users))))
-        claim = Claim(epsilon, delta, "shuffler", "computed", "the blanket's hockey stick ≤ δ")
-        draft = cls(task.users, buckets, cells, Fraction(1), claim)
+        claim = approximate_claim(epsilon, delta, "computed", "the blanket's hockey stick ≤ δ")
+        draft = cls(
+            users=task.users, buckets=buckets, cells=cells, noise=Fraction(1), promise=claim
+        )
         hidden = least_hidden(epsilon, delta)
         share = hidden * cells / (2 * task.users * (1 - draft.collision))
-        oracle = cls(task.users, buckets, cells, round_to(float(share), 6, up=True), claim)
+        oracle = cls(
+            users=task.users,
+            buckets=buckets,
+            cells=cells,
+            noise=round_to(float(share), 6, up=True),
+            promise=claim,
+        )
         needs(
             settles(lambda: ball(1 - oracle.collision) * swap_delta(oracle.hidden, epsilon), delta),
             "The calibration did not settle; change epsilon or delta slightly.",
