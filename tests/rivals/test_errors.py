@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import NegativeBinomial
@@ -25,7 +26,11 @@ SMALLER = {  # (users, runs) where a run or a calibration takes long
     "real-sum-ggkmpv20": (100, 800),
 }
 RUNNABLE = [entry for entry in RIVALS if entry.runnable]
-name = lambda entry: f"{entry.query}-{entry.name}"  # noqa: E731
+
+
+def name(entry: Entry) -> str:
+    """The entry's name in test reports."""
+    return f"{entry.query}-{entry.name}"
 
 
 def planned(entry: Entry, users: int, delta: str) -> Rival:
@@ -45,27 +50,25 @@ def planned(entry: Entry, users: int, delta: str) -> Rival:
     raise AssertionError(f"{entry.name} plans for no number of users up to 20,000")
 
 
-def data_for(rival: Rival, users: int) -> np.ndarray[Any, Any]:
+def data_for(rival: Rival, users: int) -> NDArray[Any]:
     """Where sums err most: values between two units of the rounding."""
     if rival.query == "count":
-        return (np.arange(users) % 3 == 0).astype(np.int64)
+        return np.asarray(np.arange(users) % 3 == 0, np.int64)
     if rival.query == "histogram":
-        return np.minimum(np.arange(users) % 7, BUCKETS - 2)  # nobody in the last bucket
+        return np.asarray(np.minimum(np.arange(users) % 7, BUCKETS - 2))  # none in the last bucket
     value = (
         rival.worst_value() if isinstance(rival, BlanketSum) else 0.5 / getattr(rival, "units", 1)
     )
     return np.full(users, value)
 
 
-def truth_of(rival: Rival, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def truth_of(rival: Rival, values: NDArray[Any]) -> NDArray[Any]:
     if rival.query == "histogram":
         return np.bincount(values, minlength=BUCKETS)
     return np.array([values.sum()])
 
 
-def squared_errors(
-    rival: Rival, bags: list[Bag], values: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def squared_errors(rival: Rival, bags: list[Bag], values: NDArray[Any]) -> NDArray[Any]:
     """(error)²/forecast, one row per run."""
     truth = truth_of(rival, values)
     totals = [None] if rival.query == "real-sum" else list(truth)
@@ -73,7 +76,7 @@ def squared_errors(
     return np.array([(rival.analyze(bag) - truth) ** 2 / forecast for bag in bags])
 
 
-def agrees(ratios: np.ndarray[Any, Any], factor: float = 1.0) -> bool:
+def agrees(ratios: NDArray[Any], factor: float = 1.0) -> bool:
     """Whether the mean is 1 after the forecast is divided by `factor`, within 4.5 deviations."""
     runs = ratios.mean(axis=1)
     return bool(abs(runs.mean() * factor - 1) < 4.5 * runs.std() / len(runs) ** 0.5)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from views import Law, added, hockey_stick, max_divergence
+from numpy.typing import NDArray
+from views import Law, added, hockey_stick, max_divergence, moved
 
 from shuffledp.exact.laws import Law as ExactLaw
 from shuffledp.exact.laws import NegativeBinomial
@@ -53,7 +55,9 @@ def test_randomized_response_is_pure_locally() -> None:
 def ggkmpv20_views(protocol: GGKMPV20, ones: int) -> tuple[Law, Law]:
     p, w = float(protocol.noisy), protocol.width
     noise = masses(protocol.noise, 2 * w + 2)
-    user = [{(z,): p * noise[z] + (1 - p) * (z == w + x) for z in range(2 * w + 2)} for x in (0, 1)]
+    user: list[Law] = [
+        {(z,): p * noise[z] + (1 - p) * (z == w + x) for z in range(2 * w + 2)} for x in (0, 1)
+    ]
     others = [user[1]] * ones + [user[0]] * (protocol.users - 1 - ones)
     return added([*others, user[0]]), added([*others, user[1]])
 
@@ -95,22 +99,26 @@ def test_ggkmpv20_worst_data_is_at_an_end_for_a_hundred_users() -> None:
 
 def gkmp20_views(protocol: GKMP20, size: int) -> tuple[Law, Law]:
     """All the noise of all users, and one user's +1."""
-    noise, flood = masses(protocol.noise, size), masses(protocol.flood, size)
+    noise, both = masses(protocol.noise, size), masses(protocol.pairs, size)
     plane = np.zeros((size, size))
     for pairs in range(size):
         rest = size - pairs
-        plane[pairs:, pairs:] += flood[pairs] * np.outer(noise[:rest], noise[:rest])
-    moved = np.zeros_like(plane)
-    moved[1:] = plane[:-1]
-    as_law = lambda grid: dict(enumerate(grid.ravel()))  # noqa: E731
-    return as_law(plane), as_law(moved)
+        plane[pairs:, pairs:] += both[pairs] * np.outer(noise[:rest], noise[:rest])
+    one_more = np.zeros_like(plane)
+    one_more[1:] = plane[:-1]
+    return as_law(plane), as_law(one_more)
+
+
+def as_law(plane: NDArray[np.float64]) -> Law:
+    """A table of probabilities as a law of pairs."""
+    return {(int(i), int(j)): float(p) for (i, j), p in np.ndenumerate(plane)}
 
 
 def test_gkmp20_delta_is_below_its_bound() -> None:
     protocol = GKMP20.plan(Task.of(50, 2, "0.02"))
     assert hockey_stick(*gkmp20_views(protocol, 220), 2.0) <= 0.02
-    flood = NegativeBinomial(protocol.flood.shape / 4, protocol.flood.decay)
-    thin = replace(protocol, flood=flood)
+    pairs = NegativeBinomial(protocol.pairs.shape / 4, protocol.pairs.decay)
+    thin = replace(protocol, pairs=pairs)
     assert hockey_stick(*gkmp20_views(thin, 220), 2.0) > 0.02
 
 
@@ -118,12 +126,12 @@ def test_gkmp20_published_constants_hold_but_are_loose() -> None:
     task = Task.of(1000, 1, "1e-6")
     ours, theirs = GKMP20.plan(task), GKMP20.published(task)
     assert theirs.claim.basis == "computed"
-    assert float(theirs.flood.mean()) > 5 * float(ours.flood.mean())
+    assert float(theirs.pairs.mean()) > 5 * float(ours.pairs.mean())
 
 
 def bc20_views(users: int, chance: float) -> tuple[Law, Law]:
     noise = added([{(0,): 1 - chance, (1,): chance}] * users)
-    return noise, {(k[0] + 1,): p for k, p in noise.items()}  # type: ignore[index]
+    return noise, moved(noise, (1,))
 
 
 def test_bc20_is_calibrated_to_the_digit() -> None:
@@ -158,7 +166,7 @@ def test_fast_hockey_stick_agrees_with_brute_force(ones: int) -> None:
 
 
 @pytest.mark.parametrize("make", [published, efmrtt19, fmt21])
-def test_amplification_bounds_hold(make) -> None:  # type: ignore[no-untyped-def]
+def test_amplification_bounds_hold(make: Callable[[Task], RandomizedResponse]) -> None:
     protocol = make(Task.of(20_000, "0.5", "1e-6"))
     assert protocol.claim.basis == "theorem"
     assert exact_delta(20_000, float(protocol.flip), 0.5, 0) < 1e-6
@@ -168,11 +176,16 @@ def test_amplification_bounds_hold(make) -> None:  # type: ignore[no-untyped-def
 def thinning_views(protocol: Thinning, ones: int) -> tuple[Law, Law]:
     """Cut far out, where both laws have been geometric for long."""
     b = float(protocol.keep)
-    noise = {(k,): p for k, p in enumerate(masses(protocol.noise, 60))}
+    noise: Law = {(k,): p for k, p in enumerate(masses(protocol.noise, 60))}
     silent: Law = {(0,): 1.0}
     holder: Law = {(0,): 1 - b, (1,): b}
-    views = [added([noise, *[holder] * ones, user]) for user in (silent, holder)]
-    return tuple({k: p for k, p in view.items() if k[0] < 60} for view in views)  # type: ignore
+    without, with_one = (added([noise, *[holder] * ones, user]) for user in (silent, holder))
+    return below(60, without), below(60, with_one)
+
+
+def below(limit: int, law: Law) -> Law:
+    """The law without the views of at least `limit`."""
+    return {view: p for view, p in law.items() if view[0] < limit}
 
 
 @pytest.mark.parametrize("ones", [0, 1, 5])

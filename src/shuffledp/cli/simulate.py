@@ -1,4 +1,4 @@
-"""`shuffledp simulate`: the whole protocol many times over, its errors beside their exact law."""
+"""`shuffledp simulate`: many runs of a whole protocol, their errors beside the exact law."""
 
 from __future__ import annotations
 
@@ -19,21 +19,25 @@ from shuffledp.planning.plan import Plan
 
 
 def add_to(commands: Commands) -> None:
-    """The command."""
-    parser = add_command(commands, "simulate", run, "repeat a count or an integer sum, see errors")
+    """Adds `simulate` to the commands."""
+    parser = add_command(
+        commands, "simulate", run, "run a count or an integer sum many times, show errors"
+    )
     parser.add_argument("--users", required=True, metavar="N", help="users in every run")
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
-    parser.add_argument("--true-value", metavar="T", help="what they hold in all (half of it)")
+    parser.add_argument(
+        "--true-value", metavar="T", help="the true count or sum (half of the largest possible)"
+    )
     parser.add_argument("--largest", default="1", metavar="D", help="the largest value (1)")
-    parser.add_argument("--runs", default="1000", metavar="R", help="how often (1000)")
+    parser.add_argument("--runs", default="1000", metavar="R", help="how many runs (1000)")
     parser.add_argument("--per-user", action="store_true", help="randomize user by user")
     parser.add_argument("--seed", metavar="S", help="the same runs again (not private)")
-    parser.add_argument("--plot", metavar="FILE", help="save the picture")
+    parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     add_targets(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs it and shows measured beside forecast."""
+    """Runs the protocol many times and shows measured errors beside the forecast."""
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
@@ -46,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     )
     runs = whole(args.runs, "--runs", most=10**7)
     if args.per_user and plan.users > 10**8:
-        raise ParameterError("User by user, at most 100,000,000 users fit; leave --per-user out.")
+        raise ParameterError("--per-user takes at most 100,000,000 users; leave it out.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
     forecast = plan.protocol.rmse(plan.users, total)
@@ -72,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
 def simulate(
     args: argparse.Namespace, plan: Plan, total: int, runs: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The errors of so many independent runs."""
+    """The errors, estimate − truth, of so many independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
     tally = np.zeros(plan.protocol.cell.largest + 1, np.int64)
     full, rest = divmod(total, plan.protocol.cell.largest)

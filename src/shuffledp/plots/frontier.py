@@ -33,7 +33,7 @@ PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
 
 
 class Forecasts(Protocol):
-    """Whatever forecasts an error and a cost."""
+    """A forecast of an error and a cost, of ours or of a rival."""
 
     @property
     def rmse(self) -> float: ...

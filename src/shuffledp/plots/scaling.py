@@ -108,7 +108,7 @@ def _line_style(row: Row, colour: str) -> dict[str, Any]:
 
 
 def _finish(figure: Figure, panels: Sequence[Axes], title: str, label: str) -> None:
-    """Scales, title and legend."""
+    """Sets the scales, the title and the legend."""
     heights = ("RMSE over the central optimum", "messages per user")
     for panel, height in zip(panels, heights, strict=True):
         panel.grid(True, which="major", color=GRID, linewidth=0.8)

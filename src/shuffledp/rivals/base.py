@@ -26,7 +26,7 @@ from shuffledp.rivals.draws import Counts, whole_values
 
 Query = Literal["count", "real-sum", "histogram"]
 Messages = NDArray[np.int64]
-"""One row per message."""
+"""The messages of one or many users, one row per message."""
 
 
 @dataclass(frozen=True)

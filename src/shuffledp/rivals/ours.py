@@ -17,7 +17,7 @@ from shuffledp.rivals.base import Query, RivalForecast, Task
 
 @dataclass(frozen=True)
 class OurSide:
-    """How shuffledp answers one query."""
+    """What comparisons need to know of shuffledp's own answer to one query."""
 
     plan: Callable[[Task, Fraction], Plan]
     """Gives the plan for a task at an error target, the MSE over the central one less 1."""
@@ -47,7 +47,7 @@ def _printed_count(task: Task, mse_overhead: Fraction) -> RivalForecast:
 
 
 def _printed_histogram(task: Task, mse_overhead: Fraction) -> RivalForecast:
-    """One counter at ε/2 per bucket."""
+    """Error and cost of one counter at ε/2 for every bucket."""
     recipe = printed_recipe(task.users, task.epsilon / 2, mse_overhead)
     buckets = task.required_buckets
     messages = buckets * (recipe.messages_per_user - 1) + 1

@@ -1,4 +1,4 @@
-"""All rivals by query and name."""
+"""The table of all rivals, by query and name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LineEntry(Entry):
         return False
 
     def plan(self, task: Task) -> Rival:
-        """Always refused."""
+        """Raises `PlanningError`: there is no protocol to run."""
         raise PlanningError(
             f"{self.title} is only known as a line of cost and error and cannot be run; "
             "choose another protocol."

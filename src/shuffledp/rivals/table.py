@@ -115,7 +115,7 @@ def _printed_row(forecast: RivalForecast, task: Task, central_rmse: float) -> Ro
 
 
 def rival_row(entry: Entry, task: Task, central_rmse: float) -> Row:
-    """The row of one rival."""
+    """The row of one rival; raises `PlanningError` where it cannot do the task."""
     forecast, claim = entry.forecast(task)
     return Row(
         name=entry.name,

@@ -39,7 +39,7 @@ class SplitAndMix(Rival):
     epsilon: Fraction
     delta: Fraction
     units: int
-    """D: what 1 is rounded to."""
+    """D: a value in [0, 1] is rounded to one of 0..D."""
     shares: int
     """m: how many shares each user sends."""
     lost_shares: int
@@ -67,7 +67,7 @@ class SplitAndMix(Rival):
 
     @cached_property
     def modulus(self) -> int:
-        """q: twice what the sum can reach, so that noise does not wrap around."""
+        """q: twice the largest possible sum, so that noise does not wrap around."""
         return modulus_for(self.users, self.units)
 
     @cached_property
@@ -109,7 +109,7 @@ class SplitAndMix(Rival):
         return shares
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The analyzer needs the sum of the shares alone."""
+        """The sum of all shares modulo q, which is all that the analyzer needs."""
         total = sum(int(one) for one in messages) % self.modulus
         return Bag(users, np.array([total]))
 
@@ -124,7 +124,7 @@ class SplitAndMix(Rival):
         return self._representative(bag.counts) / self.units
 
     def _representative(self, totals: Counts) -> Counts:
-        """The residue's member within a quarter of q below 0 and three quarters above."""
+        """The numbers between −q/4 and 3q/4 with these residues modulo q."""
         least = -(self.modulus // 4)
         return (totals - least) % self.modulus + least
 
@@ -143,12 +143,12 @@ class SplitAndMixCount(SplitAndMix):
 
     @classmethod
     def plan(cls, task: Task) -> SplitAndMixCount:
-        """With as many shares as the worst case needs."""
+        """The protocol with as many shares as the worst case needs."""
         return cls._planned(task, 1, lost_shares=2)
 
     @classmethod
     def average_case(cls, task: Task) -> SplitAndMixCount:
-        """With one share fewer, as some implementations have it: its claim is not verified."""
+        """The protocol with one share fewer, as some implementations have it: not verified."""
         return cls._planned(task, 1, lost_shares=1)
 
     def rounding_variance(self, users: int) -> float:
@@ -165,7 +165,7 @@ class SplitAndMixSum(SplitAndMix):
 
     @classmethod
     def plan(cls, task: Task) -> SplitAndMixSum:
-        """With D = ⌈√n⌉ and as many shares as the worst case needs."""
+        """The protocol with D = ⌈√n⌉ and as many shares as the worst case needs."""
         return cls._planned(task, math.isqrt(task.users - 1) + 1, lost_shares=2)
 
     def rounding_variance(self, users: int) -> float:
@@ -173,7 +173,7 @@ class SplitAndMixSum(SplitAndMix):
 
 
 def modulus_for(users: int, units: int) -> int:
-    """q = 2nD."""
+    """q = 2nD: twice the largest possible sum."""
     return 2 * users * units
 
 

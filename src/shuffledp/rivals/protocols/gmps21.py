@@ -33,20 +33,20 @@ from shuffledp.rivals.draws import (
 )
 from shuffledp.rivals.gmps21_tree import shares, tree_delta
 
-GAMMA = Fraction(1, 10)
+ZERO_SUM_PART = Fraction(1, 10)  # of ε, for the noise that adds up to zero
 
 
 @dataclass(frozen=True, kw_only=True)
 class GMPS21(Rival):
-    """Sums of values in [0, 1]."""
+    """The sum of values in [0, 1] as whole numbers among noise that adds up to zero."""
 
     users: int
     units: int
-    """D."""
+    """D: a value in [0, 1] is rounded to one of 0..D."""
     inner_epsilon: Fraction
-    """ε* of the two geometric noises, at sensitivity D."""
+    """ε*: what the two geometric noises cost, when one user changes the sum by D."""
     pairs: NegativeBinomial
-    """The extra copies of {+1, −1}."""
+    """The law of how many extra pairs {+1, −1} all users send together."""
     splits: tuple[NegativeBinomial, ...]
     """Noise for |i| = 1..D; each law is used for i and for −i (for 1 only once)."""
     promise: Claim
@@ -54,12 +54,13 @@ class GMPS21(Rival):
 
     @classmethod
     def plan(cls, task: Task) -> GMPS21:
-        """The smallest noise whose δ is computed, D = ⌈2ε√n⌉."""
+        """The protocol with the least noise whose computed δ is small enough, D = ⌈2ε√n⌉."""
         return cls.calibrated(task, default_units(task))
 
     @classmethod
-    def calibrated(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
-        """The same for any D: every noise gets half a step's ε as its decay, and one shape."""
+    def calibrated(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+        """The same for any D: the decay of every noise is half the ε of one step, and all noises
+        have the same shape."""
         delta, budget = task.required_delta, gamma * task.epsilon
         most = shares(units)
         pairs_decay = budget / 4 / most.pairs
@@ -74,7 +75,7 @@ class GMPS21(Rival):
             return enough and settles(lambda: tree_delta(units, *noises(shape), budget), delta)
 
         pairs, splits = noises(least(private, 16.0, digits=3))
-        note = "shifted noises: composed hockey sticks ≤ δ"
+        note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
         claim = approximate_claim(task.epsilon, delta, "computed", note)
         return cls(
             users=task.users,
@@ -87,12 +88,12 @@ class GMPS21(Rival):
 
     @classmethod
     def published(cls, task: Task) -> GMPS21:
-        """The published constants, D = ⌈2ε√n⌉."""
+        """The protocol with the published constants and D = ⌈2ε√n⌉."""
         return cls.with_units(task, default_units(task))
 
     @classmethod
-    def with_units(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
-        """The published constants for any D."""
+    def with_units(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+        """The protocol with the published constants for any D."""
         delta = task.required_delta
         part = min(Fraction(1), gamma * task.epsilon) / 2
         reach = units * (math.ceil(math.log(units)) + 1)
@@ -149,7 +150,7 @@ class GMPS21(Rival):
         return np.concatenate(sent)
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """How often each of −D..D was sent."""
+        """How often each of −D..D was sent by all users together."""
         return Bag(users, np.bincount(messages + self.units, minlength=2 * self.units + 1))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
@@ -179,5 +180,5 @@ class GMPS21(Rival):
 
 
 def default_units(task: Task) -> int:
-    """D = ⌈2ε√n⌉, at least 2."""
+    """The number of units D = ⌈2ε√n⌉, at least 2."""
     return max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))

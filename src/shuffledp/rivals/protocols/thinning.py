@@ -31,14 +31,14 @@ from shuffledp.rivals.draws import Counts, draw, share_of, successes, whole_valu
 
 @dataclass(frozen=True, kw_only=True)
 class Thinning(Counter):
-    """One counter."""
+    """A counter that keeps each 1 with probability b and adds geometric noise."""
 
     users: int
     epsilon: Fraction
     keep: Fraction
-    """b."""
+    """b: the probability that a user with 1 sends it."""
     decay: Fraction
-    """c."""
+    """c: the decay of the noise."""
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
@@ -62,7 +62,9 @@ class Thinning(Counter):
             - ball(self.keep) * ball(self.decay).exp()
         )
         if sign(low)[0] < 0 or sign(high)[0] < 0:
-            raise PrivacyViolation("Thinning keeps too much for ε.", {"keep": str(self.keep)})
+            raise PrivacyViolation(
+                "Thinning keeps too much to be ε-private.", {"keep": str(self.keep)}
+            )
         return pure_claim(self.epsilon, "shuffler", "computed", "1−b ≥ e^−ε, 1−b+be^c ≤ e^ε")
 
     @cached_property
@@ -95,7 +97,7 @@ class Thinning(Counter):
 
 
 def histogram(task: Task) -> PerBucket:
-    """Per bucket at ε/2: one bucket goes up, another down."""
+    """A counter at ε/2 for every bucket: one bucket goes up, another down."""
     counter = Thinning.plan(Task(users=task.users, epsilon=task.epsilon / 2))
     claim = pure_claim(task.epsilon, "shuffler", counter.claim.basis, "ε/2 up, ε/2 down")
     return PerBucket(counter, task.required_buckets, claim)
