@@ -58,7 +58,7 @@ def test_histograms_come_with_joint_intervals_around_the_single_ones(
 
 
 def test_delta_is_shown_wherever_an_approximate_result_is_shown(approximate: RivalEstimate) -> None:
-    assert "δ = 1e-06" in approximate.privacy
+    assert "δ = 1e-06" in approximate.privacy_in_words()
     for shown in (str(approximate), approximate._repr_html_()):
         assert "(ε, δ)" in shown and "1e-06" in shown
         assert "pure" not in shown
@@ -70,20 +70,20 @@ def test_delta_is_shown_wherever_an_approximate_result_is_shown(approximate: Riv
 
 def test_a_pure_result_says_pure_and_whom_it_trusts() -> None:
     found = run("count", "local", BITS, 1)
-    assert found.privacy == "pure ε-DP, trusting nobody"
+    assert found.privacy_in_words() == "pure ε-DP, trusting nobody"
     assert "pure ε = 1, trusting nobody" in str(found)
     assert "pure ε-DP, trusting nobody" in found._repr_html_()
 
 
 def test_a_claim_that_nothing_supports_is_marked() -> None:
     found = run("count", "bbgn20-average", BITS, 1, "1e-6")
-    assert "not verified" in found.privacy
+    assert "not verified" in found.privacy_in_words()
     assert "not verified" in str(found)
 
 
 def test_a_seeded_result_is_not_private() -> None:
     found = run("count", "gkmp20", BITS, 1, "1e-6", entropy=SeededEntropy(1))
-    assert found.privacy == "none: seeded"
+    assert found.privacy_in_words() == "none: seeded"
     assert found.to_dict()["claim"]["kind"] == "approximate"
 
 

@@ -34,7 +34,7 @@ def draw(result: Result) -> Figure:
 
 def _caption(result: Result) -> str:
     epsilon = f"ε = {float(result.epsilon):g}"
-    return f"{epsilon}, {result.users:,} users\nprivacy: {result.privacy}"
+    return f"{epsilon}, {result.users:,} users\nprivacy: {result.privacy_in_words()}"
 
 
 @draw.register(Estimate)

@@ -35,9 +35,8 @@ class Result:
     clamped: bool = False
     neighbours: str = NEIGHBOURS
 
-    @property
-    def privacy(self) -> str:
-        """Which kind of privacy the numbers were released with, in words."""
+    def privacy_in_words(self) -> str:
+        """What kind of privacy the result has, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
 
     def promise(self) -> dict[str, Any]:
@@ -45,7 +44,7 @@ class Result:
         return {
             "epsilon": float(self.epsilon),
             "epsilon_exact": str(self.epsilon),
-            "privacy": self.privacy,
+            "privacy": self.privacy_in_words(),
             "users": self.users,
             "neighbours": self.neighbours,
             "confidence": self.confidence,
@@ -76,9 +75,9 @@ class Result:
             f"<tr><th></th><th>estimate</th><th colspan=2>{self.confidence:.0%} interval</th></tr>"
         )
         return (
-            f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: {html.escape(self.privacy)}; "
-            f"{self.users:,} users; RMSE {self.rmse:,.4g}; "
-            f"{self.messages_per_user:,.1f} messages per user</p>"
+            f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
+            f"{html.escape(self.privacy_in_words())}; {self.users:,} users; RMSE {self.rmse:,.4g}; "
+            f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
 
     def rows(self) -> list[tuple[str, float, float, float]]:

@@ -12,7 +12,7 @@ from shuffledp.rivals.claim import TRUSTED, Claim
 IntervalKind = Literal["exact", "normal approximation"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RivalResult(Result):
     """What every rival's result carries beside its numbers: which protocol, under which claim."""
 
@@ -29,9 +29,8 @@ class RivalResult(Result):
         if self.epsilon != self.claim.epsilon:
             raise ParameterError("A result's ε must be the ε of its privacy claim.")
 
-    @property
-    def privacy(self) -> str:
-        return super().privacy if self.seeded else self.claim.in_words()
+    def privacy_in_words(self) -> str:
+        return super().privacy_in_words() if self.seeded else self.claim.in_words()
 
     def promise(self) -> dict[str, Any]:
         """What `Result.promise` gives, and the protocol with its claim, as JSON can hold it."""
@@ -52,11 +51,11 @@ class RivalResult(Result):
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RivalEstimate(RivalResult, Estimate):
     """A rival's unbiased estimate of one number, with its interval and its privacy claim."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RivalHistogram(RivalResult, HistogramResult):
     """A rival's unbiased estimates of all buckets, with their intervals and its privacy claim."""
