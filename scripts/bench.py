@@ -25,9 +25,11 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp
+from shuffledp.cells.paper import PaperCell
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.sampler import sampler
+from shuffledp.protocols.results import Result
 
 Row = tuple[str, str, str]
 
@@ -60,7 +62,7 @@ def messages() -> list[Row]:
     central = float(DiscreteLaplace(Fraction(1)).variance()) ** 0.5
     count, histogram, real = shuffledp.plan_count, shuffledp.plan_histogram, shuffledp.plan_real_sum
     percent, three, two = "0.01", 3 * central, 2 * central
-    tasks: list[tuple[str, float, int, Callable[[], shuffledp.Plan]]] = [
+    tasks: list[tuple[str, float, int, Callable[[], shuffledp.Plan[Result]]]] = [
         ("count ε=1 ρ=½ n=10⁴", 54, 1, lambda: count(10**4, 1)),
         ("count ε=1 ρ=½ n=10⁶", 86, 1, lambda: count(10**6, 1)),
         ("count ε=1 ρ=0.1 n=10⁶", 308, 1, lambda: count(10**6, 1, mse_overhead="0.1")),
@@ -92,10 +94,12 @@ def messages() -> list[Row]:
 def randomizing(users: int) -> list[Row]:
     """Every user's own exact draws, beside NumPy's inexact ones and OpenDP's exact ones."""
     plan = shuffledp.plan_count(users, 1)
-    cell = plan.protocol.cell
+    cell = plan.protocol.uses[0].cell
+    if not isinstance(cell, PaperCell):
+        raise TypeError("NumPy repeats the draws of the paper's cell; plan for that cell here.")
     values = (np.arange(users) % 3 == 0).astype(np.int64)
-    plan.protocol.randomize_each(values[:1000])
-    ours = best_of(3, lambda: plan.protocol.randomize_each(values))
+    cell.randomize_each(values[:1000])
+    ours = best_of(3, lambda: cell.randomize_each(values))
     rng = np.random.default_rng(1)
     up, down = (-np.expm1(-float(law.decay)) for law in (cell.plus_noise, cell.minus_noise))
     flood, q = float(cell.flood_mean) / users, float(cell.mute_probability)

@@ -1,4 +1,4 @@
-"""Queries and sealed batches on Spark, beside Spark's own group-by and the single-machine pool.
+"""Queries and encrypted batches on Spark, beside Spark's own group-by and the single-machine pool.
 
     python scripts/bench_spark.py [--rows 10000000 100000000] [--cores 1 2] [--json FILE]
 
@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-RUNS = 6
-SEALED_REPORTS = 2000
+TIMED_RUNS = 6
+BATCH_REPORTS = 2000
 
 
 def write_rows(path: Path, rows: int) -> None:
@@ -42,9 +42,9 @@ def write_rows(path: Path, rows: int) -> None:
 
 
 def in_turns(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The best time of each; the first round warms up and is not counted."""
+    """The shortest time of each, taken in turns; the first round is not counted."""
     best = dict.fromkeys(works, float("inf"))
-    for turn in range(RUNS + 1):
+    for turn in range(TIMED_RUNS + 1):
         for name, work in works.items():
             began = time.perf_counter()
             work()
@@ -62,9 +62,9 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     times = in_turns(
         {
             "groupBy(bit).count()": lambda: frame.groupBy("bit").count().collect(),
-            "count": lambda: cluster.count(frame, "bit", epsilon=1),
+            "count": lambda: cluster.count(frame, epsilon=1, column="bit"),
             "groupBy(bucket).count()": lambda: frame.groupBy("bucket").count().collect(),
-            "histogram": lambda: cluster.histogram(frame, "bucket", epsilon=1, buckets=100),
+            "histogram": lambda: cluster.histogram(frame, epsilon=1, labels=100, column="bucket"),
         }
     )
     heap = session._jvm.java.lang.Runtime.getRuntime()
@@ -83,18 +83,18 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     return found
 
 
-def sealed_batch(folder: Path) -> tuple[Any, Any, Path]:
-    """(task, key, file of reports)."""
+def encrypted_batch(folder: Path) -> tuple[Any, Any, Path]:
+    """(task, key, file) of a batch: a new task, its key, and a file of encrypted reports."""
     from shuffledp.planning.counting import plan_count
     from shuffledp.sealed.encryption import KeyFolder
     from shuffledp.sealed.task import BatchRule, Task
     from shuffledp.service.client.sending import encrypt_report
 
     key = KeyFolder(folder / "keys").new()
-    plan = plan_count(SEALED_REPORTS, 1).to_dict()
-    task = Task.create(plan, key.public, "bench", BatchRule(SEALED_REPORTS))
+    plan = plan_count(BATCH_REPORTS, 1).to_dict()
+    task = Task.create(plan, key.public, "bench", BatchRule(BATCH_REPORTS))
     with (folder / "reports").open("wb") as out:
-        for user in range(SEALED_REPORTS):
+        for user in range(BATCH_REPORTS):
             out.write(encrypt_report(task, user % 2))
     return task, key, folder / "reports"
 
@@ -112,8 +112,8 @@ def bench_opening(cores: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        task, key, reports = sealed_batch(folder)
-        messages = SEALED_REPORTS * task.report_size
+        task, key, reports = encrypted_batch(folder)
+        messages = BATCH_REPORTS * task.report_size
         batches.OPEN_PART = messages // (4 * cores)
         session = cluster.session(f"local[{cores}]")
         batch = folder / "batch"
@@ -144,7 +144,7 @@ def bench_opening(cores: int) -> dict[str, Any]:
 
 
 def alone(*words: str) -> Any:
-    """One setting, in a program of its own."""
+    """What one setting measures, run in a new process."""
     done = subprocess.run(
         [sys.executable, __file__, *words],
         check=True,
@@ -156,6 +156,7 @@ def alone(*words: str) -> Any:
 
 
 def main() -> None:
+    """Measures what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[10**7, 10**8])
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
@@ -172,7 +173,7 @@ def main() -> None:
 
 
 def run_all(args: argparse.Namespace) -> None:
-    """Every setting, one after the other."""
+    """Runs every setting, one after the other, and prints what each measured."""
     found: list[Any] = []
     with tempfile.TemporaryDirectory() as folder:
         for rows in args.rows:
@@ -192,7 +193,7 @@ def run_all(args: argparse.Namespace) -> None:
     for cores in args.cores:
         found.append(one := alone("--opening", str(cores)))
         print(
-            f"{one['messages']:>11,} sealed messages, {cores} cores: "
+            f"{one['messages']:>11,} encrypted messages, {cores} cores: "
             + ", ".join(
                 f"{n} {r:,.0f} opened per second and core"
                 for n, r in one["opened_per_second_and_core"].items()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp import plan_count, plan_integer_sum
-from shuffledp.accuracy.cell_error import error_law, lattice_bins
+from shuffledp.accuracy.lattice import lattice_bins
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
 from shuffledp.cli.plan import add_targets, aim
 from shuffledp.errors import ParameterError
@@ -16,6 +17,10 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import whole
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
+from shuffledp.protocols.results import ErrorLaw, Estimate
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def add_to(commands: Commands) -> None:
@@ -53,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("--per-user takes at most 100,000,000 users; leave it out.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
-    forecast = plan.protocol.rmse(plan.users, total)
+    forecast = plan.protocol.uses[0].cell.rmse(plan.users, total)
     data = {
         "runs": runs,
         "users": plan.users,
@@ -65,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         "messages_per_user": plan.forecast.messages_per_user,
         "seeded": args.seed is not None,
     }
-    law = error_law(plan.protocol.cell, plan.users, total)
+    law = plan.protocol.uses[0].cell.error_law(plan.users, total)
     if args.plot:
         from shuffledp.plots.simulation import plot_simulation
 
@@ -74,31 +79,38 @@ def run(args: argparse.Namespace) -> None:
 
 
 def simulate(
-    args: argparse.Namespace, plan: Plan, total: int, runs: int
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+    args: argparse.Namespace, plan: Plan[Estimate], total: int, runs: int
+) -> NDArray[np.float64]:
     """The errors, estimate − truth, of so many independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
-    tally = np.zeros(plan.protocol.cell.largest + 1, np.int64)
-    full, rest = divmod(total, plan.protocol.cell.largest)
-    tally[-1] += full
-    tally[rest] += rest > 0
-    tally[0] += plan.users - tally.sum()
+    cell = plan.protocol.uses[0].cell
+    tally = tally_of(total, plan.users, cell.largest)
     values = np.repeat(np.arange(len(tally)), tally) if args.per_user else None
-    errors = np.empty(runs)
+    sums = np.empty(runs, np.int64)
     with progress_bar(args, f"{runs:,} runs of {plan.users:,} users", runs) as progress:
-        for place in range(runs):
+        for run_number in range(runs):
             if values is None:
                 batch = plan.protocol.aggregate_tally(tally, entropy)
             else:
                 batch = plan.randomize_all(values, entropy)
             view = plan.release(batch)
-            plain = int(view.plus[0] - view.minus[0])
-            errors[place] = float(plan.protocol.cell.estimate(plain, 0, view.users)) - total
+            sums[run_number] = view.plus[0] - view.minus[0]
             progress(1)
-    return errors
+    return cell.estimates(sums, plan.users) - total
 
 
-def _table(data: dict[str, Any], errors: Any, law: tuple[Any, Any]) -> Any:
+def tally_of(total: int, users: int, largest: int) -> NDArray[np.int64]:
+    """How many of the users hold each of 0..largest, when most of them hold 0 or the largest and
+    all values add up to `total`."""
+    tally = np.zeros(largest + 1, np.int64)
+    full, rest = divmod(total, largest)
+    tally[-1] += full
+    tally[rest] += rest > 0
+    tally[0] += users - tally.sum()
+    return tally
+
+
+def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
@@ -116,9 +128,7 @@ def _table(data: dict[str, Any], errors: Any, law: tuple[Any, Any]) -> Any:
     edges = edges[np.abs(edges) < 4 * data["forecast_rmse"]]
     measured, _ = np.histogram(errors, bins=edges)
     exact, _ = np.histogram(law[0], bins=edges, weights=law[1])
-    for place in range(len(measured)):
-        part = measured[place] / data["runs"]
-        middle = (edges[place] + edges[place + 1]) / 2
-        bar = "█" * round(60 * part)
-        table.add_row(f"{middle:+.2f}", f"{part:.3f}", f"{exact[place]:.3f}", bar)
+    for middle, count, chance in zip((edges[:-1] + edges[1:]) / 2, measured, exact, strict=True):
+        part = count / data["runs"]
+        table.add_row(f"{middle:+.2f}", f"{part:.3f}", f"{chance:.3f}", "█" * round(60 * part))
     return Group(facts("Simulation", rows), table)

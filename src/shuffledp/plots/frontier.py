@@ -14,6 +14,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.labels import SOFT, Labelled, label_points
+from shuffledp.protocols.results import Estimate
 from shuffledp.rivals.base import Query, Task
 from shuffledp.rivals.ours import OUR_SIDE, our_plan
 from shuffledp.rivals.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
@@ -113,7 +114,7 @@ def bits_curve(task: Task) -> Curve:
     return Curve.through("shuffledp, bit by bit", found)
 
 
-def _bits_plan(task: Task, overhead: float, bits: int) -> Plan | None:
+def _bits_plan(task: Task, overhead: float, bits: int) -> Plan[Estimate] | None:
     try:
         return plan_real_sum(task.users, task.epsilon, mse_overhead=overhead, radix=(2,) * bits)
     except PlanningError:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
-from shuffledp.protocols.quantiles import QuantilesResult
+from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
 if TYPE_CHECKING:

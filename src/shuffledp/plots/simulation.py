@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.cell_error import lattice_bins
+from shuffledp.accuracy.lattice import lattice_bins
 from shuffledp.planning.plan import Plan
 from shuffledp.plots.figures import BAND, BAR, INK, new_figure, save
-from shuffledp.protocols.results import ErrorLaw
+from shuffledp.protocols.results import ErrorLaw, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def plot_simulation(
-    plan: Plan, errors: NDArray[np.float64], law: ErrorLaw, path: str | None = None
+    plan: Plan[Estimate], errors: NDArray[np.float64], law: ErrorLaw, path: str | None = None
 ) -> Figure:
     """The picture of many runs' errors beside the law that they should follow."""
     figure, (axes,) = new_figure()

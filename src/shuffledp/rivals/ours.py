@@ -12,6 +12,7 @@ from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.planning.real_sum import plan_real_sum
+from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.rivals.base import Query, RivalForecast, Task
 
 
@@ -19,7 +20,7 @@ from shuffledp.rivals.base import Query, RivalForecast, Task
 class OurSide:
     """What comparisons need to know of shuffledp's own answer to one query."""
 
-    plan: Callable[[Task, Fraction], Plan]
+    plan: Callable[[Task, Fraction], Plan[Result]]
     """Gives the plan for a task at an error target, the MSE over the central one less 1."""
     printed: Callable[[Task, Fraction], RivalForecast] | None
     """Gives error and cost of [GKM23] with the constants as printed, at an error target; None for
@@ -28,15 +29,15 @@ class OurSide:
     """The error targets that tables show."""
 
 
-def _plan_count(task: Task, mse_overhead: Fraction) -> Plan:
+def _plan_count(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
     return plan_count(task.users, task.epsilon, mse_overhead=mse_overhead)
 
 
-def _plan_real_sum(task: Task, mse_overhead: Fraction) -> Plan:
+def _plan_real_sum(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
     return plan_real_sum(task.users, task.epsilon, mse_overhead=mse_overhead)
 
 
-def _plan_histogram(task: Task, mse_overhead: Fraction) -> Plan:
+def _plan_histogram(task: Task, mse_overhead: Fraction) -> Plan[HistogramResult]:
     buckets = task.required_buckets
     return plan_histogram(task.users, task.epsilon, buckets, mse_overhead=mse_overhead)
 
@@ -64,6 +65,6 @@ OUR_SIDE: dict[Query, OurSide] = {
 
 
 @lru_cache(maxsize=256)
-def our_plan(query: Query, task: Task, mse_overhead: Fraction) -> Plan:
+def our_plan(query: Query, task: Task, mse_overhead: Fraction) -> Plan[Result]:
     """shuffledp's plan for a task at an error target, kept for later calls."""
     return OUR_SIDE[query].plan(task, mse_overhead)
