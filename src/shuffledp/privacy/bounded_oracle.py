@@ -1,0 +1,129 @@
+"""The oracle of the bounded cell: the exact law of the view, by multiplying polynomials.
+
+The view is one number, the tokens of all users, so its law is the coefficients of a product of
+one polynomial per user. The oracle knows nothing of the proof: it multiplies integers (every mass
+times a common denominator, the same for every value) and takes the largest ratio of coefficients.
+It tests the certificate and never replaces it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+from flint import fmpz_poly
+
+from shuffledp.cells.bounded import BoundedCell, Direction
+
+Masses = list[Fraction]
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """The largest ratio of probabilities in each direction, and the view where it was found."""
+
+    up: Fraction | None
+    """A larger value against a smaller one; None where the smaller one cannot give the view."""
+    down: Fraction | None
+    up_at: int
+    down_at: int
+
+    def loss(self, direction: str) -> float:
+        """The ratio's logarithm."""
+        ratio = self.up if direction == "up" else self.down
+        if ratio is None:
+            return math.inf
+        return math.log(ratio.numerator) - math.log(ratio.denominator)
+
+    def within(self, cell: BoundedCell) -> tuple[bool, bool]:
+        """Whether each direction keeps the bound β^(−D) that the proof promises; decided exactly."""
+        pairs = ((self.up, cell.up), (self.down, cell.down))
+        up, down = (
+            ratio is not None and ratio * side.decay**cell.largest <= 1 for ratio, side in pairs
+        )
+        return up, down
+
+
+def noise(users: int, direction: Direction, cut: int) -> Masses:
+    """The law of one user's noise in one direction, cut there."""
+    masses, r = [Fraction(1)], Fraction(1, users)
+    for j in range(cut):
+        masses.append(masses[-1] * direction.decay * (r + j) / (j + 1))
+    total = sum(masses)
+    return [mass / total for mass in masses]
+
+
+def user_law(cell: BoundedCell, value: int) -> Masses:
+    """The law of a user's number of tokens: place k holds P(k) times 1 + the sum of all odds."""
+    up, down, d = cell.up, cell.down, cell.largest
+    law = [Fraction(0)] * (cell.most_messages + 1)
+    plus = {cut: noise(cell.users, up, cut) for cut in (up.cut, up.muted_cut)}
+    minus = {cut: noise(cell.users, down, cut) for cut in (down.cut, down.muted_cut)}
+    branches = [(Fraction(1), value, up.cut, down.cut)]
+    for y in range(1, d + 1):
+        branches.append((up.odds[y - 1], up.cut + y, up.muted_cut, down.cut))
+        branches.append((down.odds[y - 1], d - down.cut - y, up.cut, down.muted_cut))
+    for weight, middle, plus_cut, minus_cut in branches:
+        for i, p in enumerate(plus[plus_cut]):
+            for j, q in enumerate(minus[minus_cut]):
+                law[down.cut + down.muted_cut + middle + i - j] += weight * p * q
+    return law
+
+
+def polynomials(cell: BoundedCell) -> list[fmpz_poly]:
+    """One polynomial per value, all scaled by the same number."""
+    laws = [user_law(cell, value) for value in range(cell.largest + 1)]
+    scale = math.lcm(*(mass.denominator for law in laws for mass in law))
+    return [fmpz_poly([int(mass * scale) for mass in law]) for law in laws]
+
+
+def largest_ratio(above: fmpz_poly, below: fmpz_poly) -> tuple[Fraction | None, int]:
+    """The largest ratio of two laws and where it is; None where only the first is possible."""
+    best, place = Fraction(0), -1
+    for view in range(len(above)):
+        top, bottom = int(above[view]), int(below[view])
+        if top and not bottom:
+            return None, view
+        if top * best.denominator > best.numerator * bottom:
+            best, place = Fraction(top, bottom), view
+    return best, place
+
+
+def ratios(cell: BoundedCell, others: Sequence[int]) -> Ratios:
+    """The largest ratios between any two values of one user, with the others' values fixed.
+
+    `others[x]` of the other users hold x; in all there may be any number of users.
+    """
+    users = polynomials(cell)
+    rest = fmpz_poly([1])
+    for value, count in enumerate(others):
+        rest *= users[value] ** count
+    return _largest(rest * user for user in users)
+
+
+def all_ratios(cell: BoundedCell, users: int) -> Ratios:
+    """The largest ratios over all values of all users."""
+    found = []
+    for values in combinations_with_replacement(range(cell.largest + 1), users - 1):
+        found.append(ratios(cell, [values.count(x) for x in range(cell.largest + 1)]))
+    up = max(found, key=lambda entry: entry.loss("up"))
+    down = max(found, key=lambda entry: entry.loss("down"))
+    return Ratios(up.up, down.down, up.up_at, down.down_at)
+
+
+def _largest(views: Iterable[fmpz_poly]) -> Ratios:
+    laws = list(views)
+    ups, downs = [], []
+    for high, law in enumerate(laws):
+        for lower in laws[:high]:
+            ups.append(largest_ratio(law, lower))
+            downs.append(largest_ratio(lower, law))
+
+    def size(entry: tuple[Fraction | None, int]) -> Fraction | float:
+        return math.inf if entry[0] is None else entry[0]
+
+    (up, up_at), (down, down_at) = max(ups, key=size), max(downs, key=size)
+    return Ratios(up, down, up_at, down_at)
