@@ -18,7 +18,7 @@ from flint import arb
 
 from shuffledp.cells.bounded import BoundedCell, Direction
 from shuffledp.errors import CertificateError, ParameterError, PlanningError
-from shuffledp.exact.numbers import at_precision, ball, round_to, show, sign
+from shuffledp.exact.numbers import at_precision, ball, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach
 from shuffledp.privacy.bounded_proof import prove
 
@@ -206,8 +206,7 @@ def settle(pair: Pair, up: int, down: int) -> BoundedCell | None:
         )
         with contextlib.suppress(CertificateError):
             prove(cell, task.up, task.down)
-            error = worst_error(cell, task.expected)
-            return cell if sign(lambda: ball(task.mse) - error)[0] > 0 else None
+            return cell if worst_error(cell, task.expected) <= ball(task.mse) else None
     return None
 
 

@@ -112,7 +112,7 @@ class Side:
         return Muting(z, w, first, m0, z * m0 + m1, z * z * m0 + 2 * z * m1 + m2)
 
     def best(self, total: int) -> Muting | None:
-        """The least muting with cuts that add up to `total` (or 1 less, where no rule covers it)."""
+        """The least muting with cuts that add up to `total` (or 1 less, where no rule fits)."""
         if total < 0:
             return None
         if total not in self._best:

@@ -9,7 +9,7 @@ It tests the certificate and never replaces it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -39,7 +39,7 @@ class Ratios:
         return math.log(ratio.numerator) - math.log(ratio.denominator)
 
     def within(self, cell: BoundedCell) -> tuple[bool, bool]:
-        """Whether each direction keeps the bound β^(−D) that the proof promises; decided exactly."""
+        """Whether each direction keeps the bound β^(−D) of the proof; decided exactly."""
         pairs = ((self.up, cell.up), (self.down, cell.down))
         up, down = (
             ratio is not None and ratio * side.decay**cell.largest <= 1 for ratio, side in pairs
@@ -97,30 +97,29 @@ def ratios(cell: BoundedCell, others: Sequence[int]) -> Ratios:
 
     `others[x]` of the other users hold x; in all there may be any number of users.
     """
-    users = polynomials(cell)
-    rest = fmpz_poly([1])
-    for value, count in enumerate(others):
-        rest *= users[value] ** count
-    return _largest(rest * user for user in users)
+    return _ratios(polynomials(cell), others)
 
 
 def all_ratios(cell: BoundedCell, users: int) -> Ratios:
     """The largest ratios over all values of all users."""
-    found = []
-    for values in combinations_with_replacement(range(cell.largest + 1), users - 1):
-        found.append(ratios(cell, [values.count(x) for x in range(cell.largest + 1)]))
+    found, laws, possible = [], polynomials(cell), range(cell.largest + 1)
+    for values in combinations_with_replacement(possible, users - 1):
+        found.append(_ratios(laws, [values.count(x) for x in possible]))
     up = max(found, key=lambda entry: entry.loss("up"))
     down = max(found, key=lambda entry: entry.loss("down"))
     return Ratios(up.up, down.down, up.up_at, down.down_at)
 
 
-def _largest(views: Iterable[fmpz_poly]) -> Ratios:
-    laws = list(views)
+def _ratios(users: list[fmpz_poly], others: Sequence[int]) -> Ratios:
+    rest = fmpz_poly([1])
+    for value, count in enumerate(others):
+        rest *= users[value] ** count
     ups, downs = [], []
-    for high, law in enumerate(laws):
-        for lower in laws[:high]:
-            ups.append(largest_ratio(law, lower))
-            downs.append(largest_ratio(lower, law))
+    views = [rest * user for user in users]
+    for high, view in enumerate(views):
+        for lower in views[:high]:
+            ups.append(largest_ratio(view, lower))
+            downs.append(largest_ratio(lower, view))
 
     def size(entry: tuple[Fraction | None, int]) -> Fraction | float:
         return math.inf if entry[0] is None else entry[0]

@@ -30,7 +30,7 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from flint import arb
+from flint import arb, ctx
 
 from shuffledp.cells.bounded import BoundedCell, Direction
 from shuffledp.errors import ParameterError, PrivacyViolation, Undecided
@@ -148,9 +148,7 @@ def prove_direction(
     return _decide(cell, name, direction, exponent)
 
 
-def _decide(
-    cell: BoundedCell, name: str, direction: Direction, exponent: arb
-) -> DirectionProof:
+def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -> DirectionProof:
     """A rule that holds, at the least precision that shows one."""
     rules = _rules(cell, direction)
     if not rules:
@@ -163,7 +161,7 @@ def _decide(
     while bits <= LAST_PRECISION:
         failed: list[Inequality] = []
         for rule, inequalities in rules.items():
-            share, shown = at_precision(bits, lambda: _evaluate(cell, direction, inequalities))
+            share, shown = _evaluate(cell, direction, inequalities, bits)
             if all(entry.left <= 1 for entry in shown):
                 tightest = _tightest(shown)
                 return DirectionProof(direction.epsilon, exponent, rule, share, tightest, bits)
@@ -219,10 +217,14 @@ def _rules(cell: BoundedCell, direction: Direction) -> dict[str, Rule]:
     return {}
 
 
-def _evaluate(cell: BoundedCell, direction: Direction, rule: Rule) -> Any:
-    scale = Scale(cell, direction)
-    share = scale.share(direction.odds)
-    return share, list(rule(scale, share))
+def _evaluate(
+    cell: BoundedCell, direction: Direction, rule: Rule, bits: int
+) -> tuple[arb, list[Inequality]]:
+    """The share, and a rule's inequalities, with so many bits."""
+    with ctx.workprec(bits):
+        scale = Scale(cell, direction)
+        share = scale.share(direction.odds)
+        return share, list(rule(scale, share))
 
 
 def _tightest(shown: list[Inequality]) -> tuple[Inequality, ...]:
@@ -292,7 +294,7 @@ def closed_form(scale: Scale, share: arb) -> Iterator[Inequality]:
     for i in range(1, w + 1):
         weight *= (first + i) / i
     kappa = scale.noisy(z)
-    share *= 1 + scale.r
+    share = share * (1 + scale.r)
     below = scale.rho[w] / scale.spare * (w + d) * scale.harmonic(w, w + d) / weight
     yield Inequality("muted branch", share)
     yield Inequality("up to the cut", share * (z + 1) / (z + w + 2 - d) + below + kappa)
