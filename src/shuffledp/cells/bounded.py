@@ -130,7 +130,7 @@ class BoundedCell:
     @cached_property
     def data_probability(self) -> Fraction:
         """P: the chance that a user sends its value."""
-        return 1 / (1 + sum(self.up.odds) + sum(self.down.odds))
+        return 1 / sum(self.up.odds + self.down.odds, start=Fraction(1))
 
     def up_probability(self, y: int) -> Fraction:
         """The chance of the branch "up y"."""
