@@ -163,7 +163,7 @@ class BoundedCell:
     """A bounded cell's numbers."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        if data["kind"] != "bounded":
+        if data.get("kind") != "bounded":
             raise Rejected("not a bounded cell")
         self.users, self.largest = data["users"], data["largest"]
         if type(self.users) is not int or type(self.largest) is not int:

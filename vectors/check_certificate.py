@@ -2,7 +2,8 @@
 
     python vectors/check_certificate.py FILE [FILE …]
 
-It shares no code, no arithmetic library and no search with the package. Reals are enclosed
+It shares no code, no arithmetic library and no search with the package. Bounded cells are checked
+by vectors/check_bounded.py, in fractions. For the others, reals are enclosed
 between integers over 2^BITS; e^x comes from its Taylor series with the remainder added, r(m) from
 its product. What it proves is stated in docs/mathematics.md, "The inequality".
 """
@@ -12,14 +13,14 @@ from __future__ import annotations
 import json
 import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from check_bounded import BoundedCell, Rejected
 
 BITS = 320
 ONE = 1 << BITS
-
-
-class Rejected(Exception):
-    """The certificate does not hold, or could not be decided."""
 
 
 class Real:
@@ -168,8 +169,12 @@ class Inequality:
         raise Rejected("no strict fall found to the left of the least place")
 
 
-def check_cell(cell: Cell, up: Fraction, down: Fraction) -> None:
-    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide)."""
+def check_cell(cell: Cell | BoundedCell, up: Fraction, down: Fraction) -> None:
+    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide); a
+    bounded cell by its own rules."""
+    if isinstance(cell, BoundedCell):
+        cell.check(up, down)
+        return
     if cell.a > up:
         raise Rejected("up_epsilon exceeds what a change upwards may cost")
     for delta in range(1, cell.largest + 1):
@@ -177,9 +182,41 @@ def check_cell(cell: Cell, up: Fraction, down: Fraction) -> None:
             Inequality(cell, down, delta, x).check()
 
 
-def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[tuple[Cell, Fraction, Fraction]]]:
+Budget = tuple[Cell | BoundedCell, Fraction, Fraction]
+
+
+def bounded_budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """The same as `budgets` where every cell is bounded: each direction has its own loss."""
+    kind = protocol["kind"]
+    parts = {"summation": "digits", "ranges": "levels"}.get(kind)
+    found = [protocol["cell"]] if parts is None else protocol[parts]
+    cells = [BoundedCell(part["cell"] if kind == "ranges" else part) for part in found]
+    if kind in ("counting", "histogram", "ranges") and any(cell.largest != 1 for cell in cells):
+        raise Rejected("these cells are about 0 and 1")
+    if kind == "histogram" and len(set(protocol["labels"])) != len(protocol["labels"]):
+        raise Rejected("a histogram needs distinct labels")
+    if kind in ("counting", "integers", "summation"):  # a change moves every cell one way
+        losses = [max(cell.up.epsilon, cell.down.epsilon) for cell in cells]
+    elif kind in ("histogram", "ranges"):  # one copy up, another down
+        losses = [cell.up.epsilon + cell.down.epsilon for cell in cells]
+    else:
+        raise Rejected(f"unknown kind {kind!r}")
+    total = sum(losses, start=Fraction(0))
+    return total, [(cell, cell.up.epsilon, cell.down.epsilon) for cell in cells]
+
+
+def is_bounded(protocol: dict[str, Any]) -> bool:
+    """Whether some cell is bounded; then all must be, or `BoundedCell` refuses."""
+    parts = [protocol.get("cell"), *protocol.get("digits", ())]
+    parts += [level.get("cell") for level in protocol.get("levels", ())]
+    return any(part is not None and part.get("kind") == "bounded" for part in parts)
+
+
+def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     """(loss of a replacement, the cells with their budgets), by the kind of protocol."""
     epsilon, kind = Fraction(protocol["epsilon"]), protocol["kind"]
+    if is_bounded(protocol):
+        return bounded_budgets(protocol)
     if kind in ("counting", "integers"):
         cell = Cell(protocol["cell"])
         if kind == "counting" and cell.largest != 1:

@@ -85,10 +85,10 @@ class Side:
             return 0.0
         steps = np.arange(1, d + 1)
         gaps = z - w + 1 - steps
-        past = self.rho[w] * float((z / ((z + 1 - steps) * gaps)).sum())
-        kappa = self.r / self.spare * self.rho[w] * self.rho[max(z - w - 2, 0)]
+        past = float(self.rho[w] * (z / ((z + 1 - steps) * gaps)).sum())
+        kappa = self.r / self.spare * float(self.rho[w] * self.rho[max(z - w - 2, 0)])
         kappa *= self.harmonic * (w + d + 1) / (w + 2)
-        factor = self.rho[w] / self.spare
+        factor = float(self.rho[w]) / self.spare
         claims = np.empty(z - w + 1)
         claims[:-1] = kappa + factor * self.near(w)[: z - w]
         claims[-1] = kappa + factor * float(((z + 1) / ((z + 2 - steps) * gaps)).sum())

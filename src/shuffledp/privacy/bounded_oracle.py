@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
-from flint import fmpz_poly
+from flint import fmpz, fmpz_poly
 
 from shuffledp.cells.bounded import BoundedCell, Direction
 
@@ -82,14 +82,14 @@ def polynomials(cell: BoundedCell) -> list[fmpz_poly]:
 
 def largest_ratio(above: fmpz_poly, below: fmpz_poly) -> tuple[Fraction | None, int]:
     """The largest ratio of two laws and where it is; None where only the first is possible."""
-    best, place = Fraction(0), -1
+    best, place = (fmpz(0), fmpz(1)), -1
     for view in range(len(above)):
-        top, bottom = int(above[view]), int(below[view])
+        top, bottom = above[view], below[view]
         if top and not bottom:
             return None, view
-        if top * best.denominator > best.numerator * bottom:
-            best, place = Fraction(top, bottom), view
-    return best, place
+        if top * best[1] > best[0] * bottom:
+            best, place = (top, bottom), view
+    return Fraction(int(best[0]), int(best[1])), place
 
 
 def ratios(cell: BoundedCell, others: Sequence[int]) -> Ratios:
@@ -105,9 +105,14 @@ def all_ratios(cell: BoundedCell, users: int) -> Ratios:
     found, laws, possible = [], polynomials(cell), range(cell.largest + 1)
     for values in combinations_with_replacement(possible, users - 1):
         found.append(_ratios(laws, [values.count(x) for x in possible]))
-    up = max(found, key=lambda entry: entry.loss("up"))
-    down = max(found, key=lambda entry: entry.loss("down"))
+    up = max(found, key=lambda entry: _size(entry.up))
+    down = max(found, key=lambda entry: _size(entry.down))
     return Ratios(up.up, down.down, up.up_at, down.down_at)
+
+
+def _size(ratio: Fraction | None) -> Fraction | float:
+    """What ratios are compared by, exactly."""
+    return math.inf if ratio is None else ratio
 
 
 def _ratios(users: list[fmpz_poly], others: Sequence[int]) -> Ratios:
@@ -120,9 +125,6 @@ def _ratios(users: list[fmpz_poly], others: Sequence[int]) -> Ratios:
         for lower in views[:high]:
             ups.append(largest_ratio(view, lower))
             downs.append(largest_ratio(lower, view))
-
-    def size(entry: tuple[Fraction | None, int]) -> Fraction | float:
-        return math.inf if entry[0] is None else entry[0]
-
-    (up, up_at), (down, down_at) = max(ups, key=size), max(downs, key=size)
+    up, up_at = max(ups, key=lambda way: _size(way[0]))
+    down, down_at = max(downs, key=lambda way: _size(way[0]))
     return Ratios(up, down, up_at, down_at)

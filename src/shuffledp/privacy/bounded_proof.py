@@ -342,4 +342,4 @@ def rounded_up(number: arb, digits: int = 20) -> str:
     mantissa, exponent = number.upper().man_exp()
     bound = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
     context = Context(prec=digits, rounding=ROUND_CEILING)
-    return str(context.divide(bound.numerator, bound.denominator))  # type: ignore[arg-type]
+    return str(context.divide(bound.numerator, bound.denominator))
