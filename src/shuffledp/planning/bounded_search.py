@@ -1,22 +1,22 @@
 """The cheapest bounded cell that meets an error and a privacy budget (MATH §12).
 
 Floats propose the cuts; the odds follow from them and are rounded up to short decimals. Exact and
-ball arithmetic decide twice: `prove` about privacy, and the exact variance of a user's messages
-about the error. Where the last digit of the odds fails, they are raised and proved again.
+ball arithmetic decide twice: `prove` about privacy, and the cell's mean squared error about the
+target. Where the last digit of the odds fails, they are raised and proved again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from flint import arb
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import MOST_CUT, BoundedCell, Direction
 from shuffledp.errors import CertificateError, ParameterError, PlanningError
 from shuffledp.exact.numbers import at_precision, ball, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach
@@ -24,7 +24,6 @@ from shuffledp.privacy.bounded_proof import prove
 
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10
-MOST_PLACES = 2_000_000  # cuts beyond this are no plan: a report would hold millions of messages
 SPLITS = 41
 
 
@@ -135,21 +134,23 @@ class Pair:
         """By the down total alone: what a user sends on average is that and its value. The up cuts
         may then be long, which costs nothing on average; the shortest that will do are taken."""
         down = _least(self.down.size, lambda total: self.meets(self.up.size, total))
-        for extra in range(3):
-            low = down + extra
-            yield _least(self.up.size, lambda total, low=low: self.meets(total, low)), low
+        for low in range(down, down + 3):
+            yield self._least_up(low), low
+
+    def _least_up(self, down: int) -> int:
+        return _least(self.up.size, lambda total: self.meets(total, down))
 
 
-def _least(last: int, holds: object) -> int:
+def _least(last: int, holds: Callable[[int], bool]) -> int:
     """The least total at which a property holds that, once it holds, keeps holding."""
     low, high = -1, last
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)  # type: ignore[operator]
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _side_of(users: int, largest: int, decay: float, size: int) -> Side:
     return Side(users, largest, decay, size)
 
@@ -157,12 +158,7 @@ def _side_of(users: int, largest: int, decay: float, size: int) -> Side:
 def _side(task: BoundedTask, epsilon: Fraction) -> Side:
     decay = float(short_decay(epsilon, task.largest))
     size = reach(task.users, task.expected, task.largest, decay)
-    if size > MOST_PLACES:
-        raise PlanningError(
-            f"A loss of {show(epsilon)} for values up to {task.largest:,} would take more than a "
-            "million messages per user; allow a larger epsilon."
-        )
-    return _side_of(task.users, task.largest, decay, size)
+    return _side_of(task.users, task.largest, decay, min(size, MOST_CUT))
 
 
 def cheapest_bounded_cell(
@@ -187,8 +183,9 @@ def cheapest_bounded_cell(
         if cell is not None:
             return cell
     raise PlanningError(
-        f"No bounded cell for {users:,} users errs by at most {math.sqrt(mse):.6g}: the noise that "
-        f"losses of {show(up)} and {show(down)} need is larger; allow a larger error or epsilon."
+        f"No bounded cell for {users:,} users errs by at most {math.sqrt(mse):.6g} with losses of "
+        f"{show(up)} and {show(down)}: their noise is larger, or needs cuts above {MOST_CUT:,}; "
+        "allow a larger error or epsilon."
     )
 
 
@@ -249,42 +246,6 @@ def split_epsilon(
     return up, epsilon - up
 
 
-# The exact error
-
-
-def _moments(users: int, direction: Direction, cut: int) -> tuple[arb, arb]:
-    """(mean, variance) of one user's noise in a direction, cut there."""
-    beta, r, mass = ball(direction.decay), arb(1) / users, arb(1)
-    total, first, second = arb(0), arb(0), arb(0)
-    for j in range(cut + 1):
-        total += mass
-        first += j * mass
-        second += j * j * mass
-        mass *= beta * (r + j) / (j + 1)
-    mean = first / total
-    return mean, second / total - mean * mean
-
-
 def worst_error(cell: BoundedCell, expected: int) -> arb:
-    """The mean squared error of the unbiased estimate from so many reports, with the worst data:
-    the variance of a user's messages, over P(data)², by all branches."""
-    return at_precision(256, lambda: _worst_error(cell, expected))
-
-
-def _worst_error(cell: BoundedCell, expected: int) -> arb:
-    up, down, d = cell.up, cell.down, cell.largest
-    plus = [_moments(cell.users, up, cut) for cut in (up.cut, up.muted_cut)]
-    minus = [_moments(cell.users, down, cut) for cut in (down.cut, down.muted_cut)]
-    kept = 1 / (1 + ball(sum(up.odds) + sum(down.odds)))
-    worst = arb(0)
-    for x in (0, d):  # the variance is convex in x
-        branches = [(arb(1), x, 0, 0)]
-        branches += [(ball(o), up.cut + y, 1, 0) for y, o in enumerate(up.odds, 1)]
-        branches += [(ball(o), d - down.cut - y, 0, 1) for y, o in enumerate(down.odds, 1)]
-        mean, square = arb(0), arb(0)
-        for weight, middle, i, j in branches:
-            shift = middle - x + plus[i][0] - minus[j][0]
-            mean += kept * weight * shift
-            square += kept * weight * (shift * shift + plus[i][1] + minus[j][1])
-        worst = worst.max(square - mean * mean)
-    return expected * worst / kept**2
+    """The mean squared error of the estimate from so many reports, with the worst data."""
+    return at_precision(256, lambda: cell.mean_squared_error(expected))

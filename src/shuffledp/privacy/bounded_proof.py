@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 from flint import arb, ctx
 
 from shuffledp.cells.bounded import BoundedCell, Direction
-from shuffledp.errors import ParameterError, PrivacyViolation, Undecided
+from shuffledp.errors import PrivacyViolation, Undecided
 from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
 
 EQUAL_CUTS = "equal cuts"
@@ -129,7 +129,6 @@ def prove_direction(
     cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
 ) -> DirectionProof:
     """The proof for one direction; the other is its mirror image (x to D − x, v to D − v)."""
-    _in_domain(cell, direction)
     if direction.epsilon > allowed:
         _refuse(
             f"The {name} direction is planned for a loss of {show(direction.epsilon)}, above the "
@@ -183,23 +182,6 @@ def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -
 
 def _refuse(message: str, witness: dict[str, object]) -> NoReturn:
     raise PrivacyViolation(message, witness)
-
-
-def _in_domain(cell: BoundedCell, direction: Direction) -> None:
-    """Refuses numbers that describe no randomizer at all."""
-    sound = (
-        cell.users >= 1
-        and cell.largest >= 1
-        and 0 < direction.decay < 1
-        and 0 <= direction.muted_cut <= direction.cut
-        and len(direction.odds) == cell.largest
-        and all(odds > 0 for odds in direction.odds)
-    )
-    if not sound:
-        raise ParameterError(
-            "A bounded cell needs users ≥ 1, D ≥ 1 and, for each direction, 0 < decay < 1, "
-            "0 ≤ muted_cut ≤ cut and D odds above 0."
-        )
 
 
 # The rules, in balls at the current precision
