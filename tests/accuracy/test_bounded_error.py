@@ -182,3 +182,12 @@ def test_first_true_finds_every_change() -> None:
     for start in (0, 4, -77, 10**6):
         found = first_true(lambda at: at >= changes, np.full(5, start))
         assert found.tolist() == changes.tolist()
+
+
+def test_an_interval_ends_even_where_nothing_is_learnt() -> None:
+    """One user who is nearly always muted: any total explains any number of messages."""
+    side = direction(F(1, 2), 1, 1, F(10))
+    cell = BoundedCell(users=1, largest=1, up=side, down=side)
+    low, high = interval(cell, 1, 2, 0.05)
+    assert low < -50 and high > 50
+    assert interval(cell, 10**6, 2 * 10**6, 0.05)[0] > -(10**5)  # the twin: many users do tell

@@ -36,6 +36,7 @@ Integers = NDArray[np.int64]
 FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
 REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
 AT_ONCE = 1 << 20  # points of laws held at the same time
+FURTHEST = 1 << 60  # no total that is looked at lies further from 0
 SURE = 1e-9  # how far a chance must lie from a level to be compared without another look
 
 
@@ -239,6 +240,8 @@ def _ends(
     law at the estimate decides with that to spare, the law at the end itself is not needed.
     """
     near = laws(cell, users, middle)
+    # where all users may be muted at once, any total would do: an end is set to the intervals
+    furthest = min(math.ceil(4 * users * cell.most_messages / cell.data_probability), FURTHEST)
 
     def above(level: float, totals: Integers, errors: Integers) -> NDArray[np.bool_]:
         """Whether P(E ≤ error) > level."""
@@ -250,10 +253,13 @@ def _ends(
         return np.asarray(chances > level)
 
     def not_too_low(totals: Integers) -> NDArray[np.bool_]:
-        return ~above(1 - outside / 2, totals, counts - totals - 1)
+        inside = np.maximum(totals, -furthest)
+        likely = ~above(1 - outside / 2, inside, counts - inside - 1)
+        return np.asarray(likely & (totals >= -furthest))
 
     def too_high(totals: Integers) -> NDArray[np.bool_]:
-        return ~above(outside / 2, totals, counts - totals)
+        inside = np.minimum(totals, furthest)
+        return np.asarray(~above(outside / 2, inside, counts - inside) | (totals > furthest))
 
     low = first_true(not_too_low, counts - near.quantiles(1 - outside / 2))
     high = first_true(too_high, counts - near.quantiles(outside / 2) + 1) - 1
