@@ -10,7 +10,7 @@ from shuffledp.cells.bounded import BoundedCell, Direction
 from shuffledp.errors import PrivacyViolation
 from shuffledp.exact.numbers import round_to
 from shuffledp.planning.bounded_side import Side
-from shuffledp.privacy.bounded_oracle import all_ratios, ratios, user_law
+from shuffledp.privacy.bounded_oracle import all_ratios, first_violation, ratios, user_law
 from shuffledp.privacy.bounded_proof import prove, prove_direction
 
 F = Fraction
@@ -116,6 +116,49 @@ def test_a_hundred_users() -> None:
     assert not all(ratios(bare, held).within(bare)[0] for held in others(100))
     with pytest.raises(PrivacyViolation):
         prove_direction(bare, "up", bare.up, F(10))
+
+
+@pytest.mark.parametrize(
+    ("users", "largest", "decay", "cut", "muted_cut", "enough"),
+    [
+        (10**4, 1, F(368, 1000), 14, 1, F(99, 100)),
+        (10**4, 1, F(368, 1000), 13, 2, F(99, 100)),
+        (10**6, 1, F(368, 1000), 19, 1, F(99, 100)),
+        (10**4, 2, F(607, 1000), 26, 4, F(80, 100)),
+        (10**4, 3, F(717, 1000), 40, 6, F(60, 100)),
+        (10**6, 2, F(607, 1000), 36, 4, F(80, 100)),
+    ],
+)
+def test_plans_of_full_size(
+    users: int, largest: int, decay: F, cut: int, muted_cut: int, enough: F
+) -> None:
+    """The cuts of real plans. Odds at the limit hold; for counts 1 % less is too little already,
+    for larger values the proof leaves some room; a shorter cut with the same odds never holds."""
+    side = limit(users, largest, decay, cut, muted_cut)
+    cell = BoundedCell(users=users, largest=largest, up=side, down=silent(largest))
+    prove_direction(cell, "up", side, F(10))
+    views = 4 * (cut + largest)
+    for held in {0, largest}:
+        assert first_violation(cell, held, views) is None
+    less = replace(side, odds=tuple(odds * enough for odds in side.odds))
+    shorter = replace(side, cut=cut - largest)
+    bare = replace(side, muted_cut=0)
+    for wrong in (less, shorter, bare):
+        assert first_violation(replace(cell, up=wrong), 0, views) is not None
+
+
+def test_a_muted_branch_is_not_spent_twice() -> None:
+    """Where the muted cut is long, the inequalities place by place alone would allow φ above 1.
+    The proof does not: a muted branch cannot pay more than itself."""
+    side = limit(1000, 1, F(37, 100), 16, 8)
+    cell = BoundedCell(users=1000, largest=1, up=side, down=silent(1))
+    proof = prove_direction(cell, "up", side, F(10))
+    alone, shared = (float(entry.left) for entry in proof.inequalities)
+    assert alone > 0.999 and shared < 0.95
+    assert first_violation(cell, 0, 70) is None
+    less = replace(side, odds=(side.odds[0] * F(95, 100),))
+    with pytest.raises(PrivacyViolation, match=r"φ\(1\+rh\) ≤ 1"):
+        prove_direction(cell, "up", less, F(10))
 
 
 def test_the_law_of_a_user() -> None:

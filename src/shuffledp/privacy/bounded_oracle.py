@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
-from flint import fmpz, fmpz_poly
+from flint import arb_poly, fmpz, fmpz_poly
 
 from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.exact.numbers import at_precision, ball
 
 Masses = list[Fraction]
 
@@ -128,3 +129,36 @@ def _ratios(users: list[fmpz_poly], others: Sequence[int]) -> Ratios:
     up, up_at = max(ups, key=lambda way: _size(way[0]))
     down, down_at = max(downs, key=lambda way: _size(way[0]))
     return Ratios(up, down, up_at, down_at)
+
+
+def first_violation(cell: BoundedCell, others: int, views: int, bits: int = 1024) -> int | None:
+    """The first view at which a larger value is certainly more than β^(−D) times as likely as a
+    smaller one, among the `views` smallest; None if there is none.
+
+    Everybody else holds `others`. The smallest coefficients of a product need no larger ones, so
+    this takes any number of users; views are counted from what all others send at least.
+    """
+    found: int | None = at_precision(bits, lambda: _first_violation(cell, others, views))
+    return found
+
+
+def _first_violation(cell: BoundedCell, others: int, views: int) -> int | None:
+    def start(masses: Masses) -> arb_poly:
+        return arb_poly([ball(mass) for mass in masses[:views]])
+
+    def times(a: arb_poly, b: arb_poly) -> arb_poly:
+        return arb_poly((a * b).coeffs()[:views])
+
+    laws = [user_law(cell, value) for value in range(cell.largest + 1)]
+    least = next(k for k, mass in enumerate(laws[others]) if mass)
+    rest, square, left = arb_poly([1]), start(laws[others][least:]), cell.users - 1
+    while left:
+        rest = times(rest, square) if left % 2 else rest
+        square, left = times(square, square), left // 2
+    users = [times(rest, start(law)) for law in laws]
+    bound = 1 / ball(cell.up.decay) ** cell.largest
+    for view in range(views):
+        for high, user in enumerate(users):
+            if any(user[view] > bound * lower[view] for lower in users[:high]):
+                return view
+    return None
