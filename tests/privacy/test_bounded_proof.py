@@ -175,3 +175,52 @@ def test_a_trillion_users_and_large_values_are_proved_at_once() -> None:
         proof = prove(cell, cell.up.epsilon, cell.down.epsilon)
         assert proof.up.precision == 128
         assert math.isfinite(float(proof.up.share))
+
+
+def parameters(cell: BoundedCell) -> dict[str, Any]:
+    """A cell's part of a certificate."""
+    sides = {
+        name: {
+            "epsilon": str(side.epsilon),
+            "decay": str(side.decay),
+            "cut": side.cut,
+            "muted_cut": side.muted_cut,
+            "odds": [str(odds) for odds in side.odds],
+        }
+        for name, side in (("up", cell.up), ("down", cell.down))
+    }
+    return {"kind": "bounded", "users": cell.users, "largest": cell.largest, **sides}
+
+
+@pytest.mark.parametrize("kind", ["counting", "integers", "histogram", "summation", "ranges"])
+def test_the_checker_of_certificates_knows_bounded_cells(kind: str) -> None:
+    """Losses are composed by the kind of protocol: up + down where two copies change."""
+    checker = load("check_certificate")
+    cell = parameters(planned(100, 2 if kind == "integers" else 1))
+    both = kind in ("histogram", "ranges")
+    loss = {"summation": "2"}.get(kind, "2" if both else "1")
+    parts: dict[str, Any] = {"cell": cell, "labels": ["a", "b"]}
+    if kind == "summation":
+        parts = {"digits": [cell, cell]}
+    if kind == "ranges":
+        parts = {"levels": [{"cell": cell, "down": "1"}]}
+    protocol = {"kind": kind, "epsilon": loss, **parts}
+    data = {"format": "shuffledp certificate 1", "epsilon": loss, "loss": loss, "users": 100}
+    assert checker.check({**data, "protocol": protocol}) == F(loss)
+    for twin in (
+        {**data, "users": 99, "protocol": protocol},
+        {**data, "epsilon": "1/2", "loss": "1/2", "protocol": {**protocol, "epsilon": "1/2"}},
+    ):
+        with pytest.raises(checker.Rejected):
+            checker.check(twin)
+    cell["down"]["odds"] = [str(F(odds) * (1 - F(1, 10**6))) for odds in cell["down"]["odds"]]
+    with pytest.raises(checker.Rejected):
+        checker.check({**data, "protocol": protocol})
+
+
+def test_the_checker_of_certificates_refuses_a_mixture() -> None:
+    checker = load("check_certificate")
+    digits = [parameters(planned(100)), {"users": 100, "largest": 1}]
+    protocol = {"kind": "summation", "epsilon": "2", "digits": digits}
+    with pytest.raises(checker.Rejected):
+        checker.budgets(protocol)
