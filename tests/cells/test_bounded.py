@@ -25,7 +25,7 @@ from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_law import exact_message_masses, exact_moments
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import to_float
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
 
 F = Fraction
 CELLS = pytest.mark.parametrize("cell", [DIGIT, BIT, RARE], ids=["digit", "bit", "rare"])
@@ -127,8 +127,10 @@ def test_a_trillion_users() -> None:
     entropy = SeededEntropy("trillion")
     tally = np.array([users - 10**11, 10**11])
     errors = np.array(
-        [to_float(lambda: cell.estimate(cell.aggregate(tally, entropy)[0], 0, users)) - 10**11
-         for _ in range(1000)]
+        [
+            to_float(lambda: cell.estimate(cell.aggregate(tally, entropy)[0], 0, users)) - 10**11
+            for _ in range(1000)
+        ]
     )
     mse = float(cell.mean_squared_error(users, 10**11))
     assert abs(errors.mean()) < 4 * (mse / 1000) ** 0.5

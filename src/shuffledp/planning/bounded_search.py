@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from flint import arb
 
-from shuffledp.cells.bounded import MOST_CUT, BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.errors import CertificateError, ParameterError, PlanningError
 from shuffledp.exact.numbers import at_precision, ball, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach

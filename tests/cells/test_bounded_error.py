@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from bounded_laws import BIT, DIGIT, RARE, direction, sums
 
-from shuffledp.accuracy import bounded_error
-from shuffledp.accuracy.bounded_error import (
+from shuffledp.cells import bounded_error
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_error import (
     error_law,
     error_range,
     first_true,
@@ -18,9 +19,8 @@ from shuffledp.accuracy.bounded_error import (
     log_characteristic,
     transform,
 )
-from shuffledp.cells.bounded import BoundedCell
 from shuffledp.exact.numbers import to_float
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
 
 F = Fraction
 
