@@ -190,4 +190,8 @@ def test_an_interval_ends_even_where_nothing_is_learnt() -> None:
     cell = BoundedCell(users=1, largest=1, up=side, down=side)
     low, high = interval(cell, 1, 2, 0.05)
     assert low < -50 and high > 50
-    assert interval(cell, 10**6, 2 * 10**6, 0.05)[0] > -(10**5)  # the twin: many users do tell
+    messages = round(10**6 * float(cell.messages_per_user(F(1, 2))))
+    low, high = interval(cell, 10**6, messages, 0.05)  # the twin: many users do tell
+    spread = to_float(lambda: cell.mean_squared_error(10**6, 10**6 // 2)) ** 0.5
+    assert low < 10**6 // 2 < high
+    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.01)
