@@ -93,10 +93,10 @@ def messages() -> list[Row]:
 
 def randomizing(users: int) -> list[Row]:
     """Every user's own exact draws, beside NumPy's inexact ones and OpenDP's exact ones."""
-    plan = shuffledp.plan_count(users, 1)
+    plan = shuffledp.plan_count(users, 1, cell="paper")
     cell = plan.protocol.uses[0].cell
     if not isinstance(cell, PaperCell):
-        raise TypeError("NumPy repeats the draws of the paper's cell; plan for that cell here.")
+        raise TypeError("NumPy repeats the draws of the paper's cell, and another cell was planned.")
     values = (np.arange(users) % 3 == 0).astype(np.int64)
     cell.randomize_each(values[:1000])
     ours = best_of(3, lambda: cell.randomize_each(values))

@@ -20,6 +20,7 @@ def plan_count(
     max_messages: ExactNumber | None = None,
     padded: bool = False,
     expected: int | None = None,
+    cell: str = "best",
 ) -> Plan[Estimate]:
     """The cheapest certified protocol that counts users with the value 1.
 
@@ -28,4 +29,4 @@ def plan_count(
     K, the size of a report that is filled up so that its size says nothing, as the service does.
     """
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
-    return plan_one_cell(Counting, users, epsilon, 1, target, expected)
+    return plan_one_cell(Counting, users, epsilon, 1, target, expected, cell)
