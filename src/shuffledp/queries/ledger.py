@@ -67,8 +67,13 @@ class Ledger:
         """What is left."""
         return self.budget - self.spent()
 
-    def spend(self, epsilon: ExactNumber, what: str, *, seeded: bool = False) -> Fraction:
-        """Records a release and gives what remains.
+    def spend(
+        self, epsilon: ExactNumber, what: str, *, seeded: bool = False, once: bool = False
+    ) -> Fraction:
+        """Records a release and gives what remains of the budget.
+
+        With `once`, an entry that says the same `what` pays for this release too, and nothing is
+        recorded a second time.
 
         Ensures: raises `BudgetExceeded` and records nothing if it is more than what remains;
         on return the entry is on disk.
@@ -82,6 +87,8 @@ class Ledger:
         with self._locked():
             budget, entries = self._read()
             left = budget - sum((entry.epsilon for entry in entries), start=Fraction(0))
+            if once and any(entry.what == what for entry in entries):
+                return left
             if cost > left:
                 raise BudgetExceeded(
                     f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
