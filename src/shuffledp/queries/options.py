@@ -28,7 +28,8 @@ MEANINGS = {
     "progress": "A function that is told how many more rows are done.",
     "protocol": "The name of another protocol (see `shuffledp compare`) that answers instead.",
     "delta": "δ of such a protocol, if it is only (ε, δ)-private.",
-    "mse_overhead": "Target: mean squared error within 1 + this of the central optimum.",
+    "mse_overhead": "Target: mean squared error within 1 + this of the central optimum (½ unless "
+    "another target is given; 8 for real sums and means).",
     "rmse": "Target: root mean squared error at most this.",
     "relative_error": "Target, beside one of these two: or within this part of the true value.",
     "max_messages": "Target: the best error with at most so many messages per user.",

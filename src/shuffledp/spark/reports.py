@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.paper import Counts
 from shuffledp.errors import (
+    DataError,
     InputError,
     ParameterError,
     PlanningError,
@@ -39,7 +40,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
-from shuffledp.queries.columns import DataError, to_numpy
+from shuffledp.queries.columns import to_numpy
 from shuffledp.spark.columns import missing_values
 from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
 from shuffledp.spark.keyed import JobSecret
