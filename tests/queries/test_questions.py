@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,9 +78,10 @@ def test_a_mean_is_its_sum_divided_by_the_rows() -> None:
 def test_one_quantile_or_several() -> None:
     assert Quantiles.of(NOTHING, 1, (0, 1), "0.5", 8, False).probabilities == (0.5,)
     assert Quantiles.of(NOTHING, 1, (0, 1), (0.1, "0.9"), 8, False).probabilities == (0.1, 0.9)
-    for wrong in ([], 1, [0.5, 2], "x"):
+    mistakes: list[Any] = [[], 1, [0.5, 2], "x"]
+    for wrong in mistakes:
         with pytest.raises(ParameterError):
-            Quantiles.of(NOTHING, 1, (0, 1), wrong, 8, False)  # type: ignore[arg-type]
+            Quantiles.of(NOTHING, 1, (0, 1), wrong, 8, False)
 
 
 def test_a_value_to_count_gets_the_columns_type() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
@@ -72,7 +73,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         sessions.prepare_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sessions.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ClusterError, match="found none; a wheel"):
         sessions.prepare_java()
     with pytest.raises(MissingExtra, match="pyspark"):

@@ -157,13 +157,14 @@ def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[
     numbers, which is planned and drawn in one, and a batch that is ordered and opened, under a
     fault; the queries' noise comes from the same secret every time."""
     folder = data / "whole" / (fault or "nothing")
-    executor.JobSecret = lambda _: secret  # type: ignore[assignment,misc]
+    patched: Any = executor
+    patched.JobSecret = lambda _: secret
     frame = session.read.parquet(str(data / "rows.parquet"))
     with trouble(fault, folder):
         labels = cluster.histogram(frame, column="label", epsilon=1, labels=["a", "b", "c"])
         numbers = cluster.integer_sum(frame, column="number", epsilon=1, largest=9)
         batch = sealed(session, data, folder / "batch")
-    executor.JobSecret = JobSecret  # type: ignore[misc]
+    patched.JobSecret = JobSecret
     return {
         "gave": attempts(folder),
         "histogram": list(labels.values),
@@ -185,7 +186,7 @@ def two_actions(session: Any, secret: Any) -> list[Any]:
 def queries(session: Any, data: str) -> dict[str, Any]:
     """Every kind of query through Connect."""
     frame = session.read.parquet(data)
-    found = {
+    found: dict[str, Any] = {
         "count": cluster.count(frame, column="label", epsilon=1, equals="b").value,
         "histogram": cluster.histogram(
             frame, column="label", epsilon=1, labels=["a", "b", "c"]
@@ -222,7 +223,8 @@ class Cluster:
         import pyspark
 
         prepare_java()
-        self.folder, self.running = folder, []
+        self.folder = folder
+        self.running: list[subprocess.Popen[bytes]] = []
         self.bin = Path(pyspark.__file__).parent / "bin"
         self.master, self.connect = free_port(), free_port()
         self.environment = os.environ | {
@@ -312,12 +314,12 @@ def tell(session: Any, folder: Path) -> dict[str, Any]:
         fault: whole_jobs(session, folder, fault, secret)
         for fault in ("", "fails", "loses its executor")
     }
-    for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
+    for name, new_secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
         story[name] = {
-            fault: trial(session, fault, secret(), folder / name / fault)
+            fault: trial(session, fault, new_secret(), folder / name / fault)
             for fault in ("fails", "is slow", "loses its executor")
         }
-        story[name]["two actions"] = two_actions(session, secret())
+        story[name]["two actions"] = two_actions(session, new_secret())
     return story
 
 

@@ -126,36 +126,34 @@ def labels_of(text: str) -> int | list[str]:
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
-    """What every planner takes, as keyword arguments."""
-    return {
-        "users": args.users,
-        "epsilon": args.epsilon,
-        "padded": args.padded,
-        **targets_of(args),
-    }
+    """What every planner takes besides users and ε, as keyword arguments."""
+    return {"padded": args.padded, **targets_of(args)}
 
 
 def _count(args: argparse.Namespace) -> AnyPlan:
-    return plan_count(**_asked(args))
+    return plan_count(args.users, args.epsilon, **_asked(args))
 
 
 def _integer_sum(args: argparse.Namespace) -> AnyPlan:
-    return plan_integer_sum(largest=args.largest, **_asked(args))
+    return plan_integer_sum(args.users, args.epsilon, args.largest, **_asked(args))
 
 
 def _histogram(args: argparse.Namespace) -> AnyPlan:
-    return plan_histogram(labels=labels_of(args.labels), other=args.other, **_asked(args))
+    labels = labels_of(args.labels)
+    return plan_histogram(args.users, args.epsilon, labels, other=args.other, **_asked(args))
 
 
 def _real_sum(args: argparse.Namespace) -> AnyPlan:
     radix = None if args.radix is None else args.radix.split(",")
-    return plan_real_sum(bounds=bounds_of(args), radix=radix, **_asked(args))
+    bounds = bounds_of(args)
+    return plan_real_sum(args.users, args.epsilon, bounds=bounds, radix=radix, **_asked(args))
 
 
 def _quantiles(args: argparse.Namespace) -> AnyPlan:
     if args.max_messages is not None:
         raise ParameterError("Quantiles are planned for an error; --max-messages does not apply.")
-    return plan_quantiles(bounds=bounds_of(args), bins=args.bins, **_asked(args))
+    bounds = bounds_of(args)
+    return plan_quantiles(args.users, args.epsilon, bounds, bins=args.bins, **_asked(args))
 
 
 def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan]) -> None:

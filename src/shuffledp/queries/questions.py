@@ -251,8 +251,9 @@ def checked_probabilities(
     probabilities: ExactNumber | Iterable[ExactNumber],
 ) -> tuple[float, ...]:
     """Which quantiles: one number or several, each strictly between 0 and 1."""
-    several = isinstance(probabilities, Iterable) and not isinstance(probabilities, str)
-    wanted = [exact(p, "a quantile") for p in (probabilities if several else [probabilities])]  # type: ignore[union-attr,list-item]
+    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
+        probabilities = [probabilities]
+    wanted = [exact(probability, "a quantile") for probability in probabilities]
     if not wanted or not all(0 < p < 1 for p in wanted):
         raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
     return tuple(float(p) for p in wanted)

@@ -40,6 +40,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Result
 from shuffledp.queries.columns import to_numpy
 from shuffledp.spark.columns import missing_values
 from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
@@ -77,19 +78,25 @@ class PartWork:
             cells = range(len(report.plus))
             yield _row_batch(cells, report.plus, report.minus, report.users, "")
 
-    def report(self, protocol: Protocol, batches: Batches, entropy: Entropy) -> Report | None:
+    def report(
+        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
+    ) -> Report | None:
         """The part's report; None if nobody is in it."""
         draw = self._each if self.per_user else self._together
         return draw(protocol, (batch for batch in batches if batch.num_rows), entropy)
 
-    def _each(self, protocol: Protocol, batches: Batches, entropy: Entropy) -> Report | None:
+    def _each(
+        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
+    ) -> Report | None:
         total: Report | None = None
         for batch in batches:
             part = protocol.randomize_all(self.prepare(to_numpy(batch.column(0))), entropy)
             total = part if total is None else total + part
         return total
 
-    def _together(self, protocol: Protocol, batches: Batches, entropy: Entropy) -> Report | None:
+    def _together(
+        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
+    ) -> Report | None:
         tally: Counts | None = None
         for batch in batches:
             codes = protocol.encode(self.prepare(to_numpy(batch.column(0))), entropy)
@@ -103,7 +110,7 @@ class WholeWork:
     """What a single part with everybody in it, as values and how many hold each, is put through:
     it plans for the users it finds."""
 
-    make_plan: Callable[[int], Plan]
+    make_plan: Callable[[int], Plan[Any]]
     users: int | None
     """How many are sure to come; None: all that are there."""
     prepare: Callable[[Values], Values]
@@ -141,7 +148,7 @@ def nobody() -> DataError:
     return DataError("There are no rows; a protocol needs at least one user.")
 
 
-def tally_of(protocol: Protocol, codes: Values, batch: Any) -> Counts:
+def tally_of(protocol: Protocol[Result], codes: Values, batch: Any) -> Counts:
     """How many users hold each code: rows, or where the batch has a second column, what it says."""
     if batch.num_columns == 1:
         return protocol.tally(codes)
@@ -162,7 +169,7 @@ def added_up(frame: Any, work: PartWork) -> Report:
     return _report(_collected(added.toDF("cell", "said", "plus", "minus", "users")), work.secret)
 
 
-def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Any, Report]:
+def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Protocol[Any], Report]:
     """The protocol for the users in a frame that is one part, and their report; in one job."""
     planned, *rows = _collected(in_arrow(frame, work, SCHEMA))
     if [row[0] for row in rows] != list(range(len(rows))):
