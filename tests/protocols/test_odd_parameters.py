@@ -197,20 +197,20 @@ def test_equals_refuses_what_no_row_could_hold(values: NDArray[Any], equals: obj
 
 
 BAD_CALLS: dict[str, Callable[[], object]] = {
-    "epsilon list": lambda: shuffledp.count([1], epsilon=[1])  # type: ignore[call-overload],
-    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1])  # type: ignore[call-overload],
-    "users text": lambda: shuffledp.count([1], epsilon=1, users="x")  # type: ignore[call-overload],
-    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1)  # type: ignore[call-overload],
+    "epsilon list": lambda: shuffledp.count([1], epsilon=[1]),  # type: ignore[call-overload]
+    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1]),  # type: ignore[call-overload]
+    "users text": lambda: shuffledp.count([1], epsilon=1, users="x"),  # type: ignore[call-overload]
+    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1),  # type: ignore[call-overload]
     "confidence text": lambda: shuffledp.count([1], epsilon=1, confidence="x"),
     "huge epsilon": lambda: plan_count(10, "1e999999999"),
-    "huge users": lambda: plan_count("1e9999999", 1)  # type: ignore[arg-type],
+    "huge users": lambda: plan_count("1e9999999", 1),  # type: ignore[arg-type]
     "huge buckets": lambda: plan_histogram(10, 1, 10**12),
     "huge bounds": lambda: plan_real_sum(10, 1, bounds=(0, "1e300")),
     "narrow bounds": lambda: plan_real_sum(10, 1, bounds=(0, "1e-300")),
     "mixed labels": lambda: shuffledp.histogram(
         np.array(["a", 1], object), epsilon=1, labels=["a", "b"]
     ),
-    "range of texts": lambda: plan_quantiles(9, 1, (0, 1)).run(np.ones(9)).between("a", "b")  # type: ignore[arg-type],
+    "range of texts": lambda: plan_quantiles(9, 1, (0, 1)).run(np.ones(9)).between("a", "b"),  # type: ignore[arg-type]
 }
 
 
@@ -224,7 +224,8 @@ def test_bad_calls_get_one_sentence(name: str) -> None:
 def test_clamping_reaches_the_bounds_of_any_type() -> None:
     values = np.array([0.0, 0.5, 1.0], np.float32)
     assert shuffledp.real_sum(values, epsilon=8, bounds=("0.1", "0.7"), clamp=True).users == 3
-    assert shuffledp.real_sum(np.array([0, 1, 2]), epsilon=8, bounds=("0.5", "1.5"), clamp=True).users == 3
+    numbers = np.array([0, 1, 2])
+    assert shuffledp.real_sum(numbers, epsilon=8, bounds=("0.5", "1.5"), clamp=True).users == 3
 
 
 def test_a_mistake_charges_nothing(tmp_path: Path) -> None:
