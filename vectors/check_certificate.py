@@ -178,34 +178,34 @@ def check_cell(cell: Cell, up: Fraction, down: Fraction) -> None:
 
 
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[tuple[Cell, Fraction, Fraction]]]:
-    """(loss of a replacement, the cells with their budgets), by the kind of protocol."""
-    epsilon, kind = Fraction(protocol["epsilon"]), protocol["kind"]
-    if kind in ("counting", "integers"):
+    """(loss of a replacement, the cells with their budgets), by what the protocol answers."""
+    epsilon, query = Fraction(protocol["epsilon"]), protocol["query"]
+    if query in ("count", "integer-sum"):
         cell = Cell(protocol["cell"])
-        if kind == "counting" and cell.largest != 1:
-            raise Rejected("counting is about 0 and 1")
+        if query == "count" and cell.largest != 1:
+            raise Rejected("a count is about 0 and 1")
         return max(cell.a, epsilon), [(cell, cell.a, epsilon)]
-    if kind == "histogram":
+    if query == "histogram":
         cell = Cell(protocol["cell"])
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
         return cell.a + (epsilon - cell.a), [(cell, cell.a, epsilon - cell.a)]
-    if kind == "summation":
+    if query == "real-sum":
         cells = [Cell(digit) for digit in protocol["digits"]]
         return sum((c.a for c in cells), start=Fraction(0)), [(c, c.a, c.a) for c in cells]
-    if kind == "ranges":
+    if query == "quantiles":
         parts = [(Cell(level["cell"]), Fraction(level["down"])) for level in protocol["levels"]]
         if any(cell.largest != 1 for cell, _ in parts):
             raise Rejected("levels are about 0 and 1")
         total = sum((cell.a + down for cell, down in parts), start=Fraction(0))
         return total, [(cell, cell.a, down) for cell, down in parts]
-    raise Rejected(f"unknown kind {kind!r}")
+    raise Rejected(f"unknown query {query!r}")
 
 
 def check(data: dict[str, Any]) -> Fraction:
     """ε, if the certificate (or the plan that holds one) proves it; raises `Rejected` otherwise."""
     data = data.get("certificate", data)
-    if data.get("format") != "shuffledp certificate 1":
+    if data.get("format") != "shuffledp certificate 2":
         raise Rejected("not a certificate")
     protocol = data["protocol"]
     epsilon = Fraction(protocol["epsilon"])

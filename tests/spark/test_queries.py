@@ -116,7 +116,7 @@ def test_parts_add_up_to_the_law_of_one_draw() -> None:
     runs = 1200
 
     def errors(law: Any) -> Any:
-        work = [PartWork(law.describe(), COUNT.prepare, JobSecret()) for _ in range(runs)]
+        work = [PartWork(law.to_dict(), COUNT.prepare, JobSecret()) for _ in range(runs)]
         found = [
             shuffle(
                 [
@@ -263,7 +263,7 @@ def test_fewer_users_may_be_counted_on(frame: Any) -> None:
 def test_the_secret_is_not_in_the_plan_and_prints_nothing(spark: Any, capsys: Any) -> None:
     plan, secret = shuffledp.plan_count(100, 1), JobSecret()
     values = spark.range(100).selectExpr("id % 2 as value")
-    work = PartWork(plan.protocol.describe(), COUNT.prepare, secret)
+    work = PartWork(plan.protocol.to_dict(), COUNT.prepare, secret)
     in_arrow(values, work, "cell long").explain(True)
     shown = capsys.readouterr().out + repr(secret)
     raw = secret._secret

@@ -126,7 +126,7 @@ def trial(session: Any, fault: str, secret: Any, folder: Path) -> dict[str, Any]
     folder.mkdir(parents=True)
     plan = shuffledp.plan_count(USERS, "0.01")
     values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
-    work = Troubled(PartWork(plan.protocol.describe(), COUNT.prepare, secret), fault, str(folder))
+    work = Troubled(PartWork(plan.protocol.to_dict(), COUNT.prepare, secret), fault, str(folder))
     began = time.monotonic()
     report = added_up(values, work)  # type: ignore[arg-type]
     return {
@@ -178,7 +178,7 @@ def two_actions(session: Any, secret: Any) -> list[Any]:
     """The same lineage evaluated twice: what one must never hand out."""
     plan = shuffledp.plan_count(USERS, "0.01")
     values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
-    noised = in_arrow(values, PartWork(plan.protocol.describe(), COUNT.prepare, secret), SCHEMA)
+    noised = in_arrow(values, PartWork(plan.protocol.to_dict(), COUNT.prepare, secret), SCHEMA)
     added = noised.groupBy("cell").sum("plus", "minus")
     return [[list(row) for row in added.collect()] for _ in range(2)]
 

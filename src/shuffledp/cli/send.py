@@ -7,7 +7,6 @@ from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import add_token, given_token, read_task
-from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Protocol
 
 
@@ -26,13 +25,7 @@ def add_to(commands: Commands) -> None:
 
 def parse_value(protocol: Protocol, text: str) -> Any:
     """The value that a text stands for in this protocol."""
-    if protocol.kind == "histogram":
-        labels = protocol.describe()["labels"]
-        return next((label for label in labels if str(label) == text), text)
-    try:
-        return float(text) if protocol.kind in ("summation", "ranges") else int(text)
-    except ValueError:
-        raise ParameterError("The value must be a number for this task; see `task show`.") from None
+    return protocol.parse(text)
 
 
 def run(args: argparse.Namespace) -> None:

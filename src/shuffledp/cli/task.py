@@ -116,7 +116,7 @@ def table(task: Task) -> Any:
         task.name,
         [
             ("id", task.id.hex()),
-            ("protocol", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
+            ("protocol", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
             ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),

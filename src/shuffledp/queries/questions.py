@@ -9,11 +9,13 @@ from typing import ClassVar
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
-from shuffledp.planning.counting import plan_count, plan_integer_sum
+from shuffledp.planning.checks import checked_bounds
+from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
+from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.quantiles import plan_quantiles
-from shuffledp.planning.real_sum import checked_bounds, plan_real_sum
+from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult

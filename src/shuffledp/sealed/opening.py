@@ -50,7 +50,7 @@ class Tally:
 
     def report(self, shares: int) -> Report:
         """The tally as a batch that `Protocol.release` can judge."""
-        return Report(shares, self.plus, self.minus)
+        return Report(users=shares, plus=self.plus, minus=self.minus)
 
     def to_json(self) -> str:
         return json.dumps(

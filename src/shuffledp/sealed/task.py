@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +17,6 @@ from shuffledp.exact.numbers import whole
 from shuffledp.privacy.certificate import Certificate, verify
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.report_size import report_size, top_up_capacity
 from shuffledp.sealed.encryption import SUITE_NAME, PublicKey
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.wire import MOST_CELLS, MOST_EXTRA, MOST_MESSAGES, MOST_REPORTS, report_bytes
@@ -159,11 +157,11 @@ class Task:
 
     def _check_top_up(self, protocol: Protocol) -> None:
         """A noise top-up that protocol and wire can take."""
-        if self.batch.top_up != "none" and protocol.kind == "ranges":
+        if self.batch.top_up != "none" and not protocol.allows_top_up:
             raise TaskError("Quantiles need every report's own noise; choose top_up none.")
         fewest = self.batch.at_least or self.batch.reports
         added = self.batch.extra_shares(fewest, protocol.users)
-        if added and top_up_capacity(protocol.uses, Fraction(added, protocol.users)) > MOST_EXTRA:
+        if added and protocol.top_up_size(added) > MOST_EXTRA:
             raise TaskError(
                 "A noise top-up of this task has more messages than a batch can say; "
                 "choose top_up none, or plan for fewer users or a larger error."
@@ -178,7 +176,7 @@ class Task:
 
 def checked_report_size(protocol: Protocol, reports: int) -> int:
     """K for batches of so many reports, if a report can hold as many."""
-    messages = report_size(protocol.uses, reports)
+    messages = protocol.report_size(reports)
     if messages > MOST_MESSAGES:
         raise TaskError(
             f"A report would need {messages:,} messages to hide how many it holds, and can have "

@@ -6,14 +6,9 @@ that a draw exceeds with probability at most 2⁻⁶⁴ (and is drawn again then
 
 from __future__ import annotations
 
-from fractions import Fraction
-
-import numpy as np
-
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
-from shuffledp.protocols.report_size import top_up_capacity
 from shuffledp.sealed.encryption import encrypt_all
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import plain_numbers
@@ -21,16 +16,14 @@ from shuffledp.sealed.wire import plain_numbers
 
 def noise_only(protocol: Protocol, shares: int, entropy: Entropy = SYSTEM) -> Report:
     """The noise of so many users, and nothing of any value."""
-    drawn = [use.cell.noise(shares, use.copies, entropy) for use in protocol.uses]
-    plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
-    return Report(shares, plus, minus, entropy.seeded)
+    return protocol.top_up(shares, entropy)
 
 
 def encrypted_top_up(task: Task, shares: int) -> tuple[bytes, int]:
     """The sealed messages of a top-up, and how many: a function of the task and `shares`."""
     if shares == 0:
         return b"", 0
-    room = top_up_capacity(task.protocol.uses, Fraction(shares, task.protocol.users))
+    room = task.protocol.top_up_size(shares)
     messages = noise_only(task.protocol, shares).messages()
     while len(messages) > room:
         messages = noise_only(task.protocol, shares).messages()

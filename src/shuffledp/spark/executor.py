@@ -67,7 +67,7 @@ def _in_two_jobs(
     """(protocol, report): the first job counts the users, and the second draws for them."""
     with _counted(values, grouping) as (counted, rows, missing):
         plan: Plan[R] = query.plan(checked_users(rows, missing, options.users))
-        work = PartWork(plan.protocol.describe(), query.prepare, secret, options.per_user)
+        work = PartWork(plan.protocol.to_dict(), query.prepare, secret, options.per_user)
         return plan.protocol, added_up(counted, work)
 
 

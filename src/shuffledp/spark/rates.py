@@ -6,10 +6,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM
@@ -46,7 +44,7 @@ def measure(plan: Plan) -> Rates:
     messages = [sealed[at : at + MESSAGE] for at in range(0, len(sealed), MESSAGE)]
     raw = secret.private_bytes_raw()
     rows = SYSTEM.words(ORDERED * MESSAGE, np.uint8).reshape(-1, MESSAGE)
-    values = sample_values(plan.protocol)
+    values = plan.protocol.sample_values(ROWS)
     return Rates(
         sealed=rate(lambda: encrypt_all(numbers, key, bytes(32)), SEALED),
         ordered=rate(lambda: ordered(rows), ORDERED),
@@ -54,18 +52,6 @@ def measure(plan: Plan) -> Rates:
         tallied=rate(lambda: plan.protocol.tally(plan.protocol.encode(values)), ROWS),
         cores=os.cpu_count() or 1,
     )
-
-
-def sample_values(protocol: Any) -> NDArray[Any]:
-    """Values that a protocol takes, all of them in turn where they are few."""
-    if protocol.kind == "histogram":
-        labels = protocol.labels
-        texts = any(isinstance(label, str) for label in labels)
-        return np.resize(np.array(labels, object if texts else np.int64), ROWS)
-    if protocol.kind in ("summation", "ranges"):
-        return np.linspace(float(protocol.low), float(protocol.high), ROWS)
-    codes: NDArray[Any] = np.arange(ROWS) % (protocol.cell.largest + 1)
-    return codes
 
 
 def fleet_for(plan: Plan, users: int | None = None) -> Fleet:

@@ -6,12 +6,10 @@ import asyncio
 import hashlib
 import os
 import re
-from fractions import Fraction
 from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
 
-from shuffledp.protocols.report_size import top_up_capacity
 from shuffledp.sealed.files import sync
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import BATCH_HEADER, BatchHeader, read_batch_header
@@ -56,7 +54,7 @@ def check_header(header: BatchHeader, task: Task, batch: bytes, length: int) -> 
             need=allowed,
         )
     added = rule.extra_shares(header.reports, users)
-    extra = top_up_capacity(task.protocol.uses, Fraction(added, users)) if added else 0
+    extra = task.protocol.top_up_size(added) if added else 0
     if header.shares != header.reports + added or header.extra != extra:
         raise Problem(
             422,

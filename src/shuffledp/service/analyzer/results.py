@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.exact.numbers import ball, to_float
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.real_sum import RealSum
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.reading import lines
@@ -26,24 +23,6 @@ GUARANTEE = (
 NEGATIVE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
 
 
-def minus_z_score(protocol: Protocol, reports: int, shares: int, minus: int) -> float:
-    """By how many standard deviations V₋ differs from what honest clients send.
-
-    V₋ does not depend on the values: Bin(reports, 1−q)·(s+h) + NB + Poi per cell. A crude attempt
-    to move the result shows here.
-    """
-    share = Fraction(shares, protocol.users)
-    mean, variance = ball(0), ball(0)
-    for use in protocol.uses:
-        cell, q = use.cell, use.cell.mute_probability
-        held = cell.input_pairs + cell.stand_in
-        noise = ball(share) * (cell.minus_noise.mean() + cell.flood.mean())
-        spread = ball(share) * (cell.minus_noise.variance() + cell.flood.variance())
-        mean += use.copies * (ball(reports * (1 - q) * held) + noise)
-        variance += use.copies * (ball(reports * q * (1 - q) * held**2) + spread)
-    return to_float(lambda: (minus - mean) / variance.sqrt())
-
-
 def published(task: Task, batch: Received, confidence: float) -> dict[str, Any]:
     """The result of a counted batch.
 
@@ -53,8 +32,7 @@ def published(task: Task, batch: Received, confidence: float) -> dict[str, Any]:
     assert batch.tally is not None
     protocol, tally = task.protocol, Tally.from_json(batch.tally)
     view = protocol.release(tally.report(batch.shares))
-    estimate = _without_absent(protocol, batch, protocol.analyze(view, confidence))  # type: ignore[attr-defined]
-    minus = int(tally.minus.sum())
+    estimate = _without_absent(protocol, batch, protocol.analyze(view, confidence))
     return {
         "task": task.id.hex(),
         "name": task.name,
@@ -64,25 +42,18 @@ def published(task: Task, batch: Received, confidence: float) -> dict[str, Any]:
         "noise_shares": batch.shares,
         "top_up": task.batch.top_up,
         "result": estimate.to_dict() | {"certificate": task.certificate},
-        "minus_z_score": round(minus_z_score(protocol, batch.reports, batch.shares, minus), 3),
+        "minus_z_score": round(
+            protocol.anomaly(tally.report(batch.shares), batch.shares - batch.reports), 3
+        ),
         "dropped": tally.dropped,
         "guarantee": GUARANTEE,
         "note": NEGATIVE,
     }
 
 
-def absent_value(protocol: Protocol) -> Fraction:
-    """What the estimator takes a user to hold who brings noise but no messages of a value: the
-    stand-in of every cell."""
-    if isinstance(protocol, RealSum):
-        digits = zip(protocol.weights, protocol.digits, strict=True)
-        return protocol.low + protocol.step * sum(w * cell.stand_in for w, cell in digits)
-    return Fraction(protocol.uses[0].cell.stand_in)
-
-
 def _without_absent(protocol: Protocol, batch: Received, estimate: Any) -> Any:
     """The estimate of those who reported: a top-up brings the noise of users who are not there."""
-    shift = float(absent_value(protocol) * (batch.reports - batch.shares))
+    shift = float(protocol.absent_value * (batch.reports - batch.shares))
     if not shift:
         return estimate
     names = ("value", "values", "low", "high", "joint_low", "joint_high")

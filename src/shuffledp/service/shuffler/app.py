@@ -229,7 +229,7 @@ class Shuffler(Role):
         return {
             "task": task.id.hex(),
             "name": task.name,
-            "kind": task.protocol.kind,
+            "kind": task.protocol.query,
             "epsilon": show(task.protocol.epsilon),
             "state": entry.state,
             "have": have,
