@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import doctest
 import inspect
 import re
 from pathlib import Path
@@ -91,8 +92,6 @@ FUNCTIONS = [one for one in shuffledp.__all__ if inspect.isfunction(getattr(shuf
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_every_public_function_has_an_example_that_runs(function: str) -> None:
-    import doctest
-
     (example,) = doctest.DocTestFinder().find(getattr(shuffledp, function), function, globs={})
     assert example.examples, f"{function} has no example"
     assert doctest.DocTestRunner().run(example).failed == 0

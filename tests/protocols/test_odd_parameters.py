@@ -39,6 +39,7 @@ from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols import Histogram, Quantiles
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.values import compared, zeros_and_ones
+from shuffledp.sealed.files import write_whole
 
 F = Fraction
 
@@ -72,13 +73,16 @@ def test_a_row_of_values_is_not_one_user(path: str) -> None:
 
 def test_levels_for_different_users_are_not_certified() -> None:
     few, many = plan_quantiles(1000, 1, (0, 1)), plan_quantiles(10**6, 1, (0, 1))
+    assert isinstance(few.protocol, Quantiles) and isinstance(many.protocol, Quantiles)
     levels = few.protocol.levels[:1] + many.protocol.levels[1:]
     with pytest.raises(ParameterError, match="same users"):
         Quantiles(epsilon=F(1), levels=levels, low=F(0), high=F(1))
 
 
 def test_buckets_have_no_stand_in() -> None:
-    cell = replace(plan_histogram(100, 1, 2).protocol.cell, stand_in=1)
+    cell = plan_histogram(100, 1, 2).protocol.cells[0]
+    assert isinstance(cell, PaperCell)
+    cell = replace(cell, stand_in=1)
     with pytest.raises(ParameterError, match="stand-in"):
         Histogram(epsilon=F(1), cell=cell, labels=(0, 1))
 
@@ -152,7 +156,7 @@ def test_messages_of_a_histogram_are_used_up() -> None:
 
 def test_messages_of_integers_use_the_stand_in() -> None:
     plan = plan_integer_sum(10**4, 1, 4, max_messages=180)
-    assert plan.protocol.cell.stand_in == 2 and plan.forecast.rmse < 7
+    assert plan.protocol.cells[0].to_dict()["stand_in"] == 2 and plan.forecast.rmse < 7
     odd = plan_integer_sum(31545348, "0.012", 50, max_messages="95.36")
     assert odd.forecast.messages_per_user <= 95.36
 
@@ -205,10 +209,10 @@ def test_equals_refuses_what_no_row_could_hold(values: NDArray[Any], equals: obj
 
 
 BAD_CALLS: dict[str, Callable[[], object]] = {
-    "epsilon list": lambda: shuffledp.count([1], epsilon=[1]),  # type: ignore[call-overload]
-    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1]),  # type: ignore[call-overload]
-    "users text": lambda: shuffledp.count([1], epsilon=1, users="x"),  # type: ignore[call-overload]
-    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1),  # type: ignore[call-overload]
+    "epsilon list": lambda: shuffledp.count([1], epsilon=[1]),  # type: ignore[arg-type]
+    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1]),  # type: ignore[arg-type]
+    "users text": lambda: shuffledp.count([1], epsilon=1, users="x"),  # type: ignore[arg-type]
+    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1),  # type: ignore[call-arg]
     "confidence text": lambda: shuffledp.count([1], epsilon=1, confidence="x"),
     "huge epsilon": lambda: plan_count(10, "1e999999999"),
     "huge users": lambda: plan_count("1e9999999", 1),  # type: ignore[arg-type]
@@ -268,7 +272,7 @@ def test_columns_of_the_same_name_and_empty_cells(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(ParameterError):
-        shuffledp.sealed.files.write_whole(tmp_path / "folder", "text")
+        write_whole(tmp_path / "folder", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import shuffledp
 from shuffledp import spark as cluster
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import (
     BudgetExceeded,
     DataError,
@@ -26,6 +27,7 @@ from shuffledp.errors import (
 )
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.protocols import Counting
 from shuffledp.protocols.report import shuffle
 from shuffledp.queries.options import Options
 from shuffledp.queries.questions import Count
@@ -111,7 +113,8 @@ def test_row_by_row_gives_the_same_question(frame: Any) -> None:
 def test_parts_add_up_to_the_law_of_one_draw() -> None:
     """Releases drawn in 4 unequal parts have the mean and the spread that the plan proves, and a
     draw that forgets to share the noise does not."""
-    plan = shuffledp.plan_count(400, 1)
+    protocol = shuffledp.plan_count(400, 1).protocol
+    assert isinstance(protocol, Counting)
     parts = [pa.record_batch({"value": np.arange(k) % 2}) for k in (200, 120, 60, 20)]
     runs = 1200
 
@@ -127,12 +130,13 @@ def test_parts_add_up_to_the_law_of_one_draw() -> None:
             for one in work
         ]
         sums = np.array([int(report.plus[0] - report.minus[0]) for report in found])
-        return plan.protocol.cell.estimates(sums, 400) - 200
+        return protocol.cell.estimates(sums, 400) - 200
 
-    error = plan.protocol.rmse(400, 200)
-    assert abs(errors(plan.protocol).mean()) < 5 * error / math.sqrt(runs)
-    assert 0.9 < errors(plan.protocol).std() / error < 1.1
-    whole_noise_each = replace(plan.protocol, cell=replace(plan.protocol.cell, users=100))
+    error = protocol.rmse(400, 200)
+    assert abs(errors(protocol).mean()) < 5 * error / math.sqrt(runs)
+    assert 0.9 < errors(protocol).std() / error < 1.1
+    assert isinstance(protocol.cell, PaperCell)
+    whole_noise_each = replace(protocol, cell=replace(protocol.cell, users=100))
     assert not 0.9 < errors(whole_noise_each).std() / error < 1.1
 
 

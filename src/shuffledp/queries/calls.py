@@ -8,7 +8,7 @@ real data, for rows that other parties will randomize, and for research.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar, Unpack, overload
+from typing import TypeVar, Unpack
 
 from shuffledp.exact.numbers import ExactNumber
 from shuffledp.protocols.histogram import Label
@@ -23,24 +23,6 @@ R = TypeVar("R", bound=Result)
 QUARTILES = (0.25, 0.5, 0.75)
 
 
-@overload
-def count(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    equals: object = None,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> Estimate: ...
-@overload
-def count(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    equals: object = None,
-    protocol: str | None,
-    **options: Unpack[QueryOptions],
-) -> Result: ...
 @with_options
 def count(
     data: object,
@@ -49,7 +31,7 @@ def count(
     equals: object = None,
     protocol: str | None = None,
     **options: Unpack[QueryOptions],
-) -> Result:
+) -> Estimate:
     """How many rows of a column are true (or 1), or equal to a value.
 
     Each row is one user. The estimate is unbiased and ε-differentially private in the shuffle
@@ -63,7 +45,8 @@ def count(
 
     Returns:
         An `Estimate`: `value`, its interval `low` … `high`, `rmse`, `certificate`, `plot()`,
-        `to_dict()`. With `protocol`, that protocol's `Result`.
+        `to_dict()`. With `protocol`, it
+        also carries that protocol's own privacy claim.
 
     Raises:
         ShuffleDPError: see `shuffledp.errors`.
@@ -79,26 +62,6 @@ def count(
     return _run(questions.Count.of(how, epsilon, equals), data, how)
 
 
-@overload
-def integer_sum(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    largest: int,
-    clamp: bool = False,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> Estimate: ...
-@overload
-def integer_sum(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    largest: int,
-    clamp: bool = False,
-    protocol: str | None,
-    **options: Unpack[QueryOptions],
-) -> Result: ...
 @with_options
 def integer_sum(
     data: object,
@@ -108,7 +71,7 @@ def integer_sum(
     clamp: bool = False,
     protocol: str | None = None,
     **options: Unpack[QueryOptions],
-) -> Result:
+) -> Estimate:
     """The sum of a column of whole numbers 0, 1, …, `largest`.
 
     Each row is one user. The estimate is unbiased and ε-differentially private in the shuffle
@@ -123,7 +86,8 @@ def integer_sum(
 
     Returns:
         An `Estimate`: `value`, its interval `low` … `high`, `rmse`, `certificate`, `plot()`,
-        `to_dict()`. With `protocol`, that protocol's `Result`.
+        `to_dict()`. With `protocol`, it
+        also carries that protocol's own privacy claim.
 
     Raises:
         ShuffleDPError: see `shuffledp.errors`.
@@ -137,26 +101,6 @@ def integer_sum(
     return _run(questions.IntegerSum.of(how, epsilon, largest, clamp), data, how)
 
 
-@overload
-def real_sum(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    bounds: Bounds,
-    clamp: bool = False,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> Estimate: ...
-@overload
-def real_sum(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    bounds: Bounds,
-    clamp: bool = False,
-    protocol: str | None,
-    **options: Unpack[QueryOptions],
-) -> Result: ...
 @with_options
 def real_sum(
     data: object,
@@ -166,7 +110,7 @@ def real_sum(
     clamp: bool = False,
     protocol: str | None = None,
     **options: Unpack[QueryOptions],
-) -> Result:
+) -> Estimate:
     """The sum of a column of real values within `bounds`.
 
     Each row is one user. The estimate is unbiased and ε-differentially private in the shuffle
@@ -181,7 +125,8 @@ def real_sum(
 
     Returns:
         An `Estimate`: `value`, its interval `low` … `high`, `rmse`, `certificate`, `plot()`,
-        `to_dict()`. With `protocol`, that protocol's `Result`.
+        `to_dict()`. With `protocol`, it
+        also carries that protocol's own privacy claim.
 
     Raises:
         ShuffleDPError: see `shuffledp.errors`.
@@ -230,32 +175,9 @@ def mean(
     2
     """
     how = Options.checked({**options, "protocol": protocol})
-    query = questions.Mean.of(how, epsilon, bounds, clamp)
-    if how.protocol is not None:
-        query.for_rival()  # raises: other protocols give sums
-    return local.run(query, data, how)
+    return _run(questions.Mean.of(how, epsilon, bounds, clamp), data, how)
 
 
-@overload
-def histogram(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    labels: int | Iterable[Label],
-    other: Label | None = None,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> HistogramResult: ...
-@overload
-def histogram(
-    data: object,
-    *,
-    epsilon: ExactNumber,
-    labels: int | Iterable[Label],
-    other: Label | None = None,
-    protocol: str | None,
-    **options: Unpack[QueryOptions],
-) -> Result: ...
 @with_options
 def histogram(
     data: object,
@@ -265,7 +187,7 @@ def histogram(
     other: Label | None = None,
     protocol: str | None = None,
     **options: Unpack[QueryOptions],
-) -> Result:
+) -> HistogramResult:
     """How many rows of a column hold each label.
 
     Each row is one user with one label. All estimates are unbiased, and together they are
@@ -284,7 +206,8 @@ def histogram(
     Returns:
         A `HistogramResult`: `labels`, `values`, an interval `low` … `high` for each and
         `joint_low` … `joint_high` for all at once, `rmse` of a bucket, `certificate`,
-        `to_frame()`, `plot()`, `to_dict()`. With `protocol`, that protocol's `Result`.
+        `to_frame()`, `plot()`, `to_dict()`. With `protocol`, it
+        also carries that protocol's own privacy claim.
 
     Raises:
         ShuffleDPError: see `shuffledp.errors`.
@@ -344,11 +267,8 @@ def quantiles(
     2000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    query = questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp)
-    if how.protocol is not None:
-        query.for_rival()  # raises: no other protocol gives quantiles
-    return local.run(query, data, how)
+    return _run(questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp), data, how)
 
 
-def _run(query: Query[R], data: object, how: Options) -> Result:
+def _run(query: Query[R], data: object, how: Options) -> R:
     return (local.run if how.protocol is None else local.run_rival)(query, data, how)

@@ -107,12 +107,13 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
 
 
 def _frame_column(source: object, column: str | None) -> Column:
+    native: Any = source  # narwhals finds out whether it is a frame
     try:
         import narwhals.stable.v2 as nw
     except ImportError:
         raise MissingExtra("narwhals", "frames") from None
     try:
-        frame = nw.from_native(source, allow_series=True)
+        frame = nw.from_native(native, allow_series=True)
     except TypeError:
         raise DataError(
             f"A {type(source).__name__} is no column; give a list, a NumPy array, a Series, "
