@@ -27,7 +27,8 @@ def plan_count(
     `expected` reports, which may be many more. With `padded`, what counts is not the average but
     K, the size of a report that is filled up so that its size says nothing, as the service does.
 
-    >>> plan = plan_count(1000, 1)
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_count(1000, 1)
     >>> plan.users, plan.certificate.loss <= 1
     (1000, True)
     >>> plan.forecast.rmse < 1.23 * plan.forecast.central_rmse  # √(1 + ½), the default target

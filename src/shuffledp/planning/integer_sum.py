@@ -37,7 +37,8 @@ def plan_integer_sum(
 
     The arguments after `largest` are those of `plan_count`.
 
-    >>> plan = plan_integer_sum(1000, 1, 5, rmse=10)
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_integer_sum(1000, 1, 5, rmse=10)
     >>> plan.forecast.rmse <= 10
     True
     """

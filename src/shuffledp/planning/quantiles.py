@@ -36,7 +36,8 @@ def plan_quantiles(
 
     Targets are per bucket of a level, with the yardstick DLap(ε/2L) on L levels.
 
-    >>> plan = plan_quantiles(1000, 1, (0, 100), bins=10)
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_quantiles(1000, 1, (0, 100), bins=10)
     >>> plan.protocol.query, plan.users
     ('quantiles', 1000)
     """
