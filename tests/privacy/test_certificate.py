@@ -169,9 +169,11 @@ def test_a_stranger_can_check_every_plan(name: str) -> None:
 
 
 def test_the_checker_imports_nothing_of_the_package() -> None:
-    text = (ROOT / "vectors/check_certificate.py").read_text()
-    imports = {line.split()[1] for line in text.splitlines() if line.startswith(("import", "from"))}
-    assert imports == {"__future__", "json", "sys", "fractions", "typing"}
+    allowed = {"__future__", "json", "sys", "fractions", "typing", "pathlib", "check_bounded"}
+    for name in ("check_certificate", "check_bounded"):
+        lines = (ROOT / f"vectors/{name}.py").read_text().splitlines()
+        imports = {line.split()[1] for line in lines if line.startswith(("import", "from"))}
+        assert imports <= allowed
 
 
 @pytest.mark.parametrize(
