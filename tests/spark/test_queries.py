@@ -40,6 +40,10 @@ ROWS = 20_000
 COUNT = Count.of(Options(), 1)
 
 
+def part_work(protocol: Any, secret: JobSecret) -> PartWork:
+    return PartWork(protocol=protocol.to_dict(), prepare=COUNT.prepare, secret=secret)
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Parquet file with a column of each kind."""
@@ -119,7 +123,7 @@ def test_parts_add_up_to_the_law_of_one_draw() -> None:
     runs = 1200
 
     def errors(law: Any) -> Any:
-        work = [PartWork(law.to_dict(), COUNT.prepare, JobSecret()) for _ in range(runs)]
+        work = [part_work(law, JobSecret()) for _ in range(runs)]
         found = [
             shuffle(
                 [
@@ -267,7 +271,7 @@ def test_fewer_users_may_be_counted_on(frame: Any) -> None:
 def test_the_secret_is_not_in_the_plan_and_prints_nothing(spark: Any, capsys: Any) -> None:
     plan, secret = shuffledp.plan_count(100, 1), JobSecret()
     values = spark.range(100).selectExpr("id % 2 as value")
-    work = PartWork(plan.protocol.to_dict(), COUNT.prepare, secret)
+    work = part_work(plan.protocol, secret)
     in_arrow(values, work, "cell long").explain(True)
     shown = capsys.readouterr().out + repr(secret)
     raw = secret._secret
@@ -294,7 +298,7 @@ def test_a_part_belongs_to_one_thread() -> None:
 def test_a_whole_that_comes_in_two_parts_is_refused(spark: Any) -> None:
     """Each part would plan for its own users only, and bring noise for them alone."""
     tally = spark.range(0, 2, 1, 2).selectExpr("id as value", "100 as count")
-    work = WholeWork(COUNT.plan, None, COUNT.prepare, JobSecret())
+    work = WholeWork(make_plan=COUNT.plan, prepare=COUNT.prepare, secret=JobSecret())
     with pytest.raises(ClusterError, match="nothing was released"):
         planned_and_drawn(tally, work)
     protocol, report = planned_and_drawn(tally.coalesce(1), work)

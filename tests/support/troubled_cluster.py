@@ -33,7 +33,7 @@ from shuffledp.queries.questions import Count
 from shuffledp.spark import batch_parts as batches
 from shuffledp.spark import executor, reports
 from shuffledp.spark.keyed import JobSecret
-from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
+from shuffledp.spark.reports import REPORT_SCHEMA, PartWork, added_up, in_arrow
 from shuffledp.spark.sessions import prepare_java
 
 USERS, PARTS = 400, 4
@@ -67,6 +67,10 @@ class FreshEveryTime:
         from shuffledp.exact.entropy import SYSTEM
 
         return SYSTEM
+
+
+def part_work(protocol: Any, secret: Any) -> PartWork:
+    return PartWork(protocol=protocol.to_dict(), prepare=COUNT.prepare, secret=secret)
 
 
 class Troubled:
@@ -126,7 +130,7 @@ def trial(session: Any, fault: str, secret: Any, folder: Path) -> dict[str, Any]
     folder.mkdir(parents=True)
     plan = shuffledp.plan_count(USERS, "0.01")
     values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
-    work = Troubled(PartWork(plan.protocol.to_dict(), COUNT.prepare, secret), fault, str(folder))
+    work = Troubled(part_work(plan.protocol, secret), fault, str(folder))
     began = time.monotonic()
     report = added_up(values, work)  # type: ignore[arg-type]
     return {
@@ -178,7 +182,7 @@ def two_actions(session: Any, secret: Any) -> list[Any]:
     """The same lineage evaluated twice: what one must never hand out."""
     plan = shuffledp.plan_count(USERS, "0.01")
     values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
-    noised = in_arrow(values, PartWork(plan.protocol.to_dict(), COUNT.prepare, secret), SCHEMA)
+    noised = in_arrow(values, part_work(plan.protocol, secret), REPORT_SCHEMA)
     added = noised.groupBy("cell").sum("plus", "minus")
     return [[list(row) for row in added.collect()] for _ in range(2)]
 

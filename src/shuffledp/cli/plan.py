@@ -61,7 +61,7 @@ def _query(
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:
-    """Adds what a plan may be asked for."""
+    """Adds the options that say which error or cost a plan is asked for."""
     group = parser.add_argument_group("target (one; or an error with --relative-error beside it)")
     group.add_argument(
         "--mse-overhead", metavar="RHO", help="MSE within 1 + RHO of the central optimum"
@@ -116,7 +116,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
 
 
 def labels_of(text: str) -> int | list[str]:
-    """A number of buckets, or labels."""
+    """What --labels says: a number of buckets, or a list of labels."""
     if text.strip().isascii() and text.strip().isdigit():
         return int(text)
     return [label.strip() for label in text.split(",")]
@@ -172,7 +172,7 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
 
 
 def plan_table(plan: AnyPlan) -> Any:
-    """A plan for people."""
+    """A plan as a table."""
     rows = describe_plan(plan)
     if plan.report_size > MOST_MESSAGES:
         rows.append(

@@ -144,7 +144,7 @@ def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace
 
 
 def _options(args: argparse.Namespace) -> Asked:
-    """The shared options that were given."""
+    """The options of every query that were given, as keyword arguments."""
     names = ("column", "epsilon", "users", "confidence", "ledger", "protocol", "delta")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return {**given, "per_user": args.per_user, **targets_of(args)}
@@ -169,7 +169,7 @@ def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
 
 
 def result_table(result: Result, args: argparse.Namespace) -> Any:
-    """A result for people, with what it assumes."""
+    """A result as a table, with the assumptions that it rests on."""
     from rich.console import Group
 
     rows = [

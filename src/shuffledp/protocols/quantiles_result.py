@@ -69,7 +69,7 @@ class QuantilesResult(Result):
         return [(q.query, q.value, q.low, q.high) for q in self.shown()]
 
     def shown(self) -> list[Estimate]:
-        """The quantiles that were asked for."""
+        """Estimates of the quantiles that were asked for in the query."""
         return self.quantiles(self.probabilities)
 
     def _reach(self) -> float:

@@ -139,7 +139,7 @@ class Options:
 
     @property
     def targets(self) -> Targets:
-        """The targets among the options."""
+        """Those options that say what the plan is asked for."""
         return Targets(
             mse_overhead=self.mse_overhead,
             rmse=self.rmse,

@@ -42,7 +42,7 @@ class Grouping:
 
 @dataclass(frozen=True, kw_only=True)
 class RivalQuestion:
-    """The same question in the words of `shuffledp.rivals.run`."""
+    """The same question as the arguments that `shuffledp.rivals.run` takes."""
 
     query: str
     prepare: Callable[[Values], Values]
@@ -84,7 +84,7 @@ class Query(ABC, Generic[R]):
         return None
 
     def finish(self, result: R) -> R:
-        """The query's result, made of the protocol's."""
+        """The result that the caller gets, made of the result that the protocol gives."""
         return result
 
     def for_rival(self) -> RivalQuestion:

@@ -35,7 +35,7 @@ class Count(Query[Estimate]):
 
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
-        """The question behind a call's arguments, checked."""
+        """The question that a call asks, made of its arguments after they were checked."""
         epsilon = positive(epsilon, "epsilon")
         return cls(epsilon=epsilon, targets=options.targets, equals=equals)
 
@@ -60,7 +60,7 @@ class Count(Query[Estimate]):
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerSum(Query[Estimate]):
-    """The sum of whole numbers 0..largest."""
+    """The sum of a column of whole numbers 0..largest."""
 
     name: ClassVar[str] = "integer-sum"
     largest: int
@@ -68,7 +68,7 @@ class IntegerSum(Query[Estimate]):
 
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
-        """The question behind a call's arguments, checked."""
+        """The question that a call asks, made of its arguments after they were checked."""
         return cls(
             epsilon=positive(epsilon, "epsilon"),
             targets=options.targets,
@@ -98,7 +98,7 @@ class IntegerSum(Query[Estimate]):
 
 @dataclass(frozen=True, kw_only=True)
 class RealSum(Query[Estimate]):
-    """The sum of real values within bounds."""
+    """The sum of a column of real values within bounds."""
 
     name: ClassVar[str] = "real-sum"
     low: Fraction
@@ -107,7 +107,7 @@ class RealSum(Query[Estimate]):
 
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
-        """The question behind a call's arguments, checked."""
+        """The question that a call asks, made of its arguments after they were checked."""
         epsilon = positive(epsilon, "epsilon")
         low, high = checked_bounds(bounds)
         return cls(epsilon=epsilon, targets=options.targets, low=low, high=high, clamp=clamp)
@@ -152,7 +152,7 @@ class Mean(RealSum):
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram(Query[HistogramResult]):
-    """How many rows hold each label."""
+    """How many rows of a column hold each label."""
 
     name: ClassVar[str] = "histogram"
     labels: tuple[Label, ...]
@@ -166,7 +166,8 @@ class Histogram(Query[HistogramResult]):
         labels: int | Iterable[Label],
         other: Label | None,
     ) -> Histogram:
-        """The question behind a call's arguments, checked; `other` is one of the labels."""
+        """The question that a call asks, made of its arguments after they were checked; `other` is
+        added to the labels if it is not among them."""
         names = checked_labels(labels)
         if other is not None and other not in names:
             names = checked_labels([*names, other])
@@ -219,7 +220,7 @@ class Quantiles(Query[QuantilesResult]):
         bins: int,
         clamp: bool,
     ) -> Quantiles:
-        """The question behind a call's arguments, checked."""
+        """The question that a call asks, made of its arguments after they were checked."""
         options.refuse(
             ("max_messages",), "quantiles are planned for an error; give mse_overhead or rmse."
         )

@@ -20,7 +20,7 @@ KINDS: dict[str, ColumnKind] = {
     "U": "text",
     "M": "date",
 }
-"""What a NumPy array holds, by its dtype's kind."""
+"""The kind of a NumPy array's values, by the letter of its dtype."""
 TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 NOT_A_TRUTH = (
     "A count needs a column of true/false or 0/1; say which value to count with equals= (--equals)."
@@ -28,7 +28,7 @@ NOT_A_TRUTH = (
 
 
 def kind_of(values: Values) -> ColumnKind:
-    """What an array holds."""
+    """What kind of values an array holds, by its dtype."""
     return KINDS.get(values.dtype.kind, "other")
 
 

@@ -57,7 +57,7 @@ def _type_name(frame: Any, name: str) -> str:
 
 
 def kind_of(values: Any) -> ColumnKind:
-    """What the column `value` holds."""
+    """What kind of values the column `value` holds, by its Spark type."""
     return KINDS.get(_type_name(values, "value"), "other")
 
 
@@ -85,7 +85,7 @@ def grouped_by(values: Any, grouping: Grouping) -> Any:
 
 
 def missing_values(count: int) -> DataError:
-    """The error for rows without a value."""
+    """The error to raise for so many rows without a value."""
     return DataError(
         f"The column has {count:,} missing values; every row is one user with one value: "
         "fill or drop them first."

@@ -22,7 +22,7 @@ from shuffledp.spark.columns import equal_to, grouped_by, kind_of, values_of
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.reports import (
-    PARTS,
+    MOST_PARTS,
     PartWork,
     WholeWork,
     added_up,
@@ -46,7 +46,9 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     if options.per_user or grouping is None:
         protocol, report = _in_two_jobs(query, values, None, options, secret)
     elif grouping.few_values:
-        work = WholeWork(query.plan, options.users, query.prepare, secret)
+        work = WholeWork(
+            make_plan=query.plan, users=options.users, prepare=query.prepare, secret=secret
+        )
         protocol, report = planned_and_drawn(_grouped(values, grouping), work)
     else:
         protocol, report = _in_two_jobs(query, values, grouping, options, secret)
@@ -67,14 +69,19 @@ def _in_two_jobs(
     """(protocol, report): the first job counts the users, and the second draws for them."""
     with _counted(values, grouping) as (counted, rows, missing):
         plan: Plan[R] = query.plan(checked_users(rows, missing, options.users))
-        work = PartWork(plan.protocol.to_dict(), query.prepare, secret, options.per_user)
+        work = PartWork(
+            protocol=plan.protocol.to_dict(),
+            prepare=query.prepare,
+            secret=secret,
+            per_user=options.per_user,
+        )
         return plan.protocol, added_up(counted, work)
 
 
 def _grouped(values: Any, grouping: Grouping) -> Any:
     """Values and how many rows hold each, in one part if they are few."""
     together = grouped_by(values, grouping)
-    return together.groupBy("value").count().coalesce(1 if grouping.few_values else PARTS)
+    return together.groupBy("value").count().coalesce(1 if grouping.few_values else MOST_PARTS)
 
 
 @contextmanager
