@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from bounded_laws import BIT, DIGIT, RARE, direction, sums
 
+from shuffledp.accuracy.inversion import first_true
 from shuffledp.cells import bounded_error
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_error import (
     error_law,
     error_range,
-    first_true,
-    interval,
     intervals,
     laws,
     log_characteristic,
@@ -23,6 +22,12 @@ from shuffledp.exact.numbers import to_float
 from shuffledp.exact.seeded import SeededEntropy
 
 F = Fraction
+
+
+def interval(cell: BoundedCell, users: int, messages: int, outside: float) -> tuple[int, int]:
+    """The interval of a single number of messages."""
+    low, high = intervals(cell, users, np.array([messages]), outside)
+    return int(low[0]), int(high[0])
 
 
 def lumps(cell: BoundedCell, users: int, total: int) -> list[int]:

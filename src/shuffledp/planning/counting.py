@@ -20,6 +20,7 @@ def plan_count(
     max_messages: ExactNumber | None = None,
     padded: bool = False,
     expected: int | None = None,
+    cell: str = "best",
 ) -> Plan[Estimate]:
     """The cheapest certified protocol that counts users with the value 1.
 
@@ -35,4 +36,4 @@ def plan_count(
     True
     """
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
-    return plan_one_cell(Counting, users, epsilon, 1, target, expected)
+    return plan_one_cell(Counting, users, epsilon, 1, target, expected, cell)
