@@ -157,7 +157,7 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], Plan]) ->
 
 def plan_table(plan: Plan) -> Any:
     """A plan for people."""
-    from shuffledp.sealed.wire import MOST_MESSAGES
+    from shuffledp.sealed.wire import MOST_REPORT_SIZE
 
     f = plan.forecast
     rows = [
@@ -177,8 +177,8 @@ def plan_table(plan: Plan) -> Any:
             f"{plan.encrypted_bytes:,} bytes sealed"
             + ("" if plan.target.padded else " (--padded plans for fewer)")
             + (
-                f"; more than the {MOST_MESSAGES:,} that it takes"
-                if plan.report_size > MOST_MESSAGES
+                f"; more than the {MOST_REPORT_SIZE:,} that it takes"
+                if plan.report_size > MOST_REPORT_SIZE
                 else ""
             ),
         ),

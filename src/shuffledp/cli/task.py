@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `task` with its actions."""
+    """Adds the command `task` with its actions."""
     parser = commands.add_parser(
         "task", help="make, check and register tasks for the service", allow_abbrev=False
     )
@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
 
 
 def add_token(parser: argparse.ArgumentParser, who: str) -> None:
-    """An option for a secret that rather belongs in the environment."""
+    """Adds the option --token, for a token that is better given in the environment."""
     parser.add_argument(
         "--token", help=f"the {who}'s token; best given as SHUFFLEDP_{who.upper()}_TOKEN"
     )
@@ -72,13 +72,17 @@ def _add_create(actions: Commands) -> None:
 
 def run_create(args: argparse.Namespace) -> None:
     from shuffledp.privacy.certificate import verify
-    from shuffledp.sealed.encryption import PublicKey
-    from shuffledp.sealed.task import BatchRule, Task
+    from shuffledp.sealed.keys import PublicKey
+    from shuffledp.sealed.rules import BatchRule
+    from shuffledp.sealed.task import Task
 
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
     rule = BatchRule(
-        args.reports or certificate.protocol.users, args.top_up, args.at_least, args.wait_seconds
+        args.reports or certificate.protocol.users,
+        top_up=args.top_up,
+        at_least=args.at_least,
+        wait_seconds=args.wait_seconds,
     )
     task = Task.create(
         plan, PublicKey.from_dict(key), args.name, rule, order=args.order, repeat=args.repeat
@@ -105,7 +109,7 @@ def summary(task: Task) -> dict[str, Any]:
 
 
 def table(task: Task) -> Any:
-    """The task for people."""
+    """The task as a table for people."""
     protocol, rule = task.protocol, task.batch
     top_up = {
         "none": "never released short",
@@ -116,7 +120,7 @@ def table(task: Task) -> Any:
         task.name,
         [
             ("id", task.id.hex()),
-            ("protocol", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
+            ("query", f"{protocol.kind}, ε = {show(protocol.epsilon)}"),
             ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),

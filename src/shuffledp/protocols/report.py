@@ -20,6 +20,8 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 Counts = NDArray[np.int64]
 Messages = NDArray[np.int64]
 """One row per message: the cell's number, and the sign +1 or −1."""
+MESSAGE_BYTES = 52
+"""Bytes of one encrypted message: HPKE's encapsulated key (32), the number (4) and the tag (16)."""
 
 
 @dataclass(frozen=True, eq=False)

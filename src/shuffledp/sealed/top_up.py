@@ -1,7 +1,7 @@
-"""Noise that the shuffler itself adds to a batch, sealed like everybody's messages.
+"""The noise that the shuffler adds to a batch, encrypted like everybody's messages.
 
-Its size must say nothing about the noise inside, so it is filled up with dummies to a number
-that a draw exceeds with probability at most 2⁻⁶⁴ (and is drawn again then).
+How many messages a top-up has must not show how much noise is inside, so it is filled up with
+dummies to a number that the noise exceeds with probability at most 2⁻⁶⁴ (then it is drawn again).
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.report_size import top_up_capacity
 from shuffledp.sealed.encryption import encrypt_all
-from shuffledp.sealed.task import Task
+from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.wire import plain_numbers
+
+
+def top_up_size(protocol: Protocol, shares: int) -> int:
+    """Messages in a top-up of so many users' shares of noise, dummies included."""
+    return top_up_capacity(protocol.uses, Fraction(shares, protocol.users)) if shares else 0
 
 
 def noise_only(protocol: Protocol, shares: int, entropy: Entropy = SYSTEM) -> Report:
@@ -26,12 +31,14 @@ def noise_only(protocol: Protocol, shares: int, entropy: Entropy = SYSTEM) -> Re
     return Report(shares, plus, minus, entropy.seeded)
 
 
-def encrypted_top_up(task: Task, shares: int) -> tuple[bytes, int]:
-    """The sealed messages of a top-up, and how many: a function of the task and `shares`."""
-    if shares == 0:
+def encrypted_top_up(
+    protocol: Protocol, shares: int, key: PublicKey, task_id: bytes
+) -> tuple[bytes, int]:
+    """The encrypted messages of a top-up, and how many they are: `top_up_size`."""
+    size = top_up_size(protocol, shares)
+    if size == 0:
         return b"", 0
-    room = top_up_capacity(task.protocol.uses, Fraction(shares, task.protocol.users))
-    messages = noise_only(task.protocol, shares).messages()
-    while len(messages) > room:
-        messages = noise_only(task.protocol, shares).messages()
-    return encrypt_all(plain_numbers(messages, room).tolist(), task.key, task.id), room
+    messages = noise_only(protocol, shares).messages()
+    while len(messages) > size:
+        messages = noise_only(protocol, shares).messages()
+    return encrypt_all(plain_numbers(messages, size).tolist(), key, task_id), size
