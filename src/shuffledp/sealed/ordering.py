@@ -4,7 +4,8 @@ Canonical order sorts the messages by their own bytes: it depends on the message
 needs no randomness, is the same after every retry, and puts replays side by side. Uniform order
 sorts by AES-256 of each message's first block under a key that is drawn for the batch and erased
 with it: nobody without the key can tell this order from a uniformly random one, and it too is the
-same after every retry. Both sort on disk, bucket by bucket, where a batch is larger than the memory allowed.
+same after every retry. Both sort on disk, bucket by bucket, where a batch is larger than the memory
+allowed.
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ def _card(task: dict[str, Any]) -> str:
     """The part of the page about one task."""
     facts = (
         f"{escape(task['query'])} · ε = {escape(task['epsilon'])} · "
-        f"{task['report_size']} messages per report · {escape(task['state'])} · <code>{task['task'][:16]}…</code>"
+        f"{task['report_size']} messages per report · {escape(task['state'])} · "
+        f"<code>{task['task'][:16]}…</code>"
     )
     parts = [f"<h2>{escape(task['name'])}</h2>", f'<p class="facts">{facts}</p>']
     if "progress" in task:
