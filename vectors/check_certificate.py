@@ -2,7 +2,8 @@
 
     python vectors/check_certificate.py FILE [FILE …]
 
-It shares no code, no arithmetic library and no search with the package. Reals are enclosed
+It shares no code, no arithmetic library and no search with the package. Bounded cells are checked
+by vectors/check_bounded.py, in fractions. For the others, reals are enclosed
 between integers over 2^BITS; e^x comes from its Taylor series with the remainder added, r(m) from
 its product. What it proves is stated in docs/mathematics.md, "The inequality".
 """
@@ -12,14 +13,14 @@ from __future__ import annotations
 import json
 import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from check_bounded import BoundedCell, Rejected
 
 BITS = 320
 ONE = 1 << BITS
-
-
-class Rejected(Exception):
-    """The certificate does not hold, or could not be decided."""
 
 
 class Real:
@@ -95,13 +96,13 @@ class Cell:
     def __init__(self, data: dict[str, Any]) -> None:
         self.users = int(data["users"])
         self.largest = int(data["largest"])
-        self.a = Fraction(data["up_epsilon"])
+        self.up_loss = Fraction(data["up_epsilon"])
         self.b = Fraction(data["down_epsilon"])
         self.q = Fraction(data["mute_probability"])
         self.s = int(data["input_pairs"])
         self.flood = Fraction(data["flood_mean"])
         self.h = int(data["stand_in"])
-        sound = self.users > 0 and self.largest > 0 and self.a > 0 and self.b > 0
+        sound = self.users > 0 and self.largest > 0 and self.up_loss > 0 and self.b > 0
         if not (sound and 0 < self.q < 1 and self.s >= 0 and 0 <= self.h <= self.largest):
             raise Rejected("parameters outside their domain")
         if self.flood < 0 or (self.flood == 0 and (self.s > 0 or self.h > 0)):
@@ -115,7 +116,7 @@ class Inequality:
         self.cell, self.delta = cell, delta
         t = min(x, cell.h)
         self.pairs = cell.s + t
-        fade = (cell.a * (x - t) + cell.b * (cell.h - t)) / cell.largest
+        fade = (cell.up_loss * (x - t) + cell.b * (cell.h - t)) / cell.largest
         odds = Real.of(cell.q / (1 - cell.q))
         self.lift = (exponential(loss) - Real.of(1)) * odds * exponential(-fade)
         self.data = exponential(loss - cell.b * delta / cell.largest)
@@ -168,44 +169,62 @@ class Inequality:
         raise Rejected("no strict fall found to the left of the least place")
 
 
-def check_cell(cell: Cell, up: Fraction, down: Fraction) -> None:
-    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide)."""
-    if cell.a > up:
+def check_cell(cell: Cell | BoundedCell, up: Fraction, down: Fraction) -> None:
+    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide); a
+    bounded cell by its own rules."""
+    if isinstance(cell, BoundedCell):
+        cell.check(up, down)
+        return
+    if cell.up_loss > up:
         raise Rejected("up_epsilon exceeds what a change upwards may cost")
     for delta in range(1, cell.largest + 1):
         for x in {0, cell.largest - delta}:
             Inequality(cell, down, delta, x).check()
 
 
-def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[tuple[Cell, Fraction, Fraction]]]:
-    """(loss of a replacement, the cells with their budgets), by the kind of protocol."""
-    epsilon, kind = Fraction(protocol["epsilon"]), protocol["kind"]
-    if kind in ("counting", "integers"):
-        cell = Cell(protocol["cell"])
-        if kind == "counting" and cell.largest != 1:
-            raise Rejected("counting is about 0 and 1")
-        return max(cell.a, epsilon), [(cell, cell.a, epsilon)]
-    if kind == "histogram":
-        cell = Cell(protocol["cell"])
+AnyCell = Cell | BoundedCell
+Budget = tuple[AnyCell, Fraction, Fraction]
+"""A cell, and what a change upwards and downwards may cost."""
+
+
+def read_cell(data: dict[str, Any]) -> AnyCell:
+    """The cell by its kind."""
+    kinds: dict[str, type[AnyCell]] = {"paper": Cell, "bounded": BoundedCell}
+    if data.get("kind") not in kinds:
+        raise Rejected("unknown kind of cell")
+    return kinds[data["kind"]](data)
+
+
+def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """(loss of a replacement, the cells with their budgets), by what the protocol answers."""
+    epsilon, query = Fraction(protocol["epsilon"]), protocol["query"]
+    if query in ("count", "integer-sum"):
+        cell = read_cell(protocol["cell"])
+        if query == "count" and cell.largest != 1:
+            raise Rejected("a count is about 0 and 1")
+        return max(cell.up_loss, epsilon), [(cell, cell.up_loss, epsilon)]
+    if query == "histogram":
+        cell = read_cell(protocol["cell"])
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
-        return cell.a + (epsilon - cell.a), [(cell, cell.a, epsilon - cell.a)]
-    if kind == "summation":
-        cells = [Cell(digit) for digit in protocol["digits"]]
-        return sum((c.a for c in cells), start=Fraction(0)), [(c, c.a, c.a) for c in cells]
-    if kind == "ranges":
-        parts = [(Cell(level["cell"]), Fraction(level["down"])) for level in protocol["levels"]]
+        return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
+    if query == "real-sum":
+        cells = [read_cell(digit) for digit in protocol["digits"]]
+        loss = sum((cell.up_loss for cell in cells), start=Fraction(0))
+        return loss, [(cell, cell.up_loss, cell.up_loss) for cell in cells]
+    if query == "quantiles":
+        parts = [(read_cell(one["cell"]), Fraction(one["down"])) for one in protocol["levels"]]
         if any(cell.largest != 1 for cell, _ in parts):
             raise Rejected("levels are about 0 and 1")
-        total = sum((cell.a + down for cell, down in parts), start=Fraction(0))
-        return total, [(cell, cell.a, down) for cell, down in parts]
-    raise Rejected(f"unknown kind {kind!r}")
+        total = sum((cell.up_loss + down for cell, down in parts), start=Fraction(0))
+        return total, [(cell, cell.up_loss, down) for cell, down in parts]
+    raise Rejected(f"unknown query {query!r}")
 
 
 def check(data: dict[str, Any]) -> Fraction:
     """ε, if the certificate (or the plan that holds one) proves it; raises `Rejected` otherwise."""
     data = data.get("certificate", data)
-    if data.get("format") != "shuffledp certificate 1":
+    if data.get("format") != "shuffledp certificate 2":
         raise Rejected("not a certificate")
     protocol = data["protocol"]
     epsilon = Fraction(protocol["epsilon"])

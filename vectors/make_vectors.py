@@ -47,9 +47,9 @@ def main() -> None:
     plans = {
         "count": shuffledp.plan_count(10**6, 1),
         "count with a relative tolerance": shuffledp.plan_count(10**6, 1, relative_error="0.01"),
-        "integers": shuffledp.plan_integer_sum(10**4, 1, 5),
+        "integer sum": shuffledp.plan_integer_sum(10**4, 1, 5),
         "histogram": shuffledp.plan_histogram(10**4, 1, 4),
-        "sum": shuffledp.plan_real_sum(10**4, 1),
+        "real sum": shuffledp.plan_real_sum(10**4, 1),
         "quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64),
         "thinning": shuffledp.plan_count(10**4, 1, max_messages=1),
     }
@@ -58,7 +58,9 @@ def main() -> None:
         data = plan.certificate.to_dict()
         data.pop("version")
         entries.append({"name": name, "holds": True, "certificate": data})
-        for attack, damage in ATTACKS.items() if name in ("count", "integers", "sum") else ():
+        for attack, damage in (
+            ATTACKS.items() if name in ("count", "integer sum", "real sum") else ()
+        ):
             damaged = copy.deepcopy(data)
             damage(damaged)
             entries.append({"name": f"{name}: {attack}", "holds": False, "certificate": damaged})

@@ -1,8 +1,9 @@
 """Pure differential privacy in the shuffle model, certified for the numbers in use."""
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.planning.counting import plan_count, plan_integer_sum
+from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
+from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum

@@ -6,17 +6,40 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols.report import Report, View, count_messages, release, shuffle
 
 F = Fraction
-CELL = Cell(200, 1, F(1), F(4, 5), F(1, 100), 3, F(60))
-DIGIT = Cell(200, 4, F(1), F(4, 5), F(1, 50), 3, F(60), stand_in=2)
+CELL = PaperCell(
+    users=200,
+    largest=1,
+    up_epsilon=F(1),
+    down_epsilon=F(4, 5),
+    mute_probability=F(1, 100),
+    input_pairs=3,
+    flood_mean=F(60),
+)
+DIGIT = PaperCell(
+    users=200,
+    largest=4,
+    up_epsilon=F(1),
+    down_epsilon=F(4, 5),
+    mute_probability=F(1, 50),
+    input_pairs=3,
+    flood_mean=F(60),
+    stand_in=2,
+)
 
 
-def estimates(cell: Cell, values: np.ndarray, runs: int, aggregate: bool) -> np.ndarray:
+def report_of(value: int) -> Report:
+    """One user's report, drawn as on a device."""
+    plus, minus = CELL.randomize(value, SeededEntropy(value))
+    return Report(users=1, plus=np.array([plus]), minus=np.array([minus]))
+
+
+def estimates(cell: PaperCell, values: np.ndarray, runs: int, aggregate: bool) -> np.ndarray:
     """Estimates of many seeded runs."""
     entropy = SeededEntropy(f"{cell} {aggregate}")
     tally = np.bincount(values, minlength=cell.largest + 1)
@@ -25,7 +48,7 @@ def estimates(cell: Cell, values: np.ndarray, runs: int, aggregate: bool) -> np.
         if aggregate:
             plus, minus = cell.aggregate(tally, entropy)
         else:
-            plus, minus = (int(sent.sum()) for sent in cell.randomize(values, entropy))
+            plus, minus = (int(sent.sum()) for sent in cell.randomize_each(values, entropy))
         found[run] = float(cell.estimate(plus, minus, len(values)))
     return found
 
@@ -33,16 +56,16 @@ def estimates(cell: Cell, values: np.ndarray, runs: int, aggregate: bool) -> np.
 @pytest.mark.parametrize("cell", [CELL, DIGIT], ids=["count", "digit"])
 @pytest.mark.parametrize("aggregate", [False, True], ids=["one by one", "aggregate"])
 @pytest.mark.parametrize("users", [200, 500])
-def test_unbiased_with_the_forecast_error(cell: Cell, aggregate: bool, users: int) -> None:
+def test_unbiased_with_the_forecast_error(cell: PaperCell, aggregate: bool, users: int) -> None:
     values = np.arange(users) * 7 % (cell.largest + 1)
     truth, squares = int(values.sum()), int(((values - cell.stand_in) ** 2).sum())
     errors = estimates(cell, values, 3000, aggregate) - truth
-    mse = float(cell.mean_squared_error(users, squares))
+    mse = float(cell.squared_error(users, squares))
     assert abs(errors.mean()) < 4 * (mse / 3000) ** 0.5
     assert abs((errors**2).mean() / mse - 1) < 0.13
     # the twin: a forecast for another muting probability is found to be wrong
     wrong = replace(cell, mute_probability=F(1, 4))
-    assert abs((errors**2).mean() / float(wrong.mean_squared_error(users, squares)) - 1) > 0.13
+    assert abs((errors**2).mean() / float(wrong.squared_error(users, squares)) - 1) > 0.13
 
 
 def test_erratum_1_subtracting_the_pairs_would_be_wrong() -> None:
@@ -52,7 +75,7 @@ def test_erratum_1_subtracting_the_pairs_would_be_wrong() -> None:
             sum(
                 int(sent.sum()) * sign
                 for sent, sign in zip(
-                    CELL.randomize(values, SeededEntropy(run)), (1, -1), strict=True
+                    CELL.randomize_each(values, SeededEntropy(run)), (1, -1), strict=True
                 )
             )
             for run in range(200)
@@ -74,10 +97,10 @@ def test_erratum_7_the_plain_sum_is_low_by_q_times_the_count() -> None:
 
 
 @pytest.mark.parametrize("cell", [CELL, DIGIT], ids=["count", "digit"])
-def test_erratum_2_messages_count_the_flood_twice(cell: Cell) -> None:
+def test_erratum_2_messages_count_the_flood_twice(cell: PaperCell) -> None:
     values = np.full(200, cell.largest)
     sent = [
-        sum(part.sum() for part in cell.randomize(values, SeededEntropy(run))) / 200
+        sum(part.sum() for part in cell.randomize_each(values, SeededEntropy(run))) / 200
         for run in range(400)
     ]
     forecast = float(cell.messages_per_user())
@@ -95,7 +118,7 @@ def test_both_paths_have_the_same_law_of_the_view() -> None:
         rows = []
         for _ in range(4000):
             if name == "each":
-                rows.append([int(part.sum()) for part in CELL.randomize(values, entropy)])
+                rows.append([int(part.sum()) for part in CELL.randomize_each(values, entropy)])
             else:
                 rows.append(list(CELL.aggregate(np.array([140, 60]), entropy)))
         views[name] = np.array(rows, float)
@@ -106,8 +129,8 @@ def test_both_paths_have_the_same_law_of_the_view() -> None:
 
 
 def test_a_user_is_an_explicit_list_of_signs() -> None:
-    plus, minus = CELL.randomize(np.array([1]), SeededEntropy(1))
-    report = Report(1, plus, minus)
+    plus, minus = CELL.randomize_each(np.array([1]), SeededEntropy(1))
+    report = Report(users=1, plus=plus, minus=minus)
     signs = report.signs()
     assert (signs == 1).sum() == plus[0] and (signs == -1).sum() == minus[0]
     assert report.messages().shape == (len(signs), 2)
@@ -116,43 +139,43 @@ def test_a_user_is_an_explicit_list_of_signs() -> None:
 
 
 def test_shuffling_messages_keeps_the_bag_and_reports_add_up() -> None:
-    reports = [Report(1, *CELL.randomize(np.array([x]), SeededEntropy(x))) for x in (0, 1, 1)]
+    reports = [report_of(x) for x in (0, 1, 1)]
     mixed = shuffle([report.signs() for report in reports])
     together = shuffle(reports)
     assert (mixed == 1).sum() == together.plus[0] and together.users == 3
     with pytest.raises(InputError, match="nothing to shuffle"):
         shuffle([])
     with pytest.raises(InputError, match="do not add up"):
-        reports[0] + Report(1, np.zeros(2, np.int64), np.zeros(2, np.int64))
+        reports[0] + Report(users=1, plus=np.zeros(2, np.int64), minus=np.zeros(2, np.int64))
 
 
 def test_the_door_refuses_a_short_batch() -> None:
-    batch = Report(199, np.array([5]), np.array([4]))
+    batch = Report(users=199, plus=np.array([5]), minus=np.array([4]))
     with pytest.raises(ShortBatchError, match="199 of the 200"):
         release(batch, 200)
-    view = release(Report(200, np.array([5]), np.array([4])), 200)
+    view = release(Report(users=200, plus=np.array([5]), minus=np.array([4])), 200)
     assert isinstance(view, View) and view.users == 200
     assert (view.arranged() == 1).sum() == 5
 
 
 def test_a_report_prints_no_counts() -> None:
-    assert "12345" not in repr(Report(1, np.array([12345]), np.array([12345])))
+    assert "12345" not in repr(Report(users=1, plus=np.array([12345]), minus=np.array([12345])))
 
 
 @pytest.mark.parametrize("values", [[-1], [2], [0, 1, 7]])
 def test_values_outside_are_refused_without_naming_them(values: list[int]) -> None:
     with pytest.raises(ValueOutOfRange) as caught:
-        CELL.randomize(np.array(values))
+        CELL.randomize_each(np.array(values))
     assert "7" not in str(caught.value) and "-1" not in str(caught.value)
     with pytest.raises(ValueOutOfRange, match="whole numbers"):
-        CELL.randomize(np.array([0.5]))
+        CELL.randomize_each(np.array([0.5]))
     with pytest.raises(ValueOutOfRange):
         CELL.aggregate(np.array([1, 2, 3]))
 
 
 def test_a_batch_of_one_and_of_none() -> None:
     cell = replace(CELL, users=1)
-    plus, _ = cell.randomize(np.array([1]))
+    plus, _ = cell.randomize_each(np.array([1]))
     assert plus.shape == (1,) and cell.aggregate(np.array([0, 0])) == (0, 0)
     assert sum(cell.aggregate(np.array([0, 1]))) > 0
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.planning.paper_search import CellTask, error_left, limit_messages
@@ -147,20 +147,39 @@ def test_two_noises_beat_one() -> None:
     """MATH §2: with a = b the same error costs more pairs."""
     plan = plan_count(10**6, 1)
     cell = plan.protocol.cell
-    same = CellTask(10**6, 10**6, 1, cell.down_epsilon, F(1), F(1.5 * central("1")))
-    one_noise = Cell(
-        10**6,
-        1,
-        cell.down_epsilon,
-        cell.down_epsilon,
-        cell.mute_probability,
-        cell.input_pairs,
-        cell.flood_mean,
+    same = CellTask(
+        users=10**6,
+        expected=10**6,
+        largest=1,
+        up=cell.down_epsilon,
+        down=F(1),
+        mse=F(1.5 * central("1")),
+    )
+    one_noise = PaperCell(
+        users=10**6,
+        largest=1,
+        up_epsilon=cell.down_epsilon,
+        down_epsilon=cell.down_epsilon,
+        mute_probability=cell.mute_probability,
+        input_pairs=cell.input_pairs,
+        flood_mean=cell.flood_mean,
     )
     assert (
         float(error_left(same, one_noise))
         < 0
-        < float(error_left(CellTask(10**6, 10**6, 1, F(1), F(1), F(1.5 * central("1"))), cell))
+        < float(
+            error_left(
+                CellTask(
+                    users=10**6,
+                    expected=10**6,
+                    largest=1,
+                    up=F(1),
+                    down=F(1),
+                    mse=F(1.5 * central("1")),
+                ),
+                cell,
+            )
+        )
     )
     assert limit_messages(same) > 1.2 * plan.forecast.limit_messages
 
@@ -179,11 +198,7 @@ def test_integers(largest: int, users: int) -> None:
     relative = plan_integer_sum(users, 1, largest, relative_error="0.02")
     assert relative.forecast.messages_per_user < plan.forecast.messages_per_user
     for total in (0, users // 100, users, users * largest):
-        mse = float(
-            relative.protocol.cell.mean_squared_error(
-                users, relative.protocol.cell.most_squares(users, total)
-            )
-        )
+        mse = float(relative.protocol.cell.mean_squared_error(users, total))
         assert mse <= allowed + (0.02 * total) ** 2 * (1 + 1e-12)
 
 

@@ -114,7 +114,7 @@ def test_levels_where_they_pay() -> None:
     assert best_levels(16, F(1)) == (16,)
     assert len(best_levels(256, F(1))) == 2
     plan = plan_quantiles(10**4, 1, (0, 100), bins=64)
-    assert plan.certificate.loss == 1 and plan.protocol.levels[-1][0] == 64
+    assert plan.certificate.loss == 1 and plan.protocol.levels[-1].buckets == 64
     with pytest.raises(ParameterError):
         plan_quantiles(10**4, 1, (0, 100), bins=1)
 

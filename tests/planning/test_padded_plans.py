@@ -16,7 +16,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.target import laplace_variance
 from shuffledp.privacy.certificate import certify
-from shuffledp.protocols.report_size import most_input, report_size
+from shuffledp.protocols.report_size import message_laws, reserve_size
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
     """Against all of a coarse grid, each point settled and counted exactly."""
     one = Fraction(1)
     mse = (1 + overhead) * laplace_variance(one)
-    task = CellTask(1000, 1000, 1, one, one, mse, padded=1)
+    task = CellTask(users=1000, expected=1000, largest=1, up=one, down=one, mse=mse, padded=1)
     plan = plan_count(1000, 1, mse_overhead=overhead, padded=True)
     sizes = []
     for b in np.linspace(0.5, 0.98, 25):
@@ -132,5 +132,5 @@ def test_the_estimate_of_the_reserve_is_near(plan: Plan) -> None:
     decay = float(min(cell.up_epsilon, cell.down_epsilon)) / cell.largest
     flood = use.copies * float(cell.flood_mean) / users
     estimate = float(reserve(np.array([decay]), np.array([flood]), use.copies, users)[0])
-    exact = report_size(plan.protocol.uses, users) - most_input(plan.protocol.uses)
+    exact = reserve_size(plan.protocol.uses, users) - message_laws(plan.protocol.uses)[0]
     assert abs(estimate - exact) <= max(2, 0.02 * exact)

@@ -19,7 +19,7 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import (
     CertificateError,
     ParameterError,
@@ -40,8 +40,16 @@ F = Fraction
 @pytest.mark.parametrize("kind", [bool, np.uint8, np.int8, np.uint16, np.int16, np.uint64])
 @pytest.mark.parametrize("pairs", [100, 255, 300])
 def test_small_types_do_not_wrap_around(kind: type, pairs: int) -> None:
-    cell = Cell(10, 1, F(1), F(1, 2), F(1, 1000), pairs, F(100))
-    plus, minus = cell.randomize(np.array([1, 0] * 500).astype(kind), SeededEntropy(1))
+    cell = PaperCell(
+        users=10,
+        largest=1,
+        up_epsilon=F(1),
+        down_epsilon=F(1, 2),
+        mute_probability=F(1, 1000),
+        input_pairs=pairs,
+        flood_mean=F(100),
+    )
+    plus, minus = cell.randomize_each(np.array([1, 0] * 500).astype(kind), SeededEntropy(1))
     kept = minus >= pairs
     assert kept.mean() > 0.98 and (plus[kept] >= pairs).all()
     assert plus[kept][::2].mean() > plus[kept][1::2].mean()
@@ -60,13 +68,13 @@ def test_levels_for_different_users_are_not_certified() -> None:
     few, many = plan_quantiles(1000, 1, (0, 1)), plan_quantiles(10**6, 1, (0, 1))
     levels = few.protocol.levels[:1] + many.protocol.levels[1:]
     with pytest.raises(ParameterError, match="same users"):
-        Quantiles(F(1), levels, F(0), F(1))
+        Quantiles(epsilon=F(1), levels=levels, low=F(0), high=F(1))
 
 
 def test_buckets_have_no_stand_in() -> None:
     cell = replace(plan_histogram(100, 1, 2).protocol.cell, stand_in=1)
     with pytest.raises(ParameterError, match="stand-in"):
-        Histogram(F(1), cell, (0, 1))
+        Histogram(epsilon=F(1), cell=cell, labels=(0, 1))
 
 
 def test_sparse_draws_follow_the_law() -> None:
@@ -259,7 +267,15 @@ def test_random_cells_are_certified_often_enough_to_mean_something() -> None:
     for _ in range(200):
         d, s, flood = (int(rng.integers(1, top)) for top in (5, 7, 41))
         epsilon, q = F(int(rng.integers(1, 12)), 4), F(int(rng.integers(1, 25)), 50)
-        cell = Cell(2, d, epsilon, epsilon * F(int(rng.integers(1, 10)), 10), q, s, F(flood))
+        cell = PaperCell(
+            users=2,
+            largest=d,
+            up_epsilon=epsilon,
+            down_epsilon=epsilon * F(int(rng.integers(1, 10)), 10),
+            mute_probability=q,
+            input_pairs=s,
+            flood_mean=F(flood),
+        )
         try:
             certify(shuffledp.protocols.IntegerSum(epsilon, cell))
             certified += 1

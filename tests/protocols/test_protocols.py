@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
-from shuffledp.accuracy import cell_error as error_law
-from shuffledp.accuracy.cell_error import chances_at_most, interval, intervals
-from shuffledp.cells.paper import Cell
+from shuffledp.cells import paper_error
+from shuffledp.cells.paper import PaperCell
+from shuffledp.cells.paper_error import chances_at_most, intervals
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
@@ -27,7 +27,7 @@ Codes = tuple[int, ...]
 
 
 def joint_loss(
-    cells: list[Cell], before: Codes, after: Codes, size: int, others: tuple[Codes, ...] = ()
+    cells: list[PaperCell], before: Codes, after: Codes, size: int, others: tuple[Codes, ...] = ()
 ) -> float:
     """max ln(P/Q) over the joint view of several cells; given everybody's values the cells are
     independent, so the largest ratio of the whole is the product of the largest ratios."""
@@ -41,7 +41,7 @@ def joint_loss(
     return loss
 
 
-def worst_loss(cells: list[Cell], values: list[Codes], users: int, size: int) -> float:
+def worst_loss(cells: list[PaperCell], values: list[Codes], users: int, size: int) -> float:
     """Over every replacement and every choice of the other users' values."""
     crowds = list(combinations_with_replacement(values, users - 1))
     return max(
@@ -214,9 +214,11 @@ def test_chances_against_a_plain_sum_over_everything(plan: Plan) -> None:
 
 def test_intervals_side_by_side_are_those_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     cell, sums = plan_count(1000, 1).protocol.cell, np.array([700, -4, 0, 700, 31, 2])
-    one_by_one = [interval(cell, 1000, int(s), 0.05) for s in sums]
-    for at_once in (error_law.AT_ONCE, 200):
-        monkeypatch.setattr(error_law, "AT_ONCE", at_once)
+    one_by_one = [
+        tuple(int(end[0]) for end in intervals(cell, 1000, np.array([s]), 0.05)) for s in sums
+    ]
+    for at_once in (paper_error.MASSES_AT_ONCE, 200):
+        monkeypatch.setattr(paper_error, "MASSES_AT_ONCE", at_once)
         assert list(zip(*intervals(cell, 1000, sums, 0.05), strict=True)) == one_by_one
 
 

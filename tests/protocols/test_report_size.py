@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,14 +10,35 @@ import pytest
 from flint import arb
 
 from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_real_sum
-from shuffledp.cells.paper import Cell
-from shuffledp.protocols import report_size as padding
-from shuffledp.protocols.base import CellUse
-from shuffledp.protocols.integer_sum import Counting, IntegerSum
+from shuffledp.accuracy import message_law
+from shuffledp.accuracy.message_law import tails
+from shuffledp.cells.paper import PaperCell
+from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.counting import Counting
+from shuffledp.protocols.integer_sum import IntegerSum
+from shuffledp.protocols.report_size import message_laws, reserve_size, top_up_size
+
+
+def noise_tail(uses: Sequence[CellUse], most: int) -> list[arb]:
+    """P(a user's noise takes more than k messages) for k = 0..most."""
+    return tails(message_laws(uses)[1], most)
+
+
+def most_input(uses: Sequence[CellUse]) -> int:
+    """The most messages that a value itself can take."""
+    return message_laws(uses)[0]
 
 
 def counting(users=4, a="1", b="1/2", pairs=3, flood=5):
-    cell = Cell(users, 1, Fraction(a), Fraction(b), Fraction(1, 100), pairs, Fraction(flood))
+    cell = PaperCell(
+        users=users,
+        largest=1,
+        up_epsilon=Fraction(a),
+        down_epsilon=Fraction(b),
+        mute_probability=Fraction(1, 100),
+        input_pairs=pairs,
+        flood_mean=Fraction(flood),
+    )
     return Counting(Fraction(1), cell)
 
 
@@ -30,26 +52,26 @@ def test_tail_is_that_of_the_count_of_messages():
         one = np.zeros(most + 1)
         one[::step] = [float(law.pmf(k)) for k in range(len(one[::step]))]
         masses = np.convolve(masses, one)[: most + 1]
-    tails = padding.noise_tail(protocol.uses, most)
+    found = noise_tail(protocol.uses, most)
     for k in (0, 1, 2, 5, 10, 20, 40):
-        assert float(tails[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-14)
+        assert float(found[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-14)
 
 
 @pytest.mark.parametrize("reports", [4, 1000, 10**6])
 def test_k_is_the_least_that_keeps_a_batch_below_two_to_minus_64(reports):
     protocol = counting()
-    messages = padding.report_size(protocol.uses, reports)
-    reserve = messages - padding.most_input(protocol.uses)
-    tails = padding.noise_tail(protocol.uses, reserve)
+    messages = reserve_size(protocol.uses, reports)
+    reserve = messages - most_input(protocol.uses)
+    found = noise_tail(protocol.uses, reserve)
     limit = arb(2) ** -64
-    assert reports * tails[reserve] <= limit
-    assert reports * tails[reserve - 1] > limit
+    assert reports * found[reserve] <= limit
+    assert reports * found[reserve - 1] > limit
 
 
 def test_k_grows_by_about_44_over_b():
     """SERVICE: about 44/b messages above the input's 2s + 1, for planned counts."""
     protocol = plan_count(10_000, 1).protocol
-    reserve = padding.report_size(protocol.uses, 10_000) - padding.most_input(protocol.uses)
+    reserve = reserve_size(protocol.uses, 10_000) - most_input(protocol.uses)
     expected = 44.4 / float(protocol.cell.down_epsilon)
     assert 0.7 * expected < reserve < 1.1 * expected
 
@@ -57,42 +79,66 @@ def test_k_grows_by_about_44_over_b():
 def test_tail_of_many_copies_and_of_several_cells():
     """Each against a plain convolution, copy by copy."""
     one, other = counting(users=3).cell, counting(users=3, a="2", b="1/3", flood=1).cell
-    uses = (CellUse(one, 3, Fraction(1), Fraction(1)), CellUse(other, 1, Fraction(1), Fraction(1)))
+    uses = (
+        CellUse(cell=one, copies=3, up=Fraction(1), down=Fraction(1)),
+        CellUse(cell=other, copies=1, up=Fraction(1), down=Fraction(1)),
+    )
     most, masses = 150, np.array([1.0])
     for cell in (one, one, one, other):
         for law, step in ((cell.plus_noise, 1), (cell.minus_noise, 1), (cell.flood, 2)):
             alone = np.zeros(most + 1)
             alone[::step] = [float(law.share(3).pmf(k)) for k in range(len(alone[::step]))]
             masses = np.convolve(masses, alone)[: most + 1]
-    tails = padding.noise_tail(uses, most)
+    found = noise_tail(uses, most)
     for k in (0, 1, 3, 10, 30, 60):
-        assert float(tails[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-13)
+        assert float(found[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-13)
 
 
 def test_masses_left_out_only_raise_the_tail(monkeypatch):
     uses = counting().uses
-    exact = padding.noise_tail(uses, 300)
-    monkeypatch.setattr(padding, "NEGLIGIBLE_BITS", 40)
-    rough = padding.noise_tail(uses, 300)
+    exact = noise_tail(uses, 300)
+    monkeypatch.setattr(message_law, "NEGLIGIBLE_BITS", 40)
+    rough = noise_tail(uses, 300)
     assert all(r.upper() >= e.lower() for r, e in zip(rough, exact, strict=True))
     assert rough[300] > exact[300] and rough[300] < exact[300] + arb(2) ** -36
 
 
 def test_most_input_counts_pairs_stand_ins_and_one_value_per_use():
-    assert padding.most_input(counting(pairs=3).uses) == 7
+    assert most_input(counting(pairs=3).uses) == 7
     one = Fraction(1)
-    cell = Cell(10, 5, one, one, Fraction(1, 100), 4, one, 2)
-    assert padding.most_input((CellUse(cell, 1, one, one),)) == 2 * 4 + 2 + 5
-    assert padding.most_input((CellUse(cell, 3, one, one),)) == 3 * (2 * 4 + 2) + 5
-    assert padding.most_input((CellUse(cell, 3, one, one), *counting(pairs=3).uses)) == 35 + 7
+    cell = PaperCell(
+        users=10,
+        largest=5,
+        up_epsilon=one,
+        down_epsilon=one,
+        mute_probability=Fraction(1, 100),
+        input_pairs=4,
+        flood_mean=one,
+        stand_in=2,
+    )
+    assert most_input((CellUse(cell=cell, copies=1, up=one, down=one),)) == 2 * 4 + 2 + 5
+    assert most_input((CellUse(cell=cell, copies=3, up=one, down=one),)) == 3 * (2 * 4 + 2) + 5
+    assert (
+        most_input((CellUse(cell=cell, copies=3, up=one, down=one), *counting(pairs=3).uses))
+        == 35 + 7
+    )
 
 
 def test_nobody_ever_sends_more_than_most_input_without_noise():
     """Users at the largest value, with noise and flood all but off."""
     quiet, one = Fraction(60), Fraction(1)
-    cell = Cell(10, 5, quiet, quiet, Fraction(1, 2), 4, Fraction(1, 10**9), 2)
+    cell = PaperCell(
+        users=10,
+        largest=5,
+        up_epsilon=quiet,
+        down_epsilon=quiet,
+        mute_probability=Fraction(1, 2),
+        input_pairs=4,
+        flood_mean=Fraction(1, 10**9),
+        stand_in=2,
+    )
     plus, minus = IntegerSum(one, cell).randomize_each(np.full(4000, 5))
-    assert (plus + minus).max() == padding.most_input(IntegerSum(one, cell).uses)
+    assert (plus + minus).max() == most_input(IntegerSum(one, cell).uses)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +164,7 @@ def test_of_a_users_copies_one_holds_a_value(plan, values):
 
 def test_observed_counts_stay_within_k():
     protocol = plan_count(20, 2, mse_overhead=2).protocol
-    most = padding.report_size(protocol.uses, 20)
+    most = reserve_size(protocol.uses, 20)
     plus, minus = protocol.randomize_each(np.ones(20_000, np.int64))
     assert (plus + minus).max() <= most
 
@@ -126,6 +172,6 @@ def test_observed_counts_stay_within_k():
 def test_top_up_capacity_covers_the_exact_tail():
     """Chernoff's bound may not be below the exact answer, and not far above it."""
     protocol = counting(users=1)
-    exact = padding.report_size(protocol.uses, 1) - padding.most_input(protocol.uses)
-    bound = padding.top_up_capacity(protocol.uses, Fraction(1))
+    exact = reserve_size(protocol.uses, 1) - most_input(protocol.uses)
+    bound = top_up_size(protocol.uses, 1)
     assert exact <= bound <= exact + 30

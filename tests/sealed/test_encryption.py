@@ -6,9 +6,9 @@ from pathlib import Path
 
 from service_trio import Trio
 
-from shuffledp.protocols.report import MESSAGE_BYTES
 from shuffledp.sealed.encryption import encrypt_all, open_all
 from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.wire import MESSAGE_BYTES
 
 
 def test_a_ciphertext_opens_under_its_own_task_only(tmp_path: Path) -> None:

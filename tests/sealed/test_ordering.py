@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shuffledp.protocols.report import MESSAGE_BYTES
 from shuffledp.sealed.ordering import Rows, order_file, ordered
+from shuffledp.sealed.wire import MESSAGE_BYTES
 
 
 def messages(count: int) -> Rows:

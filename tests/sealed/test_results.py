@@ -11,10 +11,9 @@ from service_trio import USERS, Trio
 from shuffledp import plan_integer_sum, plan_real_sum
 from shuffledp.errors import ShortBatchError
 from shuffledp.sealed.opening import Tally
-from shuffledp.sealed.results import OpenedBatch, anomaly
+from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.top_up import noise_only
 from shuffledp.service.analyzer.releasing import release_batch
 
 
@@ -22,8 +21,7 @@ def test_the_anomaly_of_honest_batches_is_a_standard_score(tmp_path: Path) -> No
     protocol = Trio(tmp_path).task().protocol
     scores = []
     for _ in range(300):
-        view = protocol.release(protocol.aggregate(np.ones(USERS, np.int64)))
-        scores.append(anomaly(protocol, view, USERS))
+        scores.append(protocol.anomaly(protocol.aggregate(np.ones(USERS, np.int64))))
     assert abs(np.mean(scores)) < 0.3 and 0.8 < np.std(scores) < 1.2
 
 
@@ -39,7 +37,7 @@ def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str) -> Non
     task = Task.create(plan.to_dict(), key, "shift", BatchRule(USERS, top_up="full"))
     protocol, estimates, covered = task.protocol, [], 0
     for _ in range(150):
-        report = protocol.aggregate(np.ones(USERS, np.int64)) + noise_only(protocol, USERS)
+        report = protocol.aggregate(np.ones(USERS, np.int64)) + protocol.top_up(USERS)
         batch = OpenedBatch(
             id=bytes(16),
             number=1,

@@ -15,8 +15,8 @@ from shuffledp.errors import ShuffleDPError
 from shuffledp.sealed.errors import BatchRefused, TaskError
 from shuffledp.sealed.rules import TOP_UPS, BatchRule
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.top_up import encrypted_top_up, top_up_size
-from shuffledp.sealed.wire import BatchHeader
+from shuffledp.sealed.top_up import encrypted_top_up
+from shuffledp.sealed.wire import MESSAGE_BYTES, BatchHeader
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def header_of(task: Task, reports: int = USERS) -> BatchHeader:
         task_id=task.id,
         batch_id=bytes(16),
         reports=reports,
-        top_up_messages=top_up_size(task.protocol, shares),
+        top_up_messages=task.protocol.top_up_size(shares) if shares else 0,
         noise_shares=reports + shares,
     )
 
@@ -121,8 +121,7 @@ def test_a_batch_that_does_not_follow_its_rule_is_refused(task: Task, tmp_path: 
 
 
 def test_a_top_up_has_the_size_that_its_shares_say(task: Task) -> None:
-    protocol = task.protocol
-    assert encrypted_top_up(protocol, 0, task.key, task.id) == (b"", 0)
-    sizes = {len(encrypted_top_up(protocol, 5, task.key, task.id)[0]) for _ in range(5)}
-    assert len(sizes) == 1
-    assert encrypted_top_up(protocol, 5, task.key, task.id)[1] == top_up_size(protocol, 5)
+    assert encrypted_top_up(task, 0) == (b"", 0)
+    made = [encrypted_top_up(task, 5) for _ in range(5)]
+    assert {size for _, size in made} == {task.protocol.top_up_size(5)}
+    assert all(len(messages) == size * MESSAGE_BYTES for messages, size in made)

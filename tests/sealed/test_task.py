@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from service_trio import Trio
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import ShuffleDPError
-from shuffledp.protocols.integer_sum import Counting
+from shuffledp.protocols.counting import Counting
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.task import Task, checked_report_size, task_from_json
 from shuffledp.service.client.sending import Client
@@ -116,6 +116,14 @@ def test_a_task_of_a_larger_k_is_fine(task: Task) -> None:
 
 def test_a_report_that_would_be_too_large_is_refused() -> None:
     slow = Fraction(1, 10_000)
-    cell = Cell(1000, 1, slow, slow, Fraction(1, 100), 3, Fraction(5))
+    cell = PaperCell(
+        users=1000,
+        largest=1,
+        up_epsilon=slow,
+        down_epsilon=slow,
+        mute_probability=Fraction(1, 100),
+        input_pairs=3,
+        flood_mean=Fraction(5),
+    )
     with pytest.raises(TaskError, match="and can have 65,535; plan with padded"):
         checked_report_size(Counting(Fraction(1), cell), 1000)

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 from service_trio import DELIVERY, USERS, Trio, bearing, known_report
 
-from shuffledp.protocols.report import MESSAGE_BYTES
+from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.sealed.ordering import ordered
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import REPORT_HEADER_BYTES, BatchHeader

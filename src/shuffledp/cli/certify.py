@@ -24,12 +24,6 @@ def run(args: argparse.Namespace) -> None:
         ("users", f"{certificate.protocol.users:,} at least"),
     ]
     for proof in certificate.proofs:
-        rows.append(
-            (
-                "tightest",
-                f"m = {proof.tightest.place} for a change by {proof.tightest.shift}: "
-                f"margin {float(proof.tightest.margin):.3g}",
-            )
-        )
-    title = f"Certificate: {certificate.protocol.kind}"
+        rows.append(("proof", proof.proof.summary()))
+    title = f"Certificate: {certificate.protocol.query}"
     emit(args, certificate.to_dict(), lambda console: console.print(facts(title, rows)))

@@ -11,7 +11,6 @@ from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.base import cell_to_dict
 from shuffledp.sealed.files import write_whole
 
 
@@ -207,13 +206,8 @@ def _printed_rows(printed: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _warnings(plan: Plan) -> list[tuple[str, str]]:
-    if plan.protocol.kind in ("histogram", "ranges"):
-        return []
-    if plan.protocol.kind == "summation":
-        span = float(plan.protocol.high - plan.protocol.low)
-    else:
-        span = plan.protocol.cell.largest
-    if plan.forecast.rmse > plan.expected * span / 2:
+    largest = plan.protocol.largest_answer(plan.expected)
+    if largest is not None and plan.forecast.rmse > largest / 2:
         return [("warning", "the error exceeds half the range: the answer would say nothing")]
     return []
 
@@ -221,18 +215,11 @@ def _warnings(plan: Plan) -> list[tuple[str, str]]:
 def _parameters(plan: Plan) -> list[tuple[str, str]]:
     rows = []
     for use, proof in zip(plan.protocol.uses, plan.certificate.proofs, strict=True):
-        cell, place = use.cell, proof.tightest
-        values = {k: v for k, v in cell_to_dict(cell).items() if k != "users"}
+        values = {k: v for k, v in use.cell.to_dict().items() if k not in ("kind", "users")}
         text = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
         copies = f" × {use.copies}" if use.copies > 1 else ""
-        rows.append((f"cell{copies}", text))
-        rows.append(
-            (
-                "",
-                f"tightest at m = {place.place} for a change by {place.shift}: "
-                f"margin {float(place.margin):.3g}, {place.precision} bits",
-            )
-        )
+        rows.append((f"{use.cell.kind} cell{copies}", text))
+        rows.append(("", proof.proof.summary()))
     return rows
 
 

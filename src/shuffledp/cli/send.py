@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import add_token, given_token, read_task
-from shuffledp.errors import ParameterError
-from shuffledp.protocols.base import Protocol
 
 
 def add_to(commands: Commands) -> None:
@@ -24,17 +21,6 @@ def add_to(commands: Commands) -> None:
     add_token(parser, "client")
 
 
-def parse_value(protocol: Protocol, text: str) -> Any:
-    """The value that a text stands for in this protocol."""
-    if protocol.kind == "histogram":
-        labels = protocol.describe()["labels"]
-        return next((label for label in labels if str(label) == text), text)
-    try:
-        return float(text) if protocol.kind in ("summation", "ranges") else int(text)
-    except ValueError:
-        raise ParameterError("The value must be a number for this task; see `task show`.") from None
-
-
 def run(args: argparse.Namespace) -> None:
     from shuffledp.service.client.sending import Client
 
@@ -44,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
         if args.resume:
             client.resume()
         else:
-            client.send(parse_value(task.protocol, args.value))
+            client.send(task.protocol.parse(args.value))
     emit(
         args,
         {"task": task.id.hex(), "state": "stored by the shuffler"},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp import plan_count, plan_integer_sum
-from shuffledp.accuracy.cell_error import error_law, lattice_bins
+from shuffledp.accuracy.lattice import lattice_bins
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
 from shuffledp.cli.plan import add_targets, aim
 from shuffledp.errors import ParameterError
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("User by user, at most 100,000,000 users fit; leave --per-user out.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
-    forecast = plan.protocol.rmse(plan.users, total)
+    forecast = plan.protocol.uses[0].cell.rmse(plan.users, total)
     data = {
         "runs": runs,
         "users": plan.users,
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         "messages_per_user": plan.forecast.messages_per_user,
         "seeded": args.seed is not None,
     }
-    law = error_law(plan.protocol.cell, plan.users, total)
+    law = plan.protocol.uses[0].cell.error_law(plan.users, total)
     if args.plot:
         from shuffledp.plots.results import plot_simulation
 
@@ -74,8 +74,8 @@ def simulate(
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The errors of so many independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
-    tally = np.zeros(plan.protocol.cell.largest + 1, np.int64)
-    full, rest = divmod(total, plan.protocol.cell.largest)
+    tally = np.zeros(plan.protocol.uses[0].cell.largest + 1, np.int64)
+    full, rest = divmod(total, plan.protocol.uses[0].cell.largest)
     tally[-1] += full
     tally[rest] += rest > 0
     tally[0] += plan.users - tally.sum()
@@ -89,7 +89,7 @@ def simulate(
                 batch = plan.randomize_all(values, entropy)
             view = plan.release(batch)
             plain = int(view.plus[0] - view.minus[0])
-            errors[place] = float(plan.protocol.cell.estimate(plain, 0, view.users)) - total
+            errors[place] = float(plan.protocol.uses[0].cell.estimate(plain, 0, view.users)) - total
             progress(1)
     return errors
 

@@ -233,17 +233,24 @@ class Sampler:
 
     def hits(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
         """The places of `size` independent draws that are not 0."""
-        found = []
+        return self.events(size, entropy)[0]
+
+    def events(
+        self, size: int, entropy: Entropy = SYSTEM
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of `size` independent draws that are not 0, and those draws."""
+        found = [np.empty((2, 0), np.int64)]
         for begin, part in _chunks(size):
             places, values, common = self._chunk(part, entropy)
-            if common is None and not self.start:
-                found.append(begin + places[values != 0])
-            else:
+            if common is not None or self.start:
                 draws = np.full(part, self.start, np.int64)
                 draws += 0 if common is None else common
                 draws[places] += values
-                found.append(begin + np.flatnonzero(draws))
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+                places, values = np.arange(part), draws
+            events = np.flatnonzero(values)
+            found.append(np.stack([begin + places[events], values[events]]))
+        where, drawn = np.concatenate(found, axis=1)
+        return where, drawn
 
     def _chunk(
         self, size: int, entropy: Entropy
@@ -282,7 +289,13 @@ class Sampler:
 
     def _table_for(self, size: int) -> Table | None:
         """The table, unless drawing without it is cheaper than building it."""
-        if self._table is None and (size + 1) * SCALAR_COST >= self.width:
+        wanted = (size + 1) * SCALAR_COST >= self.width
+        return self.table if self._table is None and wanted else self._table
+
+    @property
+    def table(self) -> Table:
+        """The table, built now if it is not there yet."""
+        if self._table is None:
             self._table = Table(self.law, self.start, self.width, self.coarse_bits, self.fine_bits)
         return self._table
 
@@ -291,7 +304,12 @@ class Sampler:
     ) -> NDArray[np.int64]:
         """The values, above the start, of those U whose leading word is given."""
         more = entropy.words(words.size, np.uint64) >> np.uint64(64 - int(table.shift))
-        fine = (words.astype(np.uint64) << table.shift) | more
+        return self.decide(table, (words.astype(np.uint64) << table.shift) | more, entropy)
+
+    def decide(
+        self, table: Table, fine: NDArray[np.uint64], entropy: Entropy
+    ) -> NDArray[np.int64]:
+        """The values, above the start, of those U whose leading `fine_bits` bits are given."""
         values, undecided = table.place(fine)
         for place in undecided:
             uniform = Uniform(int(fine[place]), self.fine_bits, entropy)

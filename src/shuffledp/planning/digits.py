@@ -24,7 +24,7 @@ MOST_DIGITS = 4
 CORNERS = 2187  # of a cube at most; in more dimensions the axes alone are tried
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SumTask:
     """What the digits together must achieve, for values in [0, 1]."""
 
@@ -37,7 +37,7 @@ class SumTask:
     """Whether messages are counted in a padded report, or on average."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shares:
     """A proposal: one entry per digit."""
 
@@ -143,7 +143,14 @@ class Landscape:
         """A point in words."""
         epsilon, b, odds = (tuple(row[0].tolist()) for row in self.unpack(point[None, :]))
         cost = float(self.cost(point[None, :])[0])
-        return Shares(self.radix, cost, epsilon, b, odds, tuple(self.stand_in.tolist()))
+        return Shares(
+            radix=self.radix,
+            messages=cost,
+            epsilon=epsilon,
+            down_epsilon=b,
+            odds=odds,
+            stand_in=tuple(self.stand_in.tolist()),
+        )
 
 
 def limit_lumps(log_k: Floats, gap: Floats) -> Floats:

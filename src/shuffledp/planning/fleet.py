@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.exact.numbers import whole
-from shuffledp.planning.plan import ENCRYPTED_BYTES, Plan
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES
+from shuffledp.protocols.results import Result
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _short(number: float) -> str:
 
 
 def fleet(
-    plan: Plan, rates: Rates, report_size: int, report_bytes: int, users: int | None = None
+    plan: Plan[Result], rates: Rates, report_size: int, report_bytes: int, users: int | None = None
 ) -> Fleet:
     """The fleet for `users` (the plan's expected users unless said), each with a report of so many
     sealed messages."""
@@ -133,7 +135,7 @@ def fleet(
         report_size=report_size,
         report_bytes=report_bytes,
         collected_bytes=n * report_bytes,
-        batch_bytes=messages * ENCRYPTED_BYTES,
+        batch_bytes=messages * ENCRYPTED_MESSAGE_BYTES,
         client_seconds=report_size / rates.sealed,
         steps=steps,
         rates=rates,

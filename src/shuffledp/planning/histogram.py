@@ -6,20 +6,15 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.accuracy.cell_error import error_range
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import ExactNumber, round_to
-from shuffledp.planning.counting import (
-    best_for_messages,
-    checked_epsilon,
-    checked_size,
-    checked_users,
-)
+from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
+from shuffledp.planning.paper_messages import best_for_messages
 from shuffledp.planning.paper_search import (
     CellTask,
     cheapest_cell,
-    limit_messages,
+    free_flood,
     propose,
     spent,
     without_pairs,
@@ -28,6 +23,7 @@ from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.histogram import Histogram, Label, bucket_messages, checked_labels
+from shuffledp.protocols.results import HistogramResult
 
 SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up
 THIN_SPLITS = [place / 20 for place in range(6, 20)]  # without pairs, muting may do all
@@ -46,7 +42,7 @@ def plan_histogram(
     max_messages: ExactNumber | None = None,
     padded: bool = False,
     expected: int | None = None,
-) -> Plan:
+) -> Plan[HistogramResult]:
     """The cheapest certified histogram over `buckets` (labels, or how many).
 
     The targets are per bucket, the yardstick is DLap(ε/2) per bucket; `max_messages` counts all
@@ -60,9 +56,16 @@ def plan_histogram(
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     central = laplace_variance(epsilon / 2)
     task, cell = bucket_cell(epsilon, sure, come, target, len(labels))
-    protocol = Histogram(epsilon, cell, labels, other)
-    forecast = _forecast(protocol, task, math.sqrt(central))
-    return Plan(protocol, certify(protocol), target, come, forecast)
+    protocol = Histogram(epsilon=epsilon, cell=cell, labels=labels, other=other)
+    limit = free_flood(task, cell, len(labels))
+    forecast = _forecast(protocol, come, math.sqrt(central), limit)
+    return Plan(
+        protocol=protocol,
+        certificate=certify(protocol),
+        target=target,
+        expected=come,
+        forecast=forecast,
+    )
 
 
 def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
@@ -73,17 +76,17 @@ def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
 
 def bucket_cell(
     epsilon: Fraction, sure: int, come: int, target: Target, buckets: int
-) -> tuple[CellTask, Cell]:
+) -> tuple[CellTask, PaperCell]:
     """The cheapest cell for each of so many buckets, of which two may move by ε in all, one up and
     one down; and its task."""
     task = CellTask(
-        sure,
-        come,
-        1,
-        epsilon / 2,
-        epsilon / 2,
-        Fraction(1),
-        target.relative_error,
+        users=sure,
+        expected=come,
+        largest=1,
+        up=epsilon / 2,
+        down=epsilon / 2,
+        mse=Fraction(1),
+        relative=target.relative_error,
         padded=buckets if target.padded else 0,
     )
     if target.max_messages is not None:
@@ -111,9 +114,9 @@ def best_split(epsilon: Fraction, task: CellTask) -> float:
 
 def _best_for_messages(
     epsilon: Fraction, task: CellTask, messages: float, buckets: int
-) -> tuple[CellTask, Cell]:
+) -> tuple[CellTask, PaperCell]:
     """The least error with so many messages in all buckets together, of which one holds 1."""
-    found: list[tuple[CellTask, Cell]] = []
+    found: list[tuple[CellTask, PaperCell]] = []
     refusal: PlanningError | None = None
     if task.padded:
         buckets = 1  # such a task counts all buckets together by itself
@@ -135,25 +138,17 @@ def _best_for_messages(
     return min(found, key=lambda choice: choice[0].mse)
 
 
-def _forecast(protocol: Histogram, task: CellTask, central_rmse: float) -> Forecast:
-    n, cell, buckets = task.expected, protocol.cell, len(protocol.labels)
-    low, high = error_range(cell, n, n, 0.05)
+def _forecast(protocol: Histogram, users: int, central_rmse: float, limit: float) -> Forecast:
+    low, high = protocol.cell.error_range(users, users, 0.05)
     total = protocol.messages_per_user()
-    checked_size(total * n)
+    checked_size(total * users)
     return Forecast(
         messages_per_user=total,
-        limit_messages=free_flood(task, cell, buckets),
-        rmse=protocol.rmse(n),
-        rmse_at_zero=protocol.rmse(n, 0),
+        limit_messages=limit,
+        rmse=protocol.rmse(users),
+        rmse_at_zero=protocol.rmse(users, 0),
         central_rmse=central_rmse,
         error_low=low,
         error_high=high,
-        bits_per_message=math.ceil(math.log2(2 * buckets)),
+        bits_per_message=math.ceil(math.log2(2 * len(protocol.labels))),
     )
-
-
-def free_flood(task: CellTask, cell: Cell, buckets: int) -> float:
-    """Messages in all buckets if the flood were free; a user's value is 1 in one of them only."""
-    if not cell.input_pairs:
-        return bucket_messages(cell, buckets)
-    return buckets * (limit_messages(task) - 1) + 1

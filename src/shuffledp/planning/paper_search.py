@@ -17,22 +17,23 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
 from shuffledp.planning.paper_flood import least_flood, log_terms, reaches_limit, shifts
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.paper_proof import tightest
-from shuffledp.protocols.base import CellUse
-from shuffledp.protocols.report_size import report_size
+from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.histogram import bucket_messages
+from shuffledp.protocols.report_size import reserve_size
 
 GRID = 24
 ZOOMS = 6
 NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellTask:
     """What a cell must achieve."""
 
@@ -110,7 +111,8 @@ def propose(task: CellTask, pairs: int | None = None, zooms: int = ZOOMS) -> Pro
         costs, floods = _costs(task, down, s)
         i, j = np.unravel_index(np.argmin(costs), costs.shape)
         if costs[i, j] < best.messages:
-            best = Proposal(*(float(x[i, j]) for x in (costs, down, s, floods)))
+            found = (float(x[i, j]) for x in (costs, down, s, floods))
+            best = Proposal(*found)
         places, beyond = _zoom(places, int(i), 1e-6, 1.0), _zoom(beyond, int(j), -14.0, 12.0)
     return best
 
@@ -185,7 +187,7 @@ def _limit_pairs(task: CellTask, b: Floats, odds: Floats) -> Floats:
     return result
 
 
-def cheapest_cell(task: CellTask) -> Cell:
+def cheapest_cell(task: CellTask) -> PaperCell:
     """The cell with the fewest messages, counted as the task says, that does the task.
 
     Ensures: the error is at most the task's and the cell is certified for (up, down), both decided
@@ -201,7 +203,7 @@ def cheapest_cell(task: CellTask) -> Cell:
     return found
 
 
-def _with_pairs(task: CellTask) -> Cell:
+def _with_pairs(task: CellTask) -> PaperCell:
     if task.relative is None and task.largest > 1:
         centred = replace(task, stand_in=task.largest // 2)
         task = min(task, centred, key=lambda choice: propose(choice).messages)
@@ -219,26 +221,34 @@ def _with_pairs(task: CellTask) -> Cell:
     return settle(task, propose(task, 2 * max(near, task.largest)))
 
 
-def spent(task: CellTask, cell: Cell) -> float:
+def spent(task: CellTask, cell: PaperCell) -> float:
     """What the task counts."""
-    use = CellUse(cell, task.padded or 1, cell.up_epsilon, task.down)
+    use = CellUse(cell=cell, copies=task.padded or 1, up=cell.up_epsilon, down=task.down)
     return counted_messages((use,), bool(task.padded))
 
 
 def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
     """A padded report's messages, or what a user sends on average in one copy of each cell."""
     if padded:
-        return report_size(uses, uses[0].cell.users)
+        return reserve_size(uses, uses[0].cell.users)
     return sum(to_float(use.cell.messages_per_user) for use in uses)
 
 
 def least_rmse(task: CellTask) -> float:
     """The error of noise alone, with down_epsilon at its largest: what no plan can beat."""
-    cell = Cell(task.users, task.largest, task.up, task.down, Fraction(1, 10**30), 1, Fraction(1))
-    return to_float(lambda: cell.mean_squared_error(task.expected, 0).sqrt())
+    cell = PaperCell(
+        users=task.users,
+        largest=task.largest,
+        up_epsilon=task.up,
+        down_epsilon=task.down,
+        mute_probability=Fraction(1, 10**30),
+        input_pairs=1,
+        flood_mean=Fraction(1),
+    )
+    return to_float(lambda: cell.noise_error(task.expected).sqrt())
 
 
-def settle(task: CellTask, proposal: Proposal) -> Cell:
+def settle(task: CellTask, proposal: Proposal) -> PaperCell:
     """The proposal in exact numbers, decided in ball arithmetic."""
     gap = max(float(task.down) - proposal.down_epsilon, 1e-6 * float(task.down))
     down_epsilon = task.down - round_to(gap, 4, up=True)
@@ -248,15 +258,15 @@ def settle(task: CellTask, proposal: Proposal) -> Cell:
         if odds <= 0:
             break
         q = round_to(slack * odds / (1 + odds), digits, up=False)
-        cell = Cell(
-            task.users,
-            task.largest,
-            task.up,
-            down_epsilon,
-            q,
-            round(proposal.pairs),
-            Fraction(1),
-            task.stand_in,
+        cell = PaperCell(
+            users=task.users,
+            largest=task.largest,
+            up_epsilon=task.up,
+            down_epsilon=down_epsilon,
+            mute_probability=q,
+            input_pairs=round(proposal.pairs),
+            flood_mean=Fraction(1),
+            stand_in=task.stand_in,
         )
         if sign(lambda cell=cell: error_left(task, cell))[0] > 0:  # type: ignore[misc]
             return _with_flood(cell, task.down)
@@ -264,7 +274,9 @@ def settle(task: CellTask, proposal: Proposal) -> Cell:
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
 
 
-def with_best_pairs(cell: Cell, loss: Fraction, flood_cost: Callable[[Floats], Floats]) -> Cell:
+def with_best_pairs(
+    cell: PaperCell, loss: Fraction, flood_cost: Callable[[Floats], Floats]
+) -> PaperCell:
     """The cell with the number of pairs, and the flood that goes with it, that cost least, where
     `flood_cost` is what flood pairs per user cost; its noise and muting stay as they are."""
     fewest = 1
@@ -289,7 +301,7 @@ def with_best_pairs(cell: Cell, loss: Fraction, flood_cost: Callable[[Floats], F
     return _with_flood(replace(cell, input_pairs=best + 16), loss)
 
 
-def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:
+def _flood(cell: PaperCell, loss: Fraction, pairs: Floats) -> Floats:
     """The least flood for each number of pairs, in floats."""
     odds = cell.mute_probability / (1 - cell.mute_probability)
     up, down, most, chance = (
@@ -298,7 +310,7 @@ def _flood(cell: Cell, loss: Fraction, pairs: Floats) -> Floats:
     return least_flood((cell.largest, cell.stand_in), up, down, most, chance, pairs)
 
 
-def _with_flood(cell: Cell, loss: Fraction) -> Cell:
+def _with_flood(cell: PaperCell, loss: Fraction) -> PaperCell:
     """The cell with the smallest flood, to six digits, that certifies."""
     flood = float(_flood(cell, loss, np.array([float(cell.input_pairs)]))[0])
     most = 2 * flood + 100  # beyond it, the cell fails at a change that proposals do not look at
@@ -314,12 +326,12 @@ def _with_flood(cell: Cell, loss: Fraction) -> Cell:
     raise PlanningError("No flood makes these parameters private; allow a larger error.")
 
 
-def error_left(task: CellTask, cell: Cell) -> arb:
+def error_left(task: CellTask, cell: PaperCell) -> arb:
     """mse − (the cell's worst error beyond the relative tolerance), as a ball: not negative where
     the task's error is kept for every true sum."""
     n, d, q = task.expected, cell.largest, cell.mute_probability
     p = q / (1 - q)
-    noise = cell.mean_squared_error(n, 0)
+    noise = cell.noise_error(n)
     if task.relative is None:
         muted = p * cell.most_squares(n)
     else:
@@ -329,7 +341,7 @@ def error_left(task: CellTask, cell: Cell) -> arb:
     return ball(task.mse) - ball(muted) - noise
 
 
-def without_pairs(task: CellTask) -> Cell | None:
+def without_pairs(task: CellTask) -> PaperCell | None:
     """The cell that sends no pairs and no flood and mutes often (thinning), if its error will do.
 
     With s = 0 the inequality is (e^L − 1) A e^(−a(D−1)/D) ≥ 1: q follows, and there is no −1.
@@ -339,7 +351,15 @@ def without_pairs(task: CellTask) -> Cell | None:
     q = round_to(odds / (1 + odds) * (1 + 1e-9), 9, up=True)
     if q >= 1:
         return None
-    cell = Cell(task.users, d, task.up, Fraction(NO_MINUS_NOISE * d), q, 0, Fraction(0))
+    cell = PaperCell(
+        users=task.users,
+        largest=d,
+        up_epsilon=task.up,
+        down_epsilon=Fraction(NO_MINUS_NOISE * d),
+        mute_probability=q,
+        input_pairs=0,
+        flood_mean=Fraction(0),
+    )
     if sign(lambda: error_left(task, cell))[0] < 0:
         return None
     try:
@@ -347,3 +367,14 @@ def without_pairs(task: CellTask) -> Cell | None:
     except CertificateError:
         return None
     return cell
+
+
+def free_flood(task: CellTask, cell: PaperCell, buckets: int) -> float:
+    """The fewest messages of so many copies of which one holds a value, if the flood cost nothing
+    (MATH §3); a cell without pairs is its own limit."""
+    if not cell.input_pairs:
+        return bucket_messages(cell, buckets)
+    limit = limit_messages(replace(task, stand_in=cell.stand_in))
+    if buckets == 1:
+        return min(limit, to_float(cell.messages_per_user))
+    return buckets * (limit - 1) + 1

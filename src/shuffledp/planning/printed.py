@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
@@ -25,7 +25,7 @@ from shuffledp.exact.numbers import ball, round_to, sign, to_float
 class PrintedRecipe:
     """The paper's parameters, what they cost, and whether they keep the paper's promise."""
 
-    cell: Cell
+    cell: PaperCell
     messages_per_user: float
     rmse: float
     """Of the printed analyzer, Σy, which is biased by q·count (erratum 7), at the worst count."""
@@ -48,7 +48,15 @@ def printed_recipe(users: int, epsilon: Fraction, mse_overhead: Fraction) -> Pri
     gap = float(epsilon - inner)
     pairs = max(1, math.ceil(-2 * math.log(math.expm1(float(epsilon)) * float(q)) / gap))
     flood = math.exp(gap) / -math.expm1(-gap / 2) * pairs * (1 + 1e-12)
-    cell = Cell(users, 1, inner, inner, q, pairs, round_to(flood, 9, up=True))
+    cell = PaperCell(
+        users=users,
+        largest=1,
+        up_epsilon=inner,
+        down_epsilon=inner,
+        mute_probability=q,
+        input_pairs=pairs,
+        flood_mean=round_to(flood, 9, up=True),
+    )
     left = sign(lambda: _allowed(epsilon, mse_overhead) - _printed_error(cell))[0]
     return PrintedRecipe(
         cell,
@@ -62,7 +70,7 @@ def _allowed(epsilon: Fraction, mse_overhead: Fraction) -> arb:
     return ball(1 + mse_overhead) * DiscreteLaplace(epsilon).variance()
 
 
-def _printed_error(cell: Cell) -> arb:
+def _printed_error(cell: PaperCell) -> arb:
     """Var(DLap(ε′)) + qn + q²n(n−1): the error of Σy where everybody holds 1."""
     q, n = cell.mute_probability, cell.users
     return DiscreteLaplace(cell.up_epsilon).variance() + ball(q * n + q * q * n * (n - 1))

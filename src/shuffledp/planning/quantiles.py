@@ -7,13 +7,14 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
-from shuffledp.planning.counting import checked_epsilon, checked_users
-from shuffledp.planning.histogram import bucket_cell, free_flood
+from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
+from shuffledp.planning.histogram import bucket_cell
+from shuffledp.planning.paper_search import free_flood
 from shuffledp.planning.plan import Forecast, Plan
-from shuffledp.planning.real_sum import checked_bounds
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.quantiles import MOST_BUCKETS, Level, Quantiles, worst_range_variance
+from shuffledp.protocols.quantiles_result import QuantilesResult
 
 MOST_LEVELS = 3
 WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
@@ -30,7 +31,7 @@ def plan_quantiles(
     relative_error: ExactNumber | None = None,
     padded: bool = False,
     expected: int | None = None,
-) -> Plan:
+) -> Plan[QuantilesResult]:
     """The certified histogram, on as many levels as err least, behind quantiles and range counts.
 
     Targets are per bucket of a level, with the yardstick DLap(ε/2L) on L levels.
@@ -48,10 +49,16 @@ def plan_quantiles(
     limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
         task, cell = bucket_cell(budget, sure, come, target, buckets)
-        levels.append((buckets, cell, budget - cell.up_epsilon))
+        levels.append(Level(buckets, cell, budget - cell.up_loss))
         limit += free_flood(task, cell, buckets)
-    protocol = Quantiles(epsilon, tuple(levels), low, high)
-    return Plan(protocol, certify(protocol), target, come, _forecast(protocol, come, limit))
+    protocol = Quantiles(epsilon=epsilon, levels=tuple(levels), low=low, high=high)
+    return Plan(
+        protocol=protocol,
+        certificate=certify(protocol),
+        target=target,
+        expected=come,
+        forecast=_forecast(protocol, come, limit),
+    )
 
 
 def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
@@ -72,7 +79,7 @@ def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
 
 def _forecast(protocol: Quantiles, users: int, limit: float) -> Forecast:
     rmse = protocol.rmse(users)
-    numbers = [buckets for buckets, _, _ in protocol.levels]
+    numbers = [level.buckets for level in protocol.levels]
     central = math.sqrt(
         worst_range_variance(
             numbers, [float(laplace_variance(protocol.epsilon / (2 * len(numbers))))] * len(numbers)

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.numbers import ExactNumber, ball, exact, round_to, sign, whole
-from shuffledp.planning.counting import checked_epsilon, checked_users
+from shuffledp.exact.numbers import ExactNumber, ball, round_to, sign, whole
+from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
 from shuffledp.planning.digits import Shares, SumTask, best_shares
 from shuffledp.planning.paper_search import counted_messages, with_best_pairs
 from shuffledp.planning.plan import Forecast, Plan
@@ -21,8 +21,9 @@ from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import certify
-from shuffledp.protocols.base import CellUse
+from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.real_sum import RealSum
+from shuffledp.protocols.results import Estimate
 
 
 def central_variance(epsilon: Fraction) -> Fraction:
@@ -44,7 +45,7 @@ def plan_real_sum(
     radix: Sequence[int] | None = None,
     expected: int | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Plan:
+) -> Plan[Estimate]:
     """The cheapest certified protocol that adds up values in `bounds`, one per user.
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
@@ -63,28 +64,31 @@ def plan_real_sum(
             "0 give an rmse instead."
         )
     if target.max_messages is not None:
-        any_error = SumTask(sure, come, float(epsilon), math.inf, padded=padded)
+        any_error = SumTask(
+            users=sure, expected=come, epsilon=float(epsilon), mse=math.inf, padded=padded
+        )
         task, cells = _best_for_messages(any_error, epsilon, float(target.max_messages), bases)
     else:
         mse = target.mse(central_variance(epsilon), high - low)
         relative = None if target.relative_error is None else float(target.relative_error)
-        task = SumTask(sure, come, float(epsilon), float(mse), relative, padded)
+        task = SumTask(
+            users=sure,
+            expected=come,
+            epsilon=float(epsilon),
+            mse=float(mse),
+            relative=relative,
+            padded=padded,
+        )
         cells = _cells(task, epsilon, bases)
-    protocol = RealSum(epsilon, cells, low, high)
+    protocol = RealSum(epsilon=epsilon, digits=cells, low=low, high=high)
     forecast = _forecast(protocol, come, epsilon, task)
-    return Plan(protocol, certify(protocol, progress), target, come, forecast)
-
-
-def checked_bounds(bounds: object) -> tuple[Fraction, Fraction]:
-    """(low, high) as exact numbers, low < high."""
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise ParameterError("bounds must be two numbers, the lower and the upper one.")
-    low, high = exact(bounds[0], "the lower bound"), exact(bounds[1], "the upper bound")
-    if not low < high:
-        raise ParameterError("The lower bound must lie below the upper bound.")
-    if max(abs(low), abs(high)) > 10**100 or high - low < Fraction(1, 10**100):
-        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
-    return low, high
+    return Plan(
+        protocol=protocol,
+        certificate=certify(protocol, progress),
+        target=target,
+        expected=come,
+        forecast=forecast,
+    )
 
 
 def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -97,7 +101,9 @@ def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
     return bases
 
 
-def _cells(task: SumTask, epsilon: Fraction, radix: tuple[int, ...] | None) -> tuple[Cell, ...]:
+def _cells(
+    task: SumTask, epsilon: Fraction, radix: tuple[int, ...] | None
+) -> tuple[PaperCell, ...]:
     shares = best_shares(task, radix)
     if shares is None:
         raise PlanningError(
@@ -112,7 +118,7 @@ def _cells(task: SumTask, epsilon: Fraction, radix: tuple[int, ...] | None) -> t
     return cells
 
 
-def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[Cell, ...]:
+def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[PaperCell, ...]:
     """The shares as exact cells; the error of the whole is decided in ball arithmetic."""
     budgets = [round_to(share, 5, up=False) for share in shares.epsilon]
     budgets[0] += epsilon - sum(budgets)
@@ -123,15 +129,15 @@ def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[Cel
             gap = shares.epsilon[place] - shares.down_epsilon[place]
             odds = slack * shares.odds[place]
             cells.append(
-                Cell(
-                    task.users,
-                    largest,
-                    budgets[place],
-                    budgets[place] - round_to(gap, 4, up=False),
-                    round_to(odds / (1 + odds), 6, up=False),
-                    1,
-                    Fraction(1),
-                    stand_in,
+                PaperCell(
+                    users=task.users,
+                    largest=largest,
+                    up_epsilon=budgets[place],
+                    down_epsilon=budgets[place] - round_to(gap, 4, up=False),
+                    mute_probability=round_to(odds / (1 + odds), 6, up=False),
+                    input_pairs=1,
+                    flood_mean=Fraction(1),
+                    stand_in=stand_in,
                 )
             )
         if sign(lambda cells=cells: error_left(task, cells))[0] > 0:  # type: ignore[misc]
@@ -148,7 +154,7 @@ def _flood_cost(task: SumTask, decay: float) -> Callable[[Floats], Floats]:
     return lambda flood: 2 * flood
 
 
-def error_left(task: SumTask, cells: Sequence[Cell]) -> arb:
+def error_left(task: SumTask, cells: Sequence[PaperCell]) -> arb:
     """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]."""
     n, radix = task.expected, [cell.largest + 1 for cell in cells]
     grid = math.prod(radix) - 1
@@ -157,7 +163,7 @@ def error_left(task: SumTask, cells: Sequence[Cell]) -> arb:
     for place, cell in enumerate(cells):
         weight = Fraction(math.prod(radix[place + 1 :]), grid)
         odds = cell.mute_probability / (1 - cell.mute_probability)
-        left -= ball(weight**2) * cell.mean_squared_error(n, 0)
+        left -= ball(weight**2) * cell.noise_error(n)
         kappa = max(kappa, odds * weight * cell.largest)
         if task.relative is None:
             left -= ball(weight**2 * odds * cell.most_squares(n))
@@ -185,24 +191,26 @@ def _forecast(protocol: RealSum, users: int, epsilon: Fraction, task: SumTask) -
     )
 
 
-def spent(task: SumTask, cells: Sequence[Cell]) -> float:
+def spent(task: SumTask, cells: Sequence[PaperCell]) -> float:
     """What the task counts."""
-    uses = tuple(CellUse(cell, 1, cell.up_epsilon, cell.up_epsilon) for cell in cells)
+    uses = tuple(
+        CellUse(cell=cell, copies=1, up=cell.up_epsilon, down=cell.up_epsilon) for cell in cells
+    )
     return counted_messages(uses, task.padded)
 
 
 def _best_for_messages(
     task: SumTask, epsilon: Fraction, messages: float, radix: tuple[int, ...] | None
-) -> tuple[SumTask, tuple[Cell, ...]]:
+) -> tuple[SumTask, tuple[PaperCell, ...]]:
     """The least error, within 1 %, for which the digits cost at most so many messages."""
     low = math.log(central_variance(epsilon))
     high = low + 30.0
-    best: tuple[SumTask, tuple[Cell, ...]] | None = None
+    best: tuple[SumTask, tuple[PaperCell, ...]] | None = None
     while high - low > 0.02:
         middle = (low + high) / 2
         task = replace(task, mse=math.exp(middle))
         shares = best_shares(task, radix, quick=True)
-        cells: tuple[Cell, ...] = ()
+        cells: tuple[PaperCell, ...] = ()
         if shares is not None and shares.messages <= messages:
             cells = settle_digits(task, epsilon, shares)
         if cells and spent(task, cells) <= messages:

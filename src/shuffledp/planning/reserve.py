@@ -3,7 +3,7 @@
 A user's share of geometric noise is almost always 0; in one of n reports or so it is a lump, longer
 than k with chance about e^(−dk)/(n k (1 − e^(−d))) for a decay d. A mean of c flood pairs before it
 makes that exp(c (e^(2d) − 1)) times as likely. Where the flood itself is what a report must hold,
-Chernoff's bound at a smaller t is nearer. (`protocols.padding` has the exact answer.)
+Chernoff's bound at a smaller t is nearer. (`protocols.report_size` has the exact answer.)
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
+from shuffledp.accuracy.message_law import OVERFLOW_BITS
 from shuffledp.planning.special import Floats
-from shuffledp.protocols.report_size import OVERFLOW_BITS
 
 TILTS = np.linspace(0.05, 1.0, 40)  # t as a part of the decay; the last is the lump's own
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,7 @@ from shuffledp.exact.numbers import ExactNumber, at_precision, positive, show
 DEFAULT_OVERHEAD = Fraction(1, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """Exactly one of the first three is set; `relative_error` may stand beside the first two."""
 
@@ -54,11 +55,11 @@ class Target:
         if not given:
             mse_overhead = DEFAULT_OVERHEAD
         return cls(
-            _number(mse_overhead, "mse_overhead"),
-            _number(rmse, "rmse"),
-            _number(max_messages, "max_messages"),
-            _number(relative_error, "relative_error"),
-            padded,
+            mse_overhead=_number(mse_overhead, "mse_overhead"),
+            rmse=_number(rmse, "rmse"),
+            max_messages=_number(max_messages, "max_messages"),
+            relative_error=_number(relative_error, "relative_error"),
+            padded=padded,
         )
 
     def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
@@ -72,9 +73,14 @@ class Target:
     def to_dict(self) -> dict[str, Any]:
         """What was asked, numbers as exact text."""
         asked = {
-            name: show(value) for name, value in vars(self).items() if isinstance(value, Fraction)
+            name: str(value) for name, value in vars(self).items() if isinstance(value, Fraction)
         }
         return asked | ({"padded": True} if self.padded else {})
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Target:
+        """The target behind `to_dict`."""
+        return cls.of(**data)
 
     def __str__(self) -> str:
         words = {
@@ -84,7 +90,11 @@ class Target:
             "relative_error": "or within {} of the true value, whichever is larger",
             "padded": "messages counted after padding",
         }
-        return ", ".join(words[name].format(text) for name, text in self.to_dict().items())
+        given = {name: value for name, value in vars(self).items() if value}
+        return ", ".join(
+            words[name].format(show(value) if isinstance(value, Fraction) else value)
+            for name, value in given.items()
+        )
 
 
 def _number(value: ExactNumber | None, name: str) -> Fraction | None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.cell_error import lattice_bins
+from shuffledp.accuracy.lattice import lattice_bins
 from shuffledp.errors import MissingExtra, ParameterError
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.quantiles import QuantilesResult
+from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.sealed.files import write_whole
 

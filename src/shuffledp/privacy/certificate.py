@@ -14,52 +14,48 @@ from typing import Any
 
 from shuffledp.errors import ParameterError, PrivacyViolation
 from shuffledp.exact.numbers import show
-from shuffledp.privacy.paper_proof import Tightest, tightest
+from shuffledp.privacy.proofs import Proof, prove
 from shuffledp.protocols import protocol_from_dict
-from shuffledp.protocols.base import CellUse, Protocol
-from shuffledp.protocols.results import NEIGHBOURS
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.results import NEIGHBOURS, Result
 
-FORMAT = "shuffledp certificate 1"
+CERTIFICATE_FORMAT = "shuffledp certificate 2"
 
-RULES = {
-    "counting": "max(up, down)",
-    "integers": "max(up, down)",
-    "histogram": "up + down",
-    "summation": "sum over cells of max(up, down)",
-    "ranges": "sum over levels of up + down",
-}
+Progress = Callable[[int], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellProof:
     """What was shown about one cell (and all its copies)."""
 
+    kind: str
     copies: int
     up: Fraction
     down: Fraction
-    tightest: Tightest
+    proof: Proof
 
     def to_dict(self) -> dict[str, Any]:
+        return {**self._head(), "proof": self.proof.to_dict()}
+
+    def claims(self) -> dict[str, Any]:
+        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        return {**self._head(), "proof": self.proof.claims()}
+
+    def _head(self) -> dict[str, Any]:
         return {
+            "kind": self.kind,
             "copies": self.copies,
             "up": str(self.up),
             "down": str(self.down),
-            "tightest": {
-                "inequality": "down",
-                "shift": self.tightest.shift,
-                "value": self.tightest.value,
-                "place": self.tightest.place,
-                "margin": f"{float(self.tightest.margin):.6e}",
-                "precision_bits": self.tightest.precision,
-            },
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """ε-DP in the shuffle model, shown for these parameters."""
 
-    protocol: Protocol
+    protocol: Protocol[Result]
     loss: Fraction
     proofs: tuple[CellProof, ...]
     version: str
@@ -71,24 +67,24 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """The certificate as JSON can hold it; rationals as exact text."""
         return {
-            "format": FORMAT,
+            "format": CERTIFICATE_FORMAT,
             "statement": "pure differential privacy in the shuffle model",
             "epsilon": str(self.epsilon),
             "loss": str(self.loss),
-            "rule": RULES[self.protocol.kind],
+            "rule": self.protocol.loss_rule,
             "neighbours": NEIGHBOURS,
             "users": self.protocol.users,
-            "protocol": self.protocol.describe(),
+            "protocol": self.protocol.to_dict(),
             "cells": [proof.to_dict() for proof in self.proofs],
             "version": self.version,
         }
 
 
-def certify(protocol: Protocol, progress: Callable[[int], None] | None = None) -> Certificate:
+def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Certificate:
     """The certificate of a protocol.
 
-    Ensures: returned only if for every cell up_epsilon ≤ up and the downward inequality holds for
-    down, both in exact or ball arithmetic, and the composed loss is at most ε.
+    Ensures: returned only if every cell was proved to cost at most `up` and `down` of its use, in
+    exact or ball arithmetic, and the composed loss is at most ε.
     """
     from shuffledp.version import __version__
 
@@ -106,17 +102,12 @@ def certify(protocol: Protocol, progress: Callable[[int], None] | None = None) -
             {"users": [use.cell.users for use in protocol.uses]},
         )
     proofs = tuple(_prove(use, progress) for use in protocol.uses)
-    return Certificate(protocol, loss, proofs, __version__)
+    return Certificate(protocol=protocol, loss=loss, proofs=proofs, version=__version__)
 
 
-def _prove(use: CellUse, progress: Callable[[int], None] | None) -> CellProof:
-    if use.cell.up_epsilon > use.up:
-        raise PrivacyViolation(
-            f"up_epsilon = {show(use.cell.up_epsilon)} exceeds the {show(use.up)} that a change "
-            "upwards may cost; lower it.",
-            {"up_epsilon": str(use.cell.up_epsilon), "up": str(use.up)},
-        )
-    return CellProof(use.copies, use.up, use.down, tightest(use.cell, use.down, progress))
+def _prove(use: CellUse, progress: Progress | None) -> CellProof:
+    proof = prove(use.cell, use.up, use.down, progress)
+    return CellProof(kind=use.cell.kind, copies=use.copies, up=use.up, down=use.down, proof=proof)
 
 
 def verify(data: object) -> Certificate:
@@ -126,32 +117,37 @@ def verify(data: object) -> Certificate:
     """
     if isinstance(data, dict) and isinstance(data.get("certificate"), dict):
         data = data["certificate"]
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    if not isinstance(data, dict) or data.get("format") != CERTIFICATE_FORMAT:
         raise ParameterError(
-            f"This is no certificate: its format must be {FORMAT!r}; "
+            f"This is no certificate: its format must be {CERTIFICATE_FORMAT!r}; "
             "give a file that `shuffledp plan … --json` wrote."
         )
     certificate = certify(protocol_from_dict(data.get("protocol")))
     shown = certificate.to_dict()
-    for name in ("statement", "epsilon", "loss", "rule", "neighbours", "users", "cells"):
-        if _claim(data.get(name)) != _claim(shown[name]):
-            raise ParameterError(
-                f"The certificate's {name!r} does not follow from its parameters; "
-                "it was changed or made by another program: ask for a new one."
-            )
+    for name in ("statement", "epsilon", "loss", "rule", "neighbours", "users"):
+        if data.get(name) != shown[name]:
+            raise _altered(name)
+    cells = data.get("cells")
+    if not isinstance(cells, list) or len(cells) != len(certificate.proofs):
+        raise _altered("cells")
+    for given, proof in zip(cells, certificate.proofs, strict=True):
+        if not _says(given, proof.claims()):
+            raise _altered("cells")
     return certificate
 
 
-def _claim(value: object) -> object:
-    """A claim without the digits that depend on the arithmetic library."""
-    if not isinstance(value, list):
-        return value
-    return [
-        {**cell, "tightest": {k: v for k, v in cell.get("tightest", {}).items() if k in PLACE}}
-        if isinstance(cell, dict)
-        else cell
-        for cell in value
-    ]
+def _says(given: object, claims: dict[str, Any]) -> bool:
+    """Whether a part of a certificate makes all these claims."""
+    if not isinstance(given, dict):
+        return False
+    return all(
+        _says(given.get(name), claim) if isinstance(claim, dict) else given.get(name) == claim
+        for name, claim in claims.items()
+    )
 
 
-PLACE = ("inequality", "shift", "value", "place")
+def _altered(name: str) -> ParameterError:
+    return ParameterError(
+        f"The certificate's {name!r} does not follow from its parameters; "
+        "it was changed or made by another program: ask for a new one."
+    )

@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.exact.laws import Law
 
 Plane = NDArray[np.float64]
@@ -43,7 +43,7 @@ def masses(law: Law, size: int) -> NDArray[np.float64]:
     return np.array([float(law.pmf(k)) for k in range(size)])
 
 
-def noise_plane(cell: Cell, size: int) -> Plane:
+def noise_plane(cell: PaperCell, size: int) -> Plane:
     """The law of flood and noises of all users together: P(V₊ = i, V₋ = j)."""
     plus, minus = masses(cell.plus_noise, size), masses(cell.minus_noise, size)
     flood = masses(cell.flood, size)
@@ -54,7 +54,7 @@ def noise_plane(cell: Cell, size: int) -> Plane:
     return plane
 
 
-def with_user(plane: Plane, cell: Cell, value: int) -> Plane:
+def with_user(plane: Plane, cell: PaperCell, value: int) -> Plane:
     """The view after one more user's input part (Algorithm 1, line 2)."""
     q = float(cell.mute_probability)
     right, up = cell.input_pairs + value, cell.input_pairs + cell.stand_in
@@ -72,7 +72,7 @@ def largest_log_ratio(above: Plane, below: Plane) -> tuple[float, tuple[int, int
     return float(ratio[place]), (int(place[0]), int(place[1]))
 
 
-def max_divergence(cell: Cell, users: int, size: int = 160) -> Divergence:
+def max_divergence(cell: PaperCell, users: int, size: int = 160) -> Divergence:
     """The worst loss over all values of all users, both directions, on a size × size grid.
 
     Takes any number of users: with fewer than the cell was planned for, all the noise is still
@@ -91,7 +91,7 @@ def max_divergence(cell: Cell, users: int, size: int = 160) -> Divergence:
     return Divergence(up, down, up_at, down_at)
 
 
-def _with_all(plane: Plane, cell: Cell, values: Iterable[int]) -> Plane:
+def _with_all(plane: Plane, cell: PaperCell, values: Iterable[int]) -> Plane:
     for value in values:
         plane = with_user(plane, cell, value)
     return plane

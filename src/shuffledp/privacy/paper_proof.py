@@ -1,4 +1,4 @@
-"""The inequality behind every certificate, decided in ball arithmetic (MATH §3 and §8).
+"""The proof of the paper's cell: one inequality, decided in ball arithmetic (MATH §3 and §8).
 
 A cell loses at most L downwards if for every change δ = 1..D, every lower value x = 0..D−δ and
 every integer m ≥ 0, with t = min(x, h),
@@ -17,26 +17,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from flint import arb
 
-from shuffledp.cells.paper import Cell
+from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PrivacyViolation, Undecided
 from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show
 
-FARTHEST = 1 << 64  # g rises from a few times the flood on
-WIDEST_FLOOR = 8  # integers between the strict fall and the strict rise at most (1 or 2 in fact)
+FARTHEST_STEP = 1 << 64  # g rises from a few times the flood on
+MOST_CANDIDATES = 8  # integers between the strict fall and the strict rise (1 or 2 in fact)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tightest:
-    """Where the inequality comes closest to failing."""
+    """The values at which the inequality comes closest to failing."""
 
     shift: int
     """δ: by how much the value changes."""
     value: int
     """x: the lower of the two values."""
-    place: int
+    at: int
     """m: the integer at which g is least."""
     margin: Fraction
     """A lower bound on g(m) − 1."""
@@ -44,7 +45,7 @@ class Tightest:
     """Bits of working precision that decided it."""
 
 
-def g(cell: Cell, loss: Fraction, shift: int, low: int, m: int) -> arb:
+def g(cell: PaperCell, loss: Fraction, shift: int, low: int, m: int) -> arb:
     """g(m) for a change by `shift` from the lower value `low`, at the current precision."""
     d, a, b = cell.largest, cell.up_epsilon, cell.down_epsilon
     q, t = cell.mute_probability, min(low, cell.stand_in)
@@ -52,7 +53,7 @@ def g(cell: Cell, loss: Fraction, shift: int, low: int, m: int) -> arb:
     fade = (a * (low - t) + b * (cell.stand_in - t)) / d
     lift = ball(loss).expm1() * ball(q / (1 - q)) * (-ball(fade)).exp()
     if cell.flood_mean == 0:
-        return lift  # no flood: m = 0 is the only place, and there are no pairs (r = 1)
+        return lift  # no flood, no pairs: r = 1, and m = 0 is all there is
     log_flood = ball(cell.flood_mean).log()
     log_m = arb(m + 1).lgamma()
     muted = lift * (s * log_flood + log_m - arb(m + s + 1).lgamma()).exp()
@@ -62,8 +63,10 @@ def g(cell: Cell, loss: Fraction, shift: int, low: int, m: int) -> arb:
     return muted + (ball(loss - b * shift / d) + falling).exp()
 
 
-def tightest(cell: Cell, loss: Fraction, progress: Callable[[int], None] | None = None) -> Tightest:
-    """The tightest place of the inequality over all shifts and all integers.
+def tightest(
+    cell: PaperCell, loss: Fraction, progress: Callable[[int], None] | None = None
+) -> Tightest:
+    """Where the inequality is tightest, over all shifts and all integers.
 
     Ensures: returns only if g(m) > 1 holds for every δ, x and m; raises `PrivacyViolation` with the
     witness where it fails, `Undecided` where the precision limit comes first.
@@ -73,7 +76,7 @@ def tightest(cell: Cell, loss: Fraction, progress: Callable[[int], None] | None 
     for shift in range(1, cell.largest + 1):
         for low in {0, cell.largest - shift} if cell.stand_in else {cell.largest - shift}:
             here = _tightest_of_change(cell, loss, shift, low, guess)
-            guess = here.place
+            guess = here.at
             if found is None or here.margin < found.margin:
                 found = here
         if progress:
@@ -82,7 +85,9 @@ def tightest(cell: Cell, loss: Fraction, progress: Callable[[int], None] | None 
     return found
 
 
-def _tightest_of_change(cell: Cell, loss: Fraction, shift: int, low: int, guess: int) -> Tightest:
+def _tightest_of_change(
+    cell: PaperCell, loss: Fraction, shift: int, low: int, guess: int
+) -> Tightest:
     bits = FIRST_PRECISION
     while bits <= LAST_PRECISION:
         known: dict[int, arb] = {}
@@ -92,8 +97,8 @@ def _tightest_of_change(cell: Cell, loss: Fraction, shift: int, low: int, guess:
                 known[m] = at_precision(bits, lambda: g(cell, loss, shift, low, m))
             return known[m]
 
-        floor = [0] if cell.flood_mean == 0 else _floor(value, _descend(value, guess))
-        verdict = _judge(loss, (shift, low), bits, floor, value)
+        candidates = [0] if cell.flood_mean == 0 else _candidates(value, _descend(value, guess))
+        verdict = _judge(loss, (shift, low), bits, candidates, value)
         if verdict is not None:
             return verdict
         bits *= 2
@@ -107,30 +112,36 @@ def _judge(
     loss: Fraction,
     change: tuple[int, int],
     bits: int,
-    floor: list[int] | None,
+    candidates: list[int] | None,
     value: Callable[[int], arb],
 ) -> Tightest | None:
     """The verdict on one change, or None if this precision does not tell."""
     shift, low = change
-    places = floor or []
+    places = candidates or []
     for m in places:
         if value(m) < 1:
             raise PrivacyViolation(
                 f"The parameters are not certified for a downward loss of {show(loss)}: "
                 f"the inequality fails between {low} and {low + shift} at m = {m}; "
                 "raise flood_mean, input_pairs or mute_probability, or allow a larger epsilon.",
-                {"shift": shift, "value": low, "place": m, "g": value(m).str(12, radius=False)},
+                {"shift": shift, "value": low, "at": m, "g": value(m).str(12, radius=False)},
             )
     if not places or not all(value(m) > 1 for m in places):
         return None
     least = min(places, key=lambda m: float(value(m)))
     margin = at_precision(bits, lambda: (value(least) - 1).lower())
     mantissa, exponent = margin.man_exp()
-    return Tightest(shift, low, least, Fraction(int(mantissa)) * Fraction(2) ** int(exponent), bits)
+    return Tightest(
+        shift=shift,
+        value=low,
+        at=least,
+        margin=Fraction(int(mantissa)) * Fraction(2) ** int(exponent),
+        precision=bits,
+    )
 
 
 def _descend(value: Callable[[int], arb], guess: int) -> int:
-    """Near the least place, by doubling steps downhill and then bisection on the slope."""
+    """An integer near the minimum of g, by doubling steps downhill and bisection on the slope."""
 
     def rises(m: int) -> bool:
         return bool(value(m + 1) > value(m))
@@ -138,8 +149,8 @@ def _descend(value: Callable[[int], arb], guess: int) -> int:
     low, high, step = -1, max(guess, 0), 1  # falls at low, rises at high
     while not rises(high):
         low, high, step = high, high + step, 2 * step
-        if step > FARTHEST * (guess + 1):
-            return high  # this precision shows no rise, however far: `_floor` will say so
+        if step > FARTHEST_STEP * (guess + 1):
+            return high  # this precision shows no rise, however far: `_candidates` will say so
     step = 1
     while high - low > 1 and low < 0:
         lower = max(high - step, 0)
@@ -155,16 +166,60 @@ def _descend(value: Callable[[int], arb], guess: int) -> int:
     return high
 
 
-def _floor(value: Callable[[int], arb], near: int) -> list[int] | None:
+def _candidates(value: Callable[[int], arb], near: int) -> list[int] | None:
     """Integers outside of which g is certainly larger: left of them it falls strictly, right of
     them it rises strictly. None if this precision does not show them."""
     left = right = near
     while left > 0 and not value(left - 1) > value(left):
         left -= 1
-        if near - left > WIDEST_FLOOR:
+        if near - left > MOST_CANDIDATES:
             return None
     while not value(right + 1) > value(right):
         right += 1
-        if right - near > WIDEST_FLOOR:
+        if right - near > MOST_CANDIDATES:
             return None
     return list(range(left, right + 1))
+
+
+@dataclass(frozen=True)
+class PaperProof:
+    """What was shown about a paper's cell: up by its +1 noise, down by the inequality."""
+
+    tightest: Tightest
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "inequality": "down",
+            "shift": self.tightest.shift,
+            "value": self.tightest.value,
+            "at": self.tightest.at,
+            "margin": f"{float(self.tightest.margin):.6e}",
+            "precision_bits": self.tightest.precision,
+        }
+
+    def summary(self) -> str:
+        return (
+            f"tightest at m = {self.tightest.at} for a change by {self.tightest.shift}: margin "
+            f"{float(self.tightest.margin):.3g}, decided with {self.tightest.precision} bits"
+        )
+
+    def claims(self) -> dict[str, Any]:
+        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        shown = self.to_dict()
+        return {name: shown[name] for name in ("inequality", "shift", "value", "at")}
+
+
+def prove(
+    cell: PaperCell, up: Fraction, down: Fraction, progress: Callable[[int], None] | None = None
+) -> PaperProof:
+    """The proof that a change upwards costs at most `up` and one downwards at most `down`.
+
+    Ensures: returns only if up_epsilon ≤ up and the inequality holds for `down` (see `tightest`).
+    """
+    if cell.up_epsilon > up:
+        raise PrivacyViolation(
+            f"up_epsilon = {show(cell.up_epsilon)} exceeds the {show(up)} that a change "
+            "upwards may cost; lower it.",
+            {"up_epsilon": str(cell.up_epsilon), "up": str(up)},
+        )
+    return PaperProof(tightest(cell, down, progress))

@@ -1,77 +1,60 @@
-"""A protocol is an encoder (value → cell values), its cells, and a decoder (cells → estimate)."""
+"""What every protocol promises: an encoder, its cells, and a decoder.
+
+A protocol encodes a value into the values of its cells, randomizes each, and decodes the sums of
+all users' messages into a result. Code outside this room uses a protocol through `Protocol` alone.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.paper import STRIDE, Cell, Counts, Values, one_each
-from shuffledp.errors import ValueOutOfRange
+from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
+from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import show, to_float
+from shuffledp.protocols import report_size as sizes
+from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View, release
+from shuffledp.protocols.results import Result
 
 Progress = Callable[[int], None]
+R = TypeVar("R", bound=Result)
+R_co = TypeVar("R_co", bound=Result, covariant=True)
 
 
-@dataclass(frozen=True)
-class CellUse:
-    """A cell, how many copies of it run side by side, and what each direction may cost."""
+class Protocol(ABC, Generic[R_co]):
+    """One query's randomizer and analyzer, with a privacy target; `R_co` is its kind of result."""
 
-    cell: Cell
-    copies: int
-    """Of a user's copies at most one holds a value; the others hold 0."""
-    up: Fraction
-    """ε that a change upwards may cost: at most the cell's up_epsilon."""
-    down: Fraction
-    """ε that a change downwards may cost: what the certificate proves."""
-
-
-class Protocol(ABC):
-    """P = (randomize, shuffle, analyze) with a privacy target."""
-
-    kind: ClassVar[str]
+    query: ClassVar[str]
+    """What it answers, as the command line and JSON name it."""
+    loss_rule: ClassVar[str]
+    """How the losses of the cells add up, in words."""
+    allows_top_up: ClassVar[bool] = True
+    """Whether the noise of absent users may be added to a batch."""
     epsilon: Fraction
+
+    # What it consists of
 
     @property
     @abstractmethod
     def uses(self) -> tuple[CellUse, ...]:
-        """The cells, with the budget of each direction."""
+        """The cells, with what a change in each direction may cost."""
 
     @abstractmethod
     def loss(self) -> Fraction:
-        """What replacing one user's value costs, if every cell keeps its budgets."""
-
-    @abstractmethod
-    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """The users' cell values before randomizing; refuses what does not fit."""
-
-    @abstractmethod
-    def split(self, codes: Values, cell: int) -> Values:
-        """The values of one cell (by its number among all copies) behind encoded values."""
-
-    @abstractmethod
-    def tally(self, codes: Values) -> Counts:
-        """How many users hold each code: all that `aggregate_tally` needs."""
-
-    @abstractmethod
-    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        """The report of all users in a tally together, in one go."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Everything that fixes the protocol, as JSON can hold it exactly."""
+        """What replacing one user's value costs, if every cell keeps to its `CellUse`."""
 
     @property
     def cells(self) -> list[Cell]:
-        """Every copy of every cell, in wire order."""
+        """Every copy of every cell, in the order of their numbers in messages."""
         return [use.cell for use in self.uses for _ in range(use.copies)]
 
     @property
@@ -79,17 +62,54 @@ class Protocol(ABC):
         """How many reports a release needs."""
         return self.uses[0].cell.users
 
-    def messages_per_user(self) -> float:
-        """The expected number of messages of a user, whatever it holds (an upper bound)."""
-        return to_float(
-            lambda: sum((use.cell.messages_per_user() * use.copies for use in self.uses), start=0)
-        )
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that fixes the protocol, as JSON can hold it exactly."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The protocol behind `to_dict`."""
+
+    # Values
+
+    @abstractmethod
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        """One code per user, from which `split` reads the cells' values; refuses what does not
+        fit."""
+
+    @abstractmethod
+    def split(self, codes: Values, cell: int) -> Values:
+        """The values of one cell (by its number among all copies) behind codes."""
+
+    @abstractmethod
+    def tally(self, codes: Values) -> Counts:
+        """How many users hold each code: all that `aggregate_tally` needs."""
+
+    @abstractmethod
+    def parse(self, text: str) -> Any:
+        """A user's value from text; refuses what is none, without repeating it."""
+
+    @abstractmethod
+    def sample_values(self, size: int) -> Values:
+        """So many values that the protocol takes, for measuring how fast it is."""
+
+    # The randomizer
 
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
-        """One user's report."""
+        """One user's report: what runs on a device.
+
+        Ensures: every cell's messages are an exact draw of its randomizer (`Cell.randomize`).
+        """
         if np.ndim(value) != 0:
             raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
-        return self.randomize_all(np.array([value]), entropy)
+        codes = self.encode(np.array([value]), entropy)
+        sent = [
+            cell.randomize(int(self.split(codes, number)[0]), entropy)
+            for number, cell in enumerate(self.cells)
+        ]
+        plus, minus = np.array(sent, np.int64).T
+        return Report(users=1, plus=plus, minus=minus, seeded=entropy.seeded)
 
     def randomize_all(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM, progress: Progress | None = None
@@ -98,57 +118,116 @@ class Protocol(ABC):
         codes = self.encode(values, entropy)
         cells = self.cells
         plus, minus = np.zeros((2, len(cells)), np.int64)
-        for begin in range(0, len(codes), STRIDE):
-            part = codes[begin : begin + STRIDE]
+        for begin in range(0, len(codes), USERS_AT_ONCE):
+            part = codes[begin : begin + USERS_AT_ONCE]
             for number, cell in enumerate(cells):
                 sent = cell.randomize_total(self.split(part, number), entropy)
                 plus[number] += sent[0]
                 minus[number] += sent[1]
             if progress:
                 progress(len(part))
-        return Report(len(codes), plus, minus, entropy.seeded)
+        return Report(users=len(codes), plus=plus, minus=minus, seeded=entropy.seeded)
+
+    @abstractmethod
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        """The reports of all users in a tally, added up, in one draw of the same law."""
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Report:
         """The same law as `randomize_all`, at a cost that hardly grows with the users."""
         return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
 
+    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
+        """Messages that bring the noise of so many absent users, and nothing of any value."""
+        drawn = [use.cell.top_up(absent, use.copies, entropy) for use in self.uses]
+        plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
+        return Report(users=absent, plus=plus, minus=minus, seeded=entropy.seeded)
+
+    # How many messages
+
+    def messages_per_user(self) -> float:
+        """The expected number of messages of a user, whatever it holds (an upper bound)."""
+        return to_float(
+            lambda: sum((use.cell.messages_per_user() * use.copies for use in self.uses), start=0)
+        )
+
+    def best_padding(self, reports: int) -> str:
+        """The padding that a batch of so many reports gets unless another one is asked for."""
+        return sizes.best_padding(self.uses, reports)
+
+    def report_size(self, reports: int, padding: str | None = None) -> int:
+        """K: how many messages every report carries in batches of so many reports."""
+        padding = padding or self.best_padding(reports)
+        if padding == sizes.RESERVE:
+            return sizes.reserve_size(self.uses, reports)
+        most = sizes.most_messages(self.uses)
+        if padding != sizes.EXACT or most is None:
+            raise ParameterError(
+                f"padding must be one of {', '.join(sizes.PADDINGS)}; exact padding needs cells "
+                "that send a bounded number of messages (cell=bounded)."
+            )
+        return most
+
+    def top_up_size(self, absent: int) -> int:
+        """To how many messages the noise of so many absent users is filled up."""
+        return sizes.top_up_size(self.uses, absent)
+
+    # The analyzer
+
     def release(self, batch: Report) -> View:
-        """The view of a batch that is large enough; raises `ShortBatchError` otherwise."""
+        """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
         return release(batch, self.users)
 
+    @abstractmethod
+    def analyze(self, view: View, confidence: float = 0.95) -> R_co:
+        """The result with its intervals."""
 
-def cell_to_dict(cell: Cell) -> dict[str, Any]:
-    """A cell's parameters as exact text."""
-    return {
-        "users": cell.users,
-        "largest": cell.largest,
-        "up_epsilon": str(cell.up_epsilon),
-        "down_epsilon": str(cell.down_epsilon),
-        "mute_probability": str(cell.mute_probability),
-        "input_pairs": cell.input_pairs,
-        "flood_mean": str(cell.flood_mean),
-        "stand_in": cell.stand_in,
-    }
+    @abstractmethod
+    def rmse(self, users: int) -> float:
+        """The root mean squared error of the result, at the worst data."""
+
+    def largest_answer(self, users: int) -> float | None:
+        """How far apart the largest and the smallest possible answer for so many users lie; None
+        where there are several answers."""
+        return None
+
+    @property
+    def absent_value(self) -> Fraction:
+        """What the estimate counts for every absent user whose noise was topped up."""
+        return Fraction(self.uses[0].cell.absent_value)
+
+    def with_top_up(self, batch: Report, absent: int) -> Report:
+        """A batch in which the noise of so many absent users was topped up, as `analyze` expects
+        it: as if they had reported `absent_value`."""
+        shifts = np.array([cell.top_up_shift(absent) for cell in self.cells])
+        return replace(batch, plus=batch.plus + shifts)
+
+    def anomaly(self, batch: Report, absent: int = 0) -> float:
+        """How implausible the messages of a batch are: standard deviations from what honest users
+        with any values send."""
+        reports = batch.users - absent
+        found = [
+            cell.anomaly(int(plus), int(minus), reports, absent)
+            for cell, plus, minus in zip(self.cells, batch.plus, batch.minus, strict=True)
+        ]
+        away, variance = (sum(part) for part in zip(*found, strict=True))
+        return float(away / math.sqrt(variance))
 
 
-def cell_from_dict(data: dict[str, Any]) -> Cell:
-    """The cell behind `cell_to_dict`."""
-    return Cell(
-        int(data["users"]),
-        int(data["largest"]),
-        Fraction(data["up_epsilon"]),
-        Fraction(data["down_epsilon"]),
-        Fraction(data["mute_probability"]),
-        int(data["input_pairs"]),
-        Fraction(data["flood_mean"]),
-        int(data["stand_in"]),
-    )
+def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
+    """A number in [low, high] from text."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:  # also where it is not a number
+        raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
+    return value
 
 
 def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
     """`values` as floats in [low, high], exactly; or a refusal that does not name them."""
     array = np.asarray(values)
-    one_each(array)
+    check_one_value_each(array)
     if array.dtype.kind not in "biuf":
         raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
     numbers = array.astype(np.float64)

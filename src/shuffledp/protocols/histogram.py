@@ -6,19 +6,21 @@ the loss is up + down. Every user takes part in every bucket, and each bucket mu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.cell_error import intervals
-from shuffledp.cells.paper import Cell, Counts, Values, one_each
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
-from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import HistogramResult
 
@@ -46,7 +48,7 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
 def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
-    one_each(values)
+    check_one_value_each(values)
     if values.dtype.kind not in "iuUO":
         raise ValueOutOfRange(
             f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
@@ -83,21 +85,8 @@ def bucket_messages(cell: Cell, buckets: int) -> float:
     return to_float(lambda: cell.messages_per_user(1) + (buckets - 1) * cell.messages_per_user(0))
 
 
-def aggregate_buckets(
-    cell: Cell, tally: Counts, entropy: Entropy = SYSTEM
-) -> tuple[Counts, Counts]:
-    """How many +1 and −1 arrive for each bucket, from users of whom `tally[b]` hold bucket b."""
-    users, s = int(tally.sum()), cell.input_pairs
-    if users == 0:
-        return np.zeros_like(tally), np.zeros_like(tally)
-    plus, minus = cell.noise(users, len(tally), entropy)
-    ones = np.array([cell.kept(int(count), entropy) for count in tally])
-    zeros = np.array([cell.kept(users - int(count), entropy) for count in tally])
-    return plus + ones * (s + 1) + zeros * s, minus + (ones + zeros) * s
-
-
-@dataclass(frozen=True)
-class Histogram(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Protocol[HistogramResult]):
     """How many users hold each label."""
 
     epsilon: Fraction
@@ -105,12 +94,12 @@ class Histogram(Protocol):
     labels: tuple[Label, ...]
     other: Label | None = None
     """The bucket that takes every unknown label; without one, an unknown label is an error."""
-    kind: ClassVar[str] = "histogram"
     query: ClassVar[str] = "histogram"
+    loss_rule: ClassVar[str] = "up + down"
 
     def __post_init__(self) -> None:
         checked_labels(self.labels)
-        if self.cell.largest != 1 or self.cell.stand_in != 0:
+        if self.cell.largest != 1 or self.cell.absent_value != 0:
             raise ParameterError(
                 "A bucket needs a cell for the values 0 and 1, without a stand-in."
             )
@@ -119,8 +108,8 @@ class Histogram(Protocol):
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
-        up = self.cell.up_epsilon
-        return (CellUse(self.cell, len(self.labels), up, self.epsilon - up),)
+        up = self.cell.up_loss
+        return (CellUse(cell=self.cell, copies=len(self.labels), up=up, down=self.epsilon - up),)
 
     def loss(self) -> Fraction:
         """One bucket goes down and one goes up."""
@@ -132,12 +121,20 @@ class Histogram(Protocol):
     def split(self, codes: Values, cell: int) -> Values:
         return np.equal(codes, cell)
 
+    def parse(self, text: str) -> Label:
+        return next((label for label in self.labels if str(label) == text), text)
+
+    def sample_values(self, size: int) -> Values:
+        texts = any(isinstance(label, str) for label in self.labels)
+        return np.resize(np.array(self.labels, object if texts else np.int64), size)
+
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        plus, minus = aggregate_buckets(self.cell, tally, entropy)
-        return Report(int(tally.sum()), plus, minus, entropy.seeded)
+        users = int(tally.sum())
+        plus, minus = self.cell.aggregate_copies(tally, users, entropy)
+        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
 
     def analyze(self, view: View, confidence: float = 0.95) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
@@ -145,8 +142,8 @@ class Histogram(Protocol):
         sums = view.plus - view.minus
         values = self.cell.estimates(sums, view.users)
         joint = -np.expm1(np.log(confidence) / len(sums))
-        low, high = intervals(self.cell, view.users, sums, 1 - confidence)
-        joint_low, joint_high = intervals(self.cell, view.users, sums, float(joint))
+        low, high = self.cell.intervals(view.users, sums, 1 - confidence)
+        joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
         return HistogramResult(
             labels=self.labels,
             values=values,
@@ -164,18 +161,34 @@ class Histogram(Protocol):
 
     def rmse(self, users: int, count: float | None = None) -> float:
         """A bucket's root mean squared error at a true count; at the worst if none is given."""
-        squares = Fraction(users if count is None else min(max(count, 0), users))
-        return to_float(lambda: self.cell.mean_squared_error(users, squares).sqrt())
+        return self.cell.rmse(users, None if count is None else Fraction(min(max(count, 0), users)))
 
     def messages_per_user(self) -> float:
         """The expected number of messages: one bucket holds 1, the others 0."""
         return bucket_messages(self.cell, len(self.labels))
 
-    def describe(self) -> dict[str, Any]:
+    def anomaly(self, batch: Report, absent: int = 0) -> float:
+        """Also looks at all buckets together: every user who reported is in one of them."""
+        sums = batch.plus - batch.minus
+        total = float(self.cell.estimates(sums, batch.users).sum())
+        spread = self.cell.rmse(batch.users) * len(self.labels) ** 0.5
+        together = (total - (batch.users - absent)) / spread
+        return float(max(super().anomaly(batch, absent), together, key=abs))
+
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "kind": self.kind,
+            "query": self.query,
             "epsilon": str(self.epsilon),
-            "cell": cell_to_dict(self.cell),
+            "cell": self.cell.to_dict(),
             "labels": list(self.labels),
             "other": self.other,
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            cell=cell_from_dict(data["cell"]),
+            labels=tuple(data["labels"]),
+            other=data.get("other"),
+        )

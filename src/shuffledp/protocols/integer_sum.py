@@ -1,36 +1,38 @@
-"""Counting and integer sums: one cell ([GKM23] Section 3; MATH §8)."""
+"""Integer sums: the sum of values 0..D in one cell (MATH §8)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.cell_error import error_law, interval
-from shuffledp.cells.paper import Cell, Counts, Values
-from shuffledp.errors import ParameterError
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Values
+from shuffledp.errors import ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
-from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate
 
 
 @dataclass(frozen=True)
-class IntegerSum(Protocol):
+class IntegerSum(Protocol[Estimate]):
     """The sum of values 0..D, one per user."""
 
     epsilon: Fraction
     cell: Cell
-    kind: ClassVar[str] = "integers"
-    query: ClassVar[str] = "sum"
+    query: ClassVar[str] = "integer-sum"
+    loss_rule: ClassVar[str] = "max(up, down)"
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
-        return (CellUse(self.cell, 1, self.cell.up_epsilon, self.epsilon),)
+        return (CellUse(cell=self.cell, copies=1, up=self.cell.up_loss, down=self.epsilon),)
 
     def loss(self) -> Fraction:
         """A replacement goes up or down, not both."""
@@ -42,6 +44,23 @@ class IntegerSum(Protocol):
     def split(self, codes: Values, cell: int) -> Values:
         return codes
 
+    def parse(self, text: str) -> int:
+        digits = text.strip()
+        if (
+            not digits.isascii()
+            or not digits.isdigit()
+            or int(digits[:8]) > self.cell.largest
+            or len(digits) > 8
+        ):
+            raise ValueOutOfRange(
+                f"The value must be a whole number from 0 to {self.cell.largest:,}."
+            )
+        return int(digits)
+
+    def sample_values(self, size: int) -> Values:
+        values: Values = np.arange(size) % (self.cell.largest + 1)
+        return values
+
     def tally(self, codes: Values) -> Counts:
         if self.cell.largest == 1:
             ones = int(np.count_nonzero(codes))
@@ -50,54 +69,52 @@ class IntegerSum(Protocol):
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
         plus, minus = self.cell.aggregate(tally, entropy)
-        return Report(int(tally.sum()), np.array([plus]), np.array([minus]), entropy.seeded)
+        return Report(
+            users=int(tally.sum()),
+            plus=np.array([plus]),
+            minus=np.array([minus]),
+            seeded=entropy.seeded,
+        )
 
     def randomize_each(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM
     ) -> tuple[Counts, Counts]:
         """Every user's report: how many +1 and −1 each of them sends."""
-        return self.cell.randomize(self.encode(values), entropy)
+        return self.cell.randomize_each(self.encode(values), entropy)
 
     def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
         """The unbiased estimate with its exact interval."""
         plus, minus = int(view.plus[0]), int(view.minus[0])
         value = to_float(lambda: self.cell.estimate(plus, minus, view.users))
-        low, high = interval(self.cell, view.users, plus - minus, 1 - confidence)
+        low, high = self.cell.intervals(view.users, np.array([plus - minus]), 1 - confidence)
         return Estimate(
             query=self.query,
             value=value,
-            low=low,
-            high=high,
+            low=int(low[0]),
+            high=int(high[0]),
             confidence=confidence,
             rmse=self.rmse(view.users, value),
             epsilon=self.epsilon,
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
-            errors=lambda: error_law(self.cell, view.users, self._inside(value, view.users)),
+            errors=lambda: self.cell.error_law(view.users, self._inside(value, view.users)),
         )
 
     def _inside(self, value: float, users: int) -> int:
         """The possible total nearest to a value."""
         return min(max(round(value), 0), users * self.cell.largest)
 
+    def largest_answer(self, users: int) -> float:
+        return float(users * self.cell.largest)
+
     def rmse(self, users: int, total: float | None = None) -> float:
         """The root mean squared error at a true total; at the worst one if none is given."""
-        known = None if total is None else Fraction(self._inside(total, users))
-        squares = self.cell.most_squares(users, known)
-        return to_float(lambda: self.cell.mean_squared_error(users, squares).sqrt())
+        return self.cell.rmse(users, None if total is None else self._inside(total, users))
 
-    def describe(self) -> dict[str, Any]:
-        return {"kind": self.kind, "epsilon": str(self.epsilon), "cell": cell_to_dict(self.cell)}
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": self.query, "epsilon": str(self.epsilon), "cell": self.cell.to_dict()}
 
-
-@dataclass(frozen=True)
-class Counting(IntegerSum):
-    """How many users hold 1: the paper's protocol."""
-
-    kind: ClassVar[str] = "counting"
-    query: ClassVar[str] = "count"
-
-    def __post_init__(self) -> None:
-        if self.cell.largest != 1:
-            raise ParameterError("Counting needs a cell for the values 0 and 1.")
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(Fraction(data["epsilon"]), cell_from_dict(data["cell"]))

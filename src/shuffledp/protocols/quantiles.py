@@ -9,28 +9,27 @@ users known, which gives the best linear estimate of every bucket and the error 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.paper import Cell, Counts, Values
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import exact, to_float
-from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
-from shuffledp.protocols.histogram import aggregate_buckets, bucket_messages
+from shuffledp.protocols.base import Protocol, parsed_number, reals_within
+from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.histogram import bucket_messages
+from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report, View
-from shuffledp.protocols.results import Estimate, Result
 
 Floats = NDArray[np.float64]
-Level = tuple[int, Cell, Fraction]
-"""How many buckets, the cell of each, and ε for the way down."""
 
 MOST_BUCKETS = 4096
 KNOWN = 1e9  # weight of "all buckets add up to n", relative to the most precise level
@@ -62,7 +61,23 @@ def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> 
 
 
 @dataclass(frozen=True)
-class Quantiles(Protocol):
+class Level:
+    """A histogram of the whole range at one resolution."""
+
+    buckets: int
+    cell: Cell
+    """The cell of each bucket."""
+    down: Fraction
+    """ε that a change downwards may cost."""
+
+    def bucket_variances(self, users: int, held: Floats) -> Floats:
+        """The error of buckets that hold so many of the users (it is affine in that number)."""
+        none, all_users = (self.cell.rmse(users, total) ** 2 for total in (0, users))
+        return np.asarray(none + (all_users - none) * held / users)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(Protocol[QuantilesResult]):
     """How many users lie in each part of [low, high]."""
 
     epsilon: Fraction
@@ -70,24 +85,26 @@ class Quantiles(Protocol):
     """Coarsest first; each number of buckets divides the next."""
     low: Fraction
     high: Fraction
-    kind: ClassVar[str] = "ranges"
     query: ClassVar[str] = "quantiles"
+    loss_rule: ClassVar[str] = "sum over levels of up + down"
+    allows_top_up: ClassVar[bool] = False  # every bucket estimate needs the number of users exact
 
     def __post_init__(self) -> None:
-        numbers = [buckets for buckets, _, _ in self.levels]
+        numbers = [level.buckets for level in self.levels]
         if not numbers or numbers[0] < 2 or numbers[-1] > MOST_BUCKETS:
             raise ParameterError(f"A level needs 2 to {MOST_BUCKETS:,} buckets.")
         if any(fine % coarse or fine == coarse for coarse, fine in pairwise(numbers)):
             raise ParameterError("Each level's number of buckets must divide the next one's.")
-        if any(cell.largest != 1 or cell.stand_in != 0 for _, cell, _ in self.levels):
+        if any(level.cell.largest != 1 or level.cell.absent_value != 0 for level in self.levels):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
-        if len({cell.users for _, cell, _ in self.levels}) != 1 or not self.low < self.high:
+        if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
             raise ParameterError("Levels need the same users, and low must lie below high.")
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
         return tuple(
-            CellUse(cell, buckets, cell.up_epsilon, down) for buckets, cell, down in self.levels
+            CellUse(cell=level.cell, copies=level.buckets, up=level.cell.up_loss, down=level.down)
+            for level in self.levels
         )
 
     def loss(self) -> Fraction:
@@ -96,7 +113,7 @@ class Quantiles(Protocol):
 
     @property
     def finest(self) -> int:
-        return self.levels[-1][0]
+        return self.levels[-1].buckets
 
     @cached_property
     def edges(self) -> Floats:
@@ -109,42 +126,47 @@ class Quantiles(Protocol):
         return np.minimum(places, self.finest - 1).astype(np.int64)
 
     def split(self, codes: Values, cell: int) -> Values:
-        for buckets, _, _ in self.levels:
-            if cell < buckets:
-                return np.asarray(codes // (self.finest // buckets) == cell)
-            cell -= buckets
+        for level in self.levels:
+            if cell < level.buckets:
+                return np.asarray(codes // (self.finest // level.buckets) == cell)
+            cell -= level.buckets
         raise IndexError("There is no such cell.")
+
+    def parse(self, text: str) -> float:
+        return parsed_number(text, self.low, self.high)
+
+    def sample_values(self, size: int) -> Values:
+        return np.linspace(float(self.low), float(self.high), size)
 
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.finest).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        users = int(tally.sum())
         sent = [
-            aggregate_buckets(cell, tally.reshape(buckets, -1).sum(axis=1), entropy)
-            for buckets, cell, _ in self.levels
+            level.cell.aggregate_copies(
+                tally.reshape(level.buckets, -1).sum(axis=1), users, entropy
+            )
+            for level in self.levels
         ]
         plus, minus = (np.concatenate(part) for part in zip(*sent, strict=True))
-        return Report(int(tally.sum()), plus, minus, entropy.seeded)
+        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
 
     def variances(self, users: int, counts: Floats) -> list[Floats]:
         """The error of every bucket on each level, where the finest buckets hold `counts`."""
-        found = []
-        for buckets, cell, _ in self.levels:
-            noise = to_float(lambda c=cell: c.mean_squared_error(users, 0))  # type: ignore[misc]
-            odds = float(cell.mute_probability / (1 - cell.mute_probability))
-            held = np.maximum(counts, 0.0).reshape(buckets, -1).sum(axis=1)
-            found.append(noise + odds * held)
-        return found
+        held = np.maximum(counts, 0.0)
+        return [
+            level.bucket_variances(users, held.reshape(level.buckets, -1).sum(axis=1))
+            for level in self.levels
+        ]
 
     def rmse(self, users: int) -> float:
-        """The error of the number of users below an edge, at the worst edge and the worst data:
-        muting adds at most q/(1−q) per user and level."""
-        numbers = [buckets for buckets, _, _ in self.levels]
-        noise = [float(level[0]) for level in self.variances(users, np.zeros(self.finest))]
-        odds = sum(
-            cell.mute_probability / (1 - cell.mute_probability) for _, cell, _ in self.levels
-        )
-        return math.sqrt(worst_range_variance(numbers, noise) + float(odds) * users)
+        """The error of the number of users below an edge, at the worst edge and the worst data: on
+        every level, all users together add at most what they add in one bucket."""
+        numbers = [level.buckets for level in self.levels]
+        ends = [level.bucket_variances(users, np.array([0.0, users])) for level in self.levels]
+        noise = worst_range_variance(numbers, [float(end[0]) for end in ends])
+        return math.sqrt(noise + sum(float(end[1] - end[0]) for end in ends))
 
     def analyze(self, view: View, confidence: float = 0.95) -> QuantilesResult:
         """All buckets combined, ready for range counts and quantiles: once as if users were spread
@@ -166,133 +188,44 @@ class Quantiles(Protocol):
 
     def _combined(self, view: View, counts: Floats) -> tuple[Floats, Floats]:
         """(bucket counts, their covariance) by least squares."""
-        numbers = [buckets for buckets, _, _ in self.levels]
+        numbers = [level.buckets for level in self.levels]
         covariance, gains = combine(numbers, self.variances(view.users, counts))
         even, at = np.full(self.finest, view.users / self.finest), 0
-        for (buckets, cell, _), gain in zip(self.levels, gains, strict=True):
-            sums = (view.plus - view.minus)[at : at + buckets]
-            even = even + gain @ (cell.estimates(sums, view.users) - view.users / buckets)
-            at += buckets
+        for level, gain in zip(self.levels, gains, strict=True):
+            sums = (view.plus - view.minus)[at : at + level.buckets]
+            found = level.cell.estimates(sums, view.users)
+            even = even + gain @ (found - view.users / level.buckets)
+            at += level.buckets
         return even, covariance
 
     def messages_per_user(self) -> float:
         """Per level one bucket holds 1, the others 0."""
-        return sum(bucket_messages(cell, buckets) for buckets, cell, _ in self.levels)
+        return sum(bucket_messages(level.cell, level.buckets) for level in self.levels)
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "kind": self.kind,
+            "query": self.query,
             "epsilon": str(self.epsilon),
             "low": str(self.low),
             "high": str(self.high),
             "levels": [
-                {"buckets": buckets, "cell": cell_to_dict(cell), "down": str(down)}
-                for buckets, cell, down in self.levels
+                {
+                    "buckets": level.buckets,
+                    "cell": level.cell.to_dict(),
+                    "down": str(level.down),
+                }
+                for level in self.levels
             ],
         }
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class QuantilesResult(Result):
-    """Estimated bucket counts with their covariance; intervals here are normal approximations
-    (a range adds up many independent errors)."""
-
-    edges: Floats
-    counts: Floats
-    covariance: Floats
-    probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
-    """The quantiles that are shown; any other can be asked for at no further cost."""
-    query: str = "quantiles"
-
-    def between(self, low: float, high: float) -> Estimate:
-        """How many users lie in [low, high), rounded to the buckets' edges."""
-        ends = (float(exact(low, "the lower end")), float(exact(high, "the upper end")))
-        start, end = (int(np.argmin(np.abs(self.edges - end))) for end in ends)
-        if start >= end:
-            raise ParameterError("A range needs a lower end below its upper end, a bucket apart.")
-        value = float(self.counts[start:end].sum())
-        error = float(self.covariance[start:end, start:end].sum()) ** 0.5
-        reach = self._reach() * error
-        name = f"count in [{self.edges[start]:g}, {self.edges[end]:g})"
-        return self._estimate(name, value, value - reach, value + reach, error)
-
-    def quantile(self, probability: float) -> Estimate:
-        """The value below which this part of the users lies; its interval holds the values whose
-        estimated rank is within the error of the wanted one."""
-        share = exact(probability, "a quantile")
-        if not 0 < share < 1:
-            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
-        below = np.concatenate([[0.0], np.cumsum(self.counts)])
-        errors = np.concatenate(
-            [[0.0], np.sqrt(np.diag(np.cumsum(np.cumsum(self.covariance, 0), 1)).clip(0))]
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            levels=tuple(
+                Level(int(one["buckets"]), cell_from_dict(one["cell"]), Fraction(one["down"]))
+                for one in data["levels"]
+            ),
+            low=Fraction(data["low"]),
+            high=Fraction(data["high"]),
         )
-        rank, reach = float(share) * self.users, self._reach() * errors
-        value, _ = self._crossing(below, rank)
-        # within a bucket nothing is known: the interval reaches to the buckets' edges
-        _, first = self._crossing(below + reach, rank)
-        _, last = self._crossing(below - reach, rank)
-        low, high = float(self.edges[max(first - 1, 0)]), float(self.edges[last])
-        return self._estimate(
-            f"quantile {float(share):g}", value, low, high, (high - low) / (2 * self._reach())
-        )
-
-    def quantiles(self, probabilities: Sequence[float]) -> list[Estimate]:
-        """Several quantiles of one release: no further privacy cost."""
-        return [self.quantile(probability) for probability in probabilities]
-
-    def rows(self) -> list[tuple[str, float, float, float]]:
-        return [(q.query, q.value, q.low, q.high) for q in self.shown()]
-
-    def shown(self) -> list[Estimate]:
-        """The quantiles that were asked for."""
-        return self.quantiles(self.probabilities)
-
-    def _reach(self) -> float:
-        from statistics import NormalDist
-
-        return NormalDist().inv_cdf(0.5 + self.confidence / 2)
-
-    def _crossing(self, below: Floats, rank: float) -> tuple[float, int]:
-        """Where the estimated number of users below first reaches a rank, and the edge there."""
-        rising = np.maximum.accumulate(below)
-        at = min(int(np.searchsorted(rising, rank)), len(self.edges) - 1)
-        if at == 0:
-            return float(self.edges[0]), 0
-        step = rising[at] - rising[at - 1]
-        part = min((rank - rising[at - 1]) / step, 1.0) if step > 0 else 1.0
-        return float(self.edges[at - 1] + part * (self.edges[at] - self.edges[at - 1])), at
-
-    def _estimate(self, query: str, value: float, low: float, high: float, rmse: float) -> Estimate:
-        return Estimate(
-            query=query,
-            value=value,
-            low=low,
-            high=high,
-            rmse=rmse,
-            confidence=self.confidence,
-            epsilon=self.epsilon,
-            users=self.users,
-            messages_per_user=self.messages_per_user,
-            seeded=self.seeded,
-            certificate=self.certificate,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The bucket counts as JSON can hold them."""
-        errors = np.sqrt(np.diag(self.covariance))
-        rows = zip(self.edges, self.edges[1:], self.counts, errors, strict=False)
-        return {
-            "query": self.query,
-            "quantiles": [
-                {"probability": p, "estimate": q.value, "interval": [q.low, q.high]}
-                for p, q in zip(self.probabilities, self.shown(), strict=True)
-            ],
-            "buckets": [
-                {"from": float(a), "to": float(b), "estimate": float(c), "rmse": float(e)}
-                for a, b, c, e in rows
-            ],
-            **self.promise(),
-        }
-
-    def __str__(self) -> str:
-        return "\n".join(str(estimate) for estimate in self.shown())

@@ -7,28 +7,31 @@ digit, each up or down, so the loss is the sum over the digits of max(up, down).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from shuffledp.accuracy.weighted_sum import Part, error_masses, error_quantiles
-from shuffledp.cells.paper import Cell, Counts, Values
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ball, to_float
+from shuffledp.exact.numbers import ball
 from shuffledp.exact.sampler import Uniform
-from shuffledp.protocols.base import CellUse, Protocol, cell_to_dict, reals_within
+from shuffledp.protocols.base import Protocol, parsed_number, reals_within
+from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 FINEST_GRID = 1 << 24
 
 
-@dataclass(frozen=True)
-class RealSum(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class RealSum(Protocol[Estimate]):
     """The sum of values in [low, high], one per user."""
 
     epsilon: Fraction
@@ -36,8 +39,8 @@ class RealSum(Protocol):
     """Most significant first; a cell for 0..D is a digit of base D + 1."""
     low: Fraction
     high: Fraction
-    kind: ClassVar[str] = "summation"
-    query: ClassVar[str] = "sum"
+    query: ClassVar[str] = "real-sum"
+    loss_rule: ClassVar[str] = "sum over cells of max(up, down)"
 
     def __post_init__(self) -> None:
         if not self.digits or len({cell.users for cell in self.digits}) != 1:
@@ -68,7 +71,9 @@ class RealSum(Protocol):
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
-        return tuple(CellUse(cell, 1, cell.up_epsilon, cell.up_epsilon) for cell in self.digits)
+        return tuple(
+            CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in self.digits
+        )
 
     def loss(self) -> Fraction:
         """Every digit may change, each in one direction."""
@@ -99,6 +104,12 @@ class RealSum(Protocol):
     def split(self, codes: Values, cell: int) -> Values:
         return codes // self.weights[cell] % self.radix[cell]
 
+    def parse(self, text: str) -> float:
+        return parsed_number(text, self.low, self.high)
+
+    def sample_values(self, size: int) -> Values:
+        return np.linspace(float(self.low), float(self.high), size)
+
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.grid + 1).astype(np.int64)
 
@@ -110,7 +121,7 @@ class RealSum(Protocol):
             np.add.at(digits, self.split(codes, place), tally)
             sent.append(cell.aggregate(digits, entropy))
         plus, minus = np.array(sent, np.int64).T
-        return Report(int(tally.sum()), plus, minus, entropy.seeded)
+        return Report(users=int(tally.sum()), plus=plus, minus=minus, seeded=entropy.seeded)
 
     # the decoder
 
@@ -144,26 +155,35 @@ class RealSum(Protocol):
     ) -> list[float]:
         """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
         are given."""
-        quantiles = error_quantiles(self._parts(users, totals), users, users / 4, levels)
+        quantiles = error_quantiles(self._parts(users, totals), users / 4, levels)
         return [quantile * float(self.step) for quantile in quantiles]
 
     def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
         """Errors and how likely each is, thinned out for a picture."""
-        places, masses = error_masses(self._parts(users, totals), users, users / 4)
+        places, masses = error_masses(self._parts(users, totals), users / 4)
         return places[::16] * float(self.step), masses[::16] * 16
 
     def _parts(self, users: int, totals: list[float] | None) -> list[Part]:
         known = totals or [math.inf] * len(self.digits)
-        return [
-            Part(cell, weight, self._likely_total(cell, users, total))
-            for cell, weight, total in zip(self.digits, self.weights, known, strict=True)
-        ]
+        parts = []
+        for cell, weight, total in zip(self.digits, self.weights, known, strict=True):
+            likely = self._likely_total(cell, users, total)
+            parts.append(
+                Part(
+                    weight=weight,
+                    variance=cell.rmse(users, Fraction(likely)) ** 2,
+                    log_error=partial(cell.log_error, users=users, total=likely),
+                )
+            )
+        return parts
 
     def _likely_total(self, cell: Cell, users: int, total: float) -> float:
         """An upper guess at a digit's true total, two errors above its estimate."""
         most = users * cell.largest
-        error = to_float(lambda: cell.mean_squared_error(users, cell.most_squares(users)).sqrt())
-        return float(min(max(total, 0.0) + 2 * error, most))
+        return float(min(max(total, 0.0) + 2 * cell.rmse(users), most))
+
+    def largest_answer(self, users: int) -> float:
+        return users * float(self.high - self.low)
 
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.
@@ -173,17 +193,28 @@ class RealSum(Protocol):
             self.digits, self.weights, totals or [math.inf] * len(self.digits), strict=True
         ):
             inside = None if totals is None else Fraction(min(max(total, 0), users * cell.largest))
-            squares = cell.most_squares(users, inside)
-            mse += weight**2 * Fraction(
-                to_float(lambda c=cell, s=squares: c.mean_squared_error(users, s))  # type: ignore[misc]
-            )
+            mse += weight**2 * Fraction(cell.rmse(users, inside)) ** 2
         return math.sqrt(mse) * float(self.step)
 
-    def describe(self) -> dict[str, Any]:
+    @property
+    def absent_value(self) -> Fraction:
+        digits = zip(self.weights, self.digits, strict=True)
+        return self.low + self.step * sum(weight * cell.absent_value for weight, cell in digits)
+
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "kind": self.kind,
+            "query": self.query,
             "epsilon": str(self.epsilon),
             "low": str(self.low),
             "high": str(self.high),
-            "digits": [cell_to_dict(cell) for cell in self.digits],
+            "digits": [cell.to_dict() for cell in self.digits],
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            digits=tuple(cell_from_dict(digit) for digit in data["digits"]),
+            low=Fraction(data["low"]),
+            high=Fraction(data["high"]),
+        )

@@ -1,4 +1,4 @@
-"""Reports are secret, views are public, and one door joins them.
+"""Reports, which are secret, and views, which are public; `release` makes one from the other.
 
 A `Report` says what one user, or many together, send; reports add up, wherever they are. Only
 `release` turns a report into a `View`, and it refuses a batch that is too small (MATH §6).
@@ -20,11 +20,12 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 Counts = NDArray[np.int64]
 Messages = NDArray[np.int64]
 """One row per message: the cell's number, and the sign +1 or −1."""
-MESSAGE_BYTES = 52
-"""Bytes of one encrypted message: HPKE's encapsulated key (32), the number (4) and the tag (16)."""
+
+ENCRYPTED_MESSAGE_BYTES = 52
+"""An encrypted message: 32 bytes of key, 4 of content, 16 of tag (`sealed.wire`)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Report:
     """What so many users send to the shuffler, per cell. Secret: it prints no counts."""
 
@@ -37,10 +38,10 @@ class Report:
         if self.plus.shape != other.plus.shape:
             raise InputError("Reports of different protocols do not add up.")
         return Report(
-            self.users + other.users,
-            self.plus + other.plus,
-            self.minus + other.minus,
-            self.seeded or other.seeded,
+            users=self.users + other.users,
+            plus=self.plus + other.plus,
+            minus=self.minus + other.minus,
+            seeded=self.seeded or other.seeded,
         )
 
     def messages(self) -> Messages:
@@ -57,7 +58,7 @@ class Report:
         return np.repeat(np.array([1, -1], np.int8), [self.plus[0], self.minus[0]])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class View:
     """What the analyzer sees: how many +1 and −1 came in for each cell. Public."""
 
@@ -91,14 +92,16 @@ def shuffle(items: Iterable[Any], entropy: Entropy = SYSTEM) -> Any:
 
 
 def release(batch: Report, users: int) -> View:
-    """The door from secret to public.
+    """The public view of a secret batch.
 
     Requires: `users` as planned. Ensures: raises `ShortBatchError` and releases nothing unless at
     least so many users are in the batch.
     """
     if batch.users < users:
         raise ShortBatchError(batch.users, users)
-    return View(batch.users, batch.plus.copy(), batch.minus.copy(), batch.seeded)
+    return View(
+        users=batch.users, plus=batch.plus.copy(), minus=batch.minus.copy(), seeded=batch.seeded
+    )
 
 
 def count_messages(messages: NDArray[np.integer], users: int, cells: int = 1) -> Report:
@@ -107,4 +110,4 @@ def count_messages(messages: NDArray[np.integer], users: int, cells: int = 1) ->
         (np.zeros(len(messages), np.int64), messages) if messages.ndim == 1 else messages.T
     )
     plus, minus = (np.bincount(numbers[signs == sign], minlength=cells) for sign in (1, -1))
-    return Report(users, plus.astype(np.int64), minus.astype(np.int64))
+    return Report(users=users, plus=plus.astype(np.int64), minus=minus.astype(np.int64))

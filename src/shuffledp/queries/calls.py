@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
-from shuffledp.planning import counting
+from shuffledp.planning import counting, integer_sum
 from shuffledp.planning import histogram as histograms
 from shuffledp.planning import quantiles as ranges
 from shuffledp.planning import real_sum as summation
+from shuffledp.planning.checks import checked_bounds
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import Progress, outermost_floats
 from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
-from shuffledp.protocols.quantiles import QuantilesResult
+from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.columns import Column, column_of
@@ -41,7 +42,7 @@ Values = NDArray[Any]
 
 # typed: True must not find the plan that was made for 1
 plan_count = lru_cache(maxsize=64, typed=True)(counting.plan_count)
-plan_integer_sum = lru_cache(maxsize=64, typed=True)(counting.plan_integer_sum)
+plan_integer_sum = lru_cache(maxsize=64, typed=True)(integer_sum.plan_integer_sum)
 plan_real_sum = lru_cache(maxsize=64, typed=True)(summation.plan_real_sum)
 
 
@@ -266,7 +267,7 @@ def total(
         low, high = Fraction(0), Fraction(largest)
         make = lambda users: plan_integer_sum(users, epsilon, largest, **aim)  # noqa: E731
     else:
-        low, high = summation.checked_bounds(bounds)
+        low, high = checked_bounds(bounds)
         make = lambda users: plan_real_sum(users, epsilon, bounds=(low, high), **aim)  # noqa: E731
     prepare = partial(clamped, low, high, bounds is None) if clamp else lambda values: values
     if how.protocol is not None:
@@ -334,7 +335,7 @@ def quantiles(
     if how.protocol is not None:
         raise ParameterError("No rival gives quantiles; ask for a histogram.")
     wanted = checked_quantiles(probabilities)
-    low, high = summation.checked_bounds(bounds)
+    low, high = checked_bounds(bounds)
     result: QuantilesResult = run(
         data,
         how,

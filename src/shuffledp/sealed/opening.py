@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.protocols.report import MESSAGE_BYTES, Report
+from shuffledp.protocols.report import Report
 from shuffledp.sealed.encryption import open_all
 from shuffledp.sealed.ordering import Rows
-from shuffledp.sealed.wire import DUMMY_NUMBER
+from shuffledp.sealed.wire import DUMMY_NUMBER, MESSAGE_BYTES
 
 CHUNK_MESSAGES = 2048
 """Messages opened in one go by one worker."""
@@ -51,7 +51,7 @@ class Tally:
 
     def report(self, noise_shares: int) -> Report:
         """The tally as the report of a batch, which `Protocol.release` accepts or refuses."""
-        return Report(noise_shares, self.plus, self.minus)
+        return Report(users=noise_shares, plus=self.plus, minus=self.minus)
 
     def to_json(self) -> str:
         """The tally as it is stored."""

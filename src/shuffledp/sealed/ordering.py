@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from shuffledp.protocols.report import MESSAGE_BYTES
+from shuffledp.sealed.wire import MESSAGE_BYTES
 
 Rows = NDArray[np.uint8]
 """One encrypted message per row."""

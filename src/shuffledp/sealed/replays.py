@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.protocols.report import MESSAGE_BYTES
 from shuffledp.sealed.files import sync
 from shuffledp.sealed.ordering import Rows, order_file, read_rows
-from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES
+from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES
 
 KEPT_KEY_BYTES = 16
 """How much of each message's encapsulated key is kept to recognise a copy."""

@@ -19,8 +19,9 @@ def encrypt_report(
     A report without a given id gets a random one.
 
     Requires: a verified task.
-    Ensures: the number of bytes does not depend on the value; a draw of more messages than the
-    report holds is drawn again (probability below 2⁻⁶⁴ per batch).
+    Ensures: the number of bytes does not depend on the value. A draw of more messages than the
+    report holds is drawn again: never with exact padding, else with probability below 2⁻⁶⁴ per
+    batch.
     """
     if entropy.seeded:
         raise SeededError(

@@ -6,21 +6,15 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
-from shuffledp.exact.numbers import ball, to_float
-from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.real_sum import RealSum
-from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.base import Protocol, R
+from shuffledp.protocols.report import Report
+from shuffledp.protocols.report_size import promise
+from shuffledp.protocols.results import Result
 from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.task import Task
 
-GUARANTEE = (
-    "ε-differential privacy in the shuffle model up to a probability of 2⁻⁶⁴ per batch (a report "
-    "that overflows its fixed size is drawn again), against everybody but shuffler and analyzer "
-    "acting together"
-)
 NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
 CSV_COLUMNS = (
     "batch",
@@ -47,19 +41,28 @@ class OpenedBatch:
     tally: Tally
 
     @property
-    def report(self) -> Report:
-        """All messages together, as `Protocol.release` takes them."""
+    def absent(self) -> int:
+        """How many absent users' shares of noise the shuffler added."""
+        return self.noise_shares - self.reports
+
+    @property
+    def messages(self) -> Report:
+        """All messages together, as the shuffler delivered them."""
         return self.tally.report(self.noise_shares)
 
+    def report(self, protocol: Protocol[Result]) -> Report:
+        """The batch as `Protocol.release` takes it: as if the absent users had reported, too."""
+        return protocol.with_top_up(self.messages, self.absent)
 
-def published(task: Task, batch: OpenedBatch, view: View, result: Any) -> dict[str, Any]:
+
+def published(task: Task, batch: OpenedBatch, result: Result) -> dict[str, Any]:
     """What is published for a batch, as JSON: the result of those who reported, with the
-    certificate, what was dropped, and how unusual the messages are.
+    certificate, what was dropped, and how implausible the messages are.
 
-    Requires: `view` was released by the task's protocol, and `result` is its analysis.
+    Requires: the batch was released, and `result` is the analysis of its view.
     """
     protocol = task.protocol
-    result = without_absent(protocol, result, batch.noise_shares - batch.reports)
+    shown = _shifted(result, -float(protocol.absent_value * batch.absent))
     return {
         "task": task.id.hex(),
         "name": task.name,
@@ -68,39 +71,21 @@ def published(task: Task, batch: OpenedBatch, view: View, result: Any) -> dict[s
         "reports": batch.reports,
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
-        "result": result.to_dict() | {"certificate": task.certificate},
-        "anomaly": round(anomaly(protocol, view, batch.reports), 3),
+        "result": shown.to_dict() | {"certificate": task.certificate},
+        "anomaly": round(protocol.anomaly(batch.messages, batch.absent), 3),
         "dropped": batch.tally.dropped,
-        "guarantee": GUARANTEE,
+        "guarantee": f"{promise(task.padding)}, against everybody but shuffler and analyzer acting "
+        "together",
         "note": NEGATIVE_NOTE,
     }
 
 
-def anomaly(protocol: Protocol, view: View, reports: int) -> float:
-    share = Fraction(view.users, protocol.users)
-    mean, variance = ball(0), ball(0)
-    for use in protocol.uses:
-        cell, q = use.cell, use.cell.mute_probability
-        held = cell.input_pairs + cell.stand_in
-        noise = ball(share) * (cell.minus_noise.mean() + cell.flood.mean())
-        spread = ball(share) * (cell.minus_noise.variance() + cell.flood.variance())
-        mean += use.copies * (ball(reports * (1 - q) * held) + noise)
-        variance += use.copies * (ball(reports * q * (1 - q) * held**2) + spread)
-    minus = int(view.minus.sum())
-    return to_float(lambda: (minus - mean) / variance.sqrt())
-
-
-def without_absent(protocol: Protocol, result: Any, absent: int) -> Any:
-    if isinstance(protocol, RealSum):
-        digits = zip(protocol.weights, protocol.digits, strict=True)
-        value = protocol.low + protocol.step * sum(w * cell.stand_in for w, cell in digits)
-    else:
-        value = Fraction(protocol.uses[0].cell.stand_in)
-    shift = -float(value * absent)
-    if not shift:
+def _shifted(result: R, amount: float) -> R:
+    """The result with all its estimates and intervals moved by an amount."""
+    if not amount:
         return result
     names = ("value", "values", "low", "high", "joint_low", "joint_high")
-    moved = {name: getattr(result, name) + shift for name in names if hasattr(result, name)}
+    moved = {name: getattr(result, name) + amount for name in names if hasattr(result, name)}
     return replace(result, **moved)
 
 

@@ -10,8 +10,8 @@ from dataclasses import KW_ONLY, dataclass
 
 from shuffledp.exact.numbers import whole
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.results import Result
 from shuffledp.sealed.errors import BatchRefused, TaskError
-from shuffledp.sealed.top_up import top_up_size
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_TOP_UP_MESSAGES, BatchHeader
 
 TOP_UPS = ("none", "missing", "full")
@@ -67,7 +67,7 @@ class BatchRule:
         return max(0, users - reports) if self.top_up == "missing" else 0
 
 
-def check_rule(rule: BatchRule, protocol: Protocol) -> None:
+def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
     """Raises `TaskError` unless the protocol's certificate covers every batch of this rule, and
     the protocol and the wire format can take its noise top-up."""
     if rule.reports < protocol.users:
@@ -75,17 +75,19 @@ def check_rule(rule: BatchRule, protocol: Protocol) -> None:
             f"A batch of {rule.reports:,} reports is smaller than the {protocol.users:,} "
             "that the certificate needs; raise reports, or plan for fewer users."
         )
-    if rule.top_up != "none" and protocol.kind == "ranges":
-        raise TaskError("Quantiles need every report's own noise; choose top_up none.")
+    if rule.top_up != "none" and not protocol.allows_top_up:
+        raise TaskError(
+            f"{protocol.query.capitalize()} need every report's own noise; choose top_up none."
+        )
     added = rule.top_up_shares(rule.fewest, protocol.users)
-    if added and top_up_size(protocol, added) > MOST_TOP_UP_MESSAGES:
+    if added and protocol.top_up_size(added) > MOST_TOP_UP_MESSAGES:
         raise TaskError(
             "A noise top-up of this task has more messages than a batch's header can say; "
             "choose top_up none, or plan for fewer users or a larger error."
         )
 
 
-def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol) -> None:
+def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result]) -> None:
     """Raises `BatchRefused` unless a batch's header says what the rule asks for.
 
     Ensures: a batch that passes holds at least as many shares of noise as the certificate needs,
@@ -101,7 +103,7 @@ def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol) -> No
             need=rule.fewest if short else rule.reports,
         )
     added = rule.top_up_shares(header.reports, protocol.users)
-    messages = top_up_size(protocol, added)
+    messages = protocol.top_up_size(added) if added else 0
     if header.noise_shares != header.reports + added or header.top_up_messages != messages:
         raise BatchRefused(
             "top-up",

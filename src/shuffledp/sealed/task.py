@@ -17,7 +17,7 @@ from shuffledp.errors import ShuffleDPError
 from shuffledp.privacy.certificate import Certificate, verify
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.report_size import report_size
+from shuffledp.protocols.results import Result
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.errors import BatchRefused, TaskError
 from shuffledp.sealed.keys import PublicKey
@@ -37,6 +37,8 @@ class Task:
     certificate: dict[str, Any]
     report_size: int
     """K: every report holds exactly so many messages."""
+    padding: str
+    """How K was chosen, which decides the guarantee (`shuffledp.protocols.report_size`)."""
     batch: BatchRule
     key: PublicKey
     order: str = "canonical"
@@ -51,16 +53,20 @@ class Task:
         name: str,
         batch: BatchRule | None = None,
         *,
+        padding: str | None = None,
         order: str = "canonical",
         repeat: bool = False,
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed."""
         certificate = verify(plan)
-        batch = batch or BatchRule(certificate.protocol.users)
+        protocol = certificate.protocol
+        batch = batch or BatchRule(protocol.users)
+        padding = padding or protocol.best_padding(batch.reports)
         task = cls(
             name=name,
             certificate=certificate.to_dict(),
-            report_size=checked_report_size(certificate.protocol, batch.reports),
+            report_size=checked_report_size(protocol, batch.reports, padding),
+            padding=padding,
             batch=batch,
             key=key,
             order=order,
@@ -70,7 +76,7 @@ class Task:
         return task
 
     @cached_property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> Protocol[Result]:
         """The protocol that the certificate describes."""
         return protocol_from_dict(self.certificate.get("protocol"))
 
@@ -86,6 +92,7 @@ class Task:
             "name": self.name,
             "certificate": self.certificate,
             "report_size": self.report_size,
+            "padding": self.padding,
             "batch": asdict(self.batch),
             "order": self.order,
             "repeat": self.repeat,
@@ -105,14 +112,13 @@ class Task:
     def verify(self) -> Certificate:
         """The certificate, proved again, of a task whose every number follows from it.
 
-        Ensures: raises unless the protocol is ε-DP for these very parameters, reports of K messages
-        overflow in a batch with probability below 2⁻⁶⁴, and no batch has less noise than the proof
-        needs.
+        Ensures: raises unless the protocol is ε-DP for these very parameters, K is as large as the
+        padding asks for, and no batch has less noise than the proof needs.
         """
         certificate = verify(self.certificate)
         protocol = certificate.protocol
         check_rule(self.batch, protocol)
-        need = checked_report_size(protocol, self.batch.reports)
+        need = checked_report_size(protocol, self.batch.reports, self.padding)
         if self.report_size < need:
             raise TaskError(
                 f"Reports of {self.report_size:,} messages would overflow too often; "
@@ -149,9 +155,11 @@ class Task:
             )
 
 
-def checked_report_size(protocol: Protocol, reports: int) -> int:
+def checked_report_size(
+    protocol: Protocol[Result], reports: int, padding: str | None = None
+) -> int:
     """K for batches of so many reports; raises `TaskError` if a report cannot hold as many."""
-    size = report_size(protocol.uses, reports)
+    size = protocol.report_size(reports, padding)
     if size > MOST_REPORT_SIZE:
         raise TaskError(
             f"A report would need {size:,} messages to hide how many it holds, and can have "
@@ -177,6 +185,7 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
             name=str(data["name"]),
             certificate=dict(data["certificate"]),
             report_size=int(data["report_size"]),
+            padding=str(data["padding"]),
             batch=BatchRule(**data["batch"]),
             key=PublicKey.from_dict(data["analyzer_key"]),
             order=str(data["order"]),

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.protocols.report import MESSAGE_BYTES, Messages
+from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Messages
 from shuffledp.sealed.errors import TaskError
 
 ENCAPSULATED_KEY_BYTES = 32
-_MESSAGE = struct.Struct(f">{ENCAPSULATED_KEY_BYTES}s4s16s")
-assert _MESSAGE.size == MESSAGE_BYTES  # plans forecast bytes without knowing this module
+MESSAGE_BYTES = struct.calcsize(f">{ENCAPSULATED_KEY_BYTES}s4s16s")
+assert MESSAGE_BYTES == ENCRYPTED_MESSAGE_BYTES  # with which plans forecast, below this room
 
 DUMMY_NUMBER = 0xFFFFFFFF
 MOST_REPORT_SIZE = 0xFFFF

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from shuffledp.protocols.report import MESSAGE_BYTES
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.ordering import Rows
 from shuffledp.sealed.wire import (
     BATCH_HEADER_BYTES,
     BATCH_MAGIC,
+    MESSAGE_BYTES,
     REPORT_HEADER_BYTES,
     BatchHeader,
     read_batch_header,

@@ -19,11 +19,11 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, whole
 from shuffledp.planning import histogram as histograms
 from shuffledp.planning import quantiles as ranges
-from shuffledp.planning import real_sum as summation
+from shuffledp.planning.checks import checked_bounds
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.histogram import Label, checked_labels
-from shuffledp.protocols.quantiles import QuantilesResult
+from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries import calls as frontdoor
@@ -150,7 +150,7 @@ def total(
     if bounds is None:
         ask = _integers(values, epsilon, whole(largest, "the largest value"), clamp, aim)
     else:
-        low, high = summation.checked_bounds(bounds)
+        low, high = checked_bounds(bounds)
         ask = Question(
             "sum",
             lambda users: frontdoor.plan_real_sum(users, epsilon, bounds=(low, high), **aim),
@@ -196,7 +196,7 @@ def quantiles(
     `bounds` (on several levels where that errs less)."""
     how, aim = frontdoor.checked_options(options)
     wanted = frontdoor.checked_quantiles(probabilities)
-    low, high = summation.checked_bounds(bounds)
+    low, high = checked_bounds(bounds)
     ask = Question(
         "quantiles",
         lambda users: ranges.plan_quantiles(users, epsilon, (low, high), bins=bins, **aim),
@@ -226,7 +226,7 @@ def _in_two_jobs(values: Any, how: Options, ask: Question, secret: JobSecret) ->
     """(protocol, report): the first job counts, and the second draws."""
     with _counted(values, ask) as (counted, rows, missing):
         protocol = ask.make_plan(checked_users(rows, missing, how.users)).protocol
-        work = PartWork(protocol.describe(), ask.prepare, secret, how.per_user)
+        work = PartWork(protocol.to_dict(), ask.prepare, secret, how.per_user)
         return protocol, added_up(counted, work)
 
 

@@ -6,21 +6,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.fleet import Fleet, Rates, fleet
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.report import MESSAGE_BYTES
+from shuffledp.protocols.results import Result
 from shuffledp.sealed.encryption import encrypt_all, open_all
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.ordering import ordered
 from shuffledp.sealed.task import checked_report_size
-from shuffledp.sealed.wire import MOST_BATCH_REPORTS, report_bytes
+from shuffledp.sealed.wire import MESSAGE_BYTES, MOST_BATCH_REPORTS, report_bytes
 
 LEAST_SECONDS = 0.5
 """How long each kind of work is measured."""
@@ -38,7 +36,7 @@ def rate(work: Callable[[], object], items: int) -> float:
     return best
 
 
-def measure(plan: Plan) -> Rates:
+def measure(plan: Plan[Result]) -> Rates:
     """How much of each kind of work for a plan one core does in a second."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -51,7 +49,7 @@ def measure(plan: Plan) -> Rates:
     ]
     raw = secret.private_bytes_raw()
     rows = SYSTEM.words(ORDERED_MESSAGES * MESSAGE_BYTES, np.uint8).reshape(-1, MESSAGE_BYTES)
-    values = sample_values(plan.protocol)
+    values = plan.protocol.sample_values(TALLIED_ROWS)
     return Rates(
         sealed=rate(lambda: encrypt_all(numbers, key, bytes(32)), ENCRYPTED_MESSAGES),
         ordered=rate(lambda: ordered(rows), ORDERED_MESSAGES),
@@ -61,19 +59,7 @@ def measure(plan: Plan) -> Rates:
     )
 
 
-def sample_values(protocol: Any) -> NDArray[Any]:
-    """Values that a protocol takes, all of them in turn where they are few."""
-    if protocol.kind == "histogram":
-        labels = protocol.labels
-        texts = any(isinstance(label, str) for label in labels)
-        return np.resize(np.array(labels, object if texts else np.int64), TALLIED_ROWS)
-    if protocol.kind in ("summation", "ranges"):
-        return np.linspace(float(protocol.low), float(protocol.high), TALLIED_ROWS)
-    codes: NDArray[Any] = np.arange(TALLIED_ROWS) % (protocol.cell.largest + 1)
-    return codes
-
-
-def fleet_for(plan: Plan, users: int | None = None) -> Fleet:
+def fleet_for(plan: Plan[Result], users: int | None = None) -> Fleet:
     """The fleet for a plan, sized by this machine."""
     if plan.users > MOST_BATCH_REPORTS:
         raise ParameterError(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.paper import Counts
+from shuffledp.cells.base import Counts
 from shuffledp.errors import (
     InputError,
     ParameterError,
@@ -120,7 +120,7 @@ class WholeWork:
         except ShuffleDPError as error:
             yield _refused(error)
             return
-        described = protocol.describe()
+        described = protocol.to_dict()
         yield _row_batch([PLANNED], [0], [0], 0, json.dumps(described))
         yield from PartWork(described, self.prepare, self.secret)(given)
 
@@ -186,7 +186,7 @@ def _collected(noised: Any) -> list[Any]:
 
 def _report(rows: list[Any], secret: JobSecret) -> Report:
     plus, minus = (np.array([row[at] for row in rows], np.int64) for at in (2, 3))
-    return Report(rows[0][4], plus, minus, secret.seeded)
+    return Report(users=rows[0][4], plus=plus, minus=minus, seeded=secret.seeded)
 
 
 def _refused(error: ShuffleDPError) -> Any:

@@ -21,5 +21,5 @@ def release_batch(
     what = f"{task.name} [task {task.id.hex()}, batch {batch.id.hex()}]"
     if ledger is not None and all(entry.what != what for entry in ledger.entries()):
         ledger.spend(task.protocol.epsilon, what)
-    view = task.protocol.release(batch.report)
-    return published(task, batch, view, task.protocol.analyze(view, confidence))  # type: ignore[attr-defined]
+    view = task.protocol.release(batch.report(task.protocol))
+    return published(task, batch, task.protocol.analyze(view, confidence))

@@ -71,9 +71,7 @@ class Dispatch:
         if reports == 0:
             return None
         shares = rule.top_up_shares(reports, task.protocol.users)
-        top_up, size = await asyncio.to_thread(
-            encrypted_top_up, task.protocol, shares, task.key, task.id
-        )
+        top_up, size = await asyncio.to_thread(encrypted_top_up, task, shares)
         batch = await self._store.close_batch(
             entry.number,
             reports,

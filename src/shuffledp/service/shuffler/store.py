@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from enum import Enum
 
-from shuffledp.protocols.report import MESSAGE_BYTES
 from shuffledp.sealed.ordering import ORDER_SECRET_BYTES
+from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
 

@@ -126,7 +126,7 @@ class Role(ABC):
         return {
             "task": task.id.hex(),
             "name": task.name,
-            "query": task.protocol.kind,
+            "query": task.protocol.query,
             "epsilon": show(task.protocol.epsilon),
             "state": entry.state,
             "report_size": task.report_size,

@@ -1,0 +1,61 @@
+"""Confidence intervals by inverting tests: the true sums that explain what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Chances = Callable[[Integers, Integers], Floats]
+"""(true sums, observed differences) → P(difference ≤ observed), pair by pair."""
+
+
+def invert_tests(
+    at_most: Chances, sums: Integers, outside: float, middle: Floats, reach: Floats
+) -> tuple[Integers, Integers]:
+    """For each observed difference the least and the largest true sum under which it is no outlier:
+    each side is missed with a chance of at most outside/2. `middle` and `reach` guess where to
+    look; equal differences are looked at once."""
+    known, index = np.unique(sums, return_inverse=True)
+    first = np.unique(sums, return_index=True)[1]
+    middle, reach = middle[first], reach[first]
+
+    def not_too_low(totals: Integers) -> NDArray[np.bool_]:
+        return np.asarray(1 - at_most(totals, known - 1) > outside / 2)
+
+    def too_high(totals: Integers) -> NDArray[np.bool_]:
+        return np.asarray(at_most(totals, known) <= outside / 2)
+
+    low = first_true(not_too_low, np.rint(middle - reach).astype(np.int64))
+    high = first_true(too_high, np.rint(middle + reach).astype(np.int64)) - 1
+    return low[index], high[index]
+
+
+def normal_reach(outside: float, variances: Floats) -> Floats:
+    """How far from its middle an interval would end if the error were normal."""
+    from statistics import NormalDist  # here: it takes a tenth of the package's import
+
+    return np.asarray(-NormalDist().inv_cdf(outside / 2) * np.sqrt(variances))
+
+
+def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:
+    """The least integers for which conditions hold that, once true, stay true; looked for from
+    `start` on, all side by side."""
+    at_start = holds(start)
+    low, high = np.where(at_start, start - 1, start), np.where(at_start, start, start + 1)
+    step = np.ones_like(start)
+    while (open_ends := np.where(at_start, holds(low), ~holds(high))).any():
+        down, up = open_ends & at_start, open_ends & ~at_start
+        low, high = (
+            np.where(up, high, np.where(down, low - step, low)),
+            np.where(down, low, np.where(up, high + step, high)),
+        )
+        step = np.where(open_ends, 2 * step, step)
+    while (high - low > 1).any():
+        middle = low + (high - low) // 2
+        found = holds(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high

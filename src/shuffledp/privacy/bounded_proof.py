@@ -1,0 +1,327 @@
+"""The proof that a bounded cell is private, for these very numbers (MATH §12).
+
+A change in one direction costs at most D·ln(1/β) if the odds are large enough. For one direction
+let r = 1/users, c_j and C_k as in `shuffledp.cells.bounded`, A = 1 − β^D, H_k = 1 + ½ + … + 1/k,
+ρ_k = (1+r)(1+r/2)⋯(1+r/k). The odds imply the share
+
+    φ = max over y of  users · c_{z+1} · (C_w/C_z) · β^(y−D−1) / (o_y · (β^(−D) − 1)),
+
+the part of a muted branch that the cut of the noise at z uses up. The rest must pay for the cut of
+the muted users' noise at w. Any one of three rules is enough:
+
+* equal cuts: w = z and φ ≤ 1. A muted user's noise is cut like everybody's: nothing else to pay.
+* closed form: users ≥ 3, w ≥ D − 1, z ≥ w + D and three inequalities.
+* per index: the same conditions, the same proof, the shares compared place by place. With
+  h = ρ_w Σ_{s=1..D} z/((z+1−s)(z−w+1−s)): φ(1+rh) ≤ 1, and for every I > w and every value x
+
+      φ(1+rh)(z+1)/(z+1+I−x) + β^x·η(I) ≤ 1.
+
+  The left side is convex in x, and beyond z it falls as I grows; so x = 0, x = D and I = w+1..z+1
+  decide about all of them.
+
+Every comparison is made in ball arithmetic, whose precision is raised until it is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from flint import arb, ctx
+
+from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
+
+EQUAL_CUTS = "equal cuts"
+CLOSED_FORM = "closed form"
+PER_INDEX = "per index"
+
+STATEMENTS = {
+    "share": "φ ≤ 1",
+    "muted branch": "φ(1+r) ≤ 1",
+    "up to the cut": "φ(1+r)(z+1)/(z+w+2−D) + (ρ_w/A)(w+D)(H_{w+D}−H_w)/W + κ ≤ 1",
+    "beyond the cut": "φ(1+r)(z+1)/(2z+1−D) + (ρ_w/A) Σ z/((z+1−s)(z−w+1−s)) + κ ≤ 1",
+    "muted branch alone": "φ(1+rh) ≤ 1",
+    "muted branch shared": "φ(1+rh)(z+1)/(z+1+I−x) + β^x η(I) ≤ 1",
+}
+
+
+@dataclass(frozen=True)
+class Inequality:
+    """One inequality of a rule: `left` ≤ 1."""
+
+    name: str
+    left: arb
+    place: tuple[int, int] | None = None
+    """(I, x) where the rule has an inequality for each."""
+
+    def to_dict(self) -> dict[str, Any]:
+        place = {} if self.place is None else {"I": self.place[0], "x": self.place[1]}
+        left = {"left": rounded_up(self.left), "right": "1"}
+        return {"statement": STATEMENTS[self.name], **place, **left}
+
+
+@dataclass(frozen=True)
+class DirectionProof:
+    """What was shown about one direction."""
+
+    allowed: Fraction
+    exponent: arb
+    """D·ln(1/β), enclosed."""
+    rule: str
+    share: arb
+    """φ, enclosed."""
+    inequalities: tuple[Inequality, ...]
+    """All of the rule; where it has one for each place, the tightest of them."""
+    precision: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Left sides are decimals rounded up: the true ones are at most that."""
+        loss = {"statement": "D·ln(1/β) ≤ ε", "left": rounded_up(self.exponent)}
+        return {
+            "loss": {**loss, "right": str(self.allowed)},
+            "rule": self.rule,
+            "share": rounded_up(self.share),
+            "inequalities": [inequality.to_dict() for inequality in self.inequalities],
+            "precision_bits": self.precision,
+        }
+
+
+@dataclass(frozen=True)
+class BoundedProof:
+    """What was shown about a bounded cell."""
+
+    most_messages: int
+    up: DirectionProof
+    down: DirectionProof
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": "bounded",
+            "most_messages": self.most_messages,
+            "up": self.up.to_dict(),
+            "down": self.down.to_dict(),
+        }
+
+
+def prove(cell: BoundedCell, up: Fraction, down: Fraction) -> BoundedProof:
+    """The proof that a larger value instead of a smaller one costs at most `up`, and a smaller one
+    instead of a larger one at most `down`.
+
+    Requires: at least `cell.users` users take part, each an exact draw of the cell's randomizer.
+    Ensures: returns only if for each direction its epsilon is at most what is allowed, its
+    D·ln(1/β) is at most its epsilon, and a rule above holds, every comparison certain. Raises
+    `PrivacyViolation` with a witness where no rule holds; then the cell may or may not be private.
+    Raises `Undecided` where a left side is too close to 1 for 8192 bits, or equal to it.
+    """
+    proofs = [
+        prove_direction(cell, name, direction, allowed)
+        for name, direction, allowed in (("up", cell.up, up), ("down", cell.down, down))
+    ]
+    return BoundedProof(cell.most_messages, *proofs)
+
+
+def prove_direction(
+    cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
+) -> DirectionProof:
+    """The proof for one direction; the other is its mirror image (x to D − x, v to D − v)."""
+    if direction.epsilon > allowed:
+        _refuse(
+            f"The {name} direction is planned for a loss of {show(direction.epsilon)}, above the "
+            f"{show(allowed)} that it may cost; lower its epsilon.",
+            {"direction": name, "epsilon": str(direction.epsilon), "allowed": str(allowed)},
+        )
+    d = cell.largest
+    verdict, slack, _ = sign(lambda: ball(direction.epsilon) + d * ball(direction.decay).log())
+    if verdict < 0:
+        _refuse(
+            f"The {name} noise falls too fast: D·ln(1/β) exceeds {show(direction.epsilon)}; "
+            "raise its decay.",
+            {"direction": name, "inequality": "loss", "excess": (-slack).str(12, radius=False)},
+        )
+    exponent = at_precision(FIRST_PRECISION, lambda: ball(direction.epsilon) - slack)
+    return _decide(cell, name, direction, exponent)
+
+
+def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -> DirectionProof:
+    """A rule that holds, at the least precision that shows one."""
+    rules = _rules(cell, direction)
+    if not rules:
+        _refuse(
+            f"No rule covers the cuts z = {direction.cut}, w = {direction.muted_cut} of the {name} "
+            "direction: either w = z, or at least 3 users, w ≥ D − 1 and z ≥ w + D.",
+            {"direction": name, "cut": direction.cut, "muted_cut": direction.muted_cut},
+        )
+    bits = FIRST_PRECISION
+    while bits <= LAST_PRECISION:
+        failed: list[Inequality] = []
+        for rule, inequalities in rules.items():
+            share, shown = _evaluate(cell, direction, inequalities, bits)
+            if all(entry.left <= 1 for entry in shown):
+                tightest = _tightest(shown)
+                return DirectionProof(direction.epsilon, exponent, rule, share, tightest, bits)
+            failed += [entry for entry in shown if entry.left > 1][:1]
+        if len(failed) == len(rules):
+            worst = failed[-1]
+            place = "" if worst.place is None else f" at I = {worst.place[0]}, x = {worst.place[1]}"
+            _refuse(
+                f"The {name} odds are not certified: {STATEMENTS[worst.name]} fails{place}; "
+                "raise the odds, the cut or the muted cut.",
+                {"direction": name, **worst.to_dict()},
+            )
+        bits *= 2
+    raise Undecided(
+        f"Whether the {name} odds are large enough was not decided at {LAST_PRECISION} bits; "
+        "raise them slightly and certify again."
+    )
+
+
+def _refuse(message: str, witness: dict[str, object]) -> NoReturn:
+    raise PrivacyViolation(message, witness)
+
+
+# The rules, in balls at the current precision
+
+Rule = Callable[["Scale", arb], Iterator[Inequality]]
+
+
+def _rules(cell: BoundedCell, direction: Direction) -> dict[str, Rule]:
+    """The rules that may be tried, the simplest first."""
+    z, w, d = direction.cut, direction.muted_cut, cell.largest
+    if w == z:
+        return {EQUAL_CUTS: equal_cuts}
+    if cell.users >= 3 and w >= d - 1 and z >= w + d:
+        return {CLOSED_FORM: closed_form, PER_INDEX: per_index}
+    return {}
+
+
+def _evaluate(
+    cell: BoundedCell, direction: Direction, rule: Rule, bits: int
+) -> tuple[arb, list[Inequality]]:
+    """The share, and a rule's inequalities, with so many bits."""
+    with ctx.workprec(bits):
+        scale = Scale(cell, direction)
+        share = scale.share(direction.odds)
+        return share, list(rule(scale, share))
+
+
+def _tightest(shown: list[Inequality]) -> tuple[Inequality, ...]:
+    """One inequality of each name, that with the largest left side."""
+    found: dict[str, Inequality] = {}
+    for entry in shown:
+        kept = found.get(entry.name)
+        if kept is None or float(entry.left) > float(kept.left):
+            found[entry.name] = entry
+    return tuple(found.values())
+
+
+class Scale:
+    """What the rules are written in, for one direction."""
+
+    def __init__(self, cell: BoundedCell, direction: Direction) -> None:
+        self.users, self.d = cell.users, cell.largest
+        self.z, self.w = direction.cut, direction.muted_cut
+        self.beta = ball(direction.decay)
+        self.r = arb(1) / self.users
+        self.spare = 1 - self.beta**self.d  # A
+        self.rho = [arb(1)]
+        for i in range(1, self.z + 1):
+            self.rho.append(self.rho[-1] * (1 + self.r / i))
+
+    def share(self, odds: tuple[Fraction, ...]) -> arb:
+        """φ: what the noise's cut uses up of a muted branch with these odds."""
+        c, total, totals = arb(1), arb(0), []
+        for j in range(self.z + 1):
+            total += c
+            totals.append(total)
+            c *= self.beta * (self.r + j) / (j + 1)
+        claim = self.users * c * totals[self.w] / totals[self.z]  # c is c_{z+1} by now
+        claim /= self.beta ** (self.d + 1) * (self.beta ** (-self.d) - 1)
+        share = arb(0)
+        for y, weight in enumerate(odds, start=1):
+            share = share.max(claim * self.beta**y / ball(weight))
+        return share
+
+    def harmonic(self, above: int, last: int) -> arb:
+        """1/(above+1) + … + 1/last."""
+        return sum((arb(1) / i for i in range(above + 1, last + 1)), start=arb(0))
+
+    def past(self) -> arb:
+        """h = ρ_w Σ_{s=1..D} z/((z+1−s)(z−w+1−s))."""
+        z, w = self.z, self.w
+        terms = (arb(z) / ((z + 1 - s) * (z - w + 1 - s)) for s in range(1, self.d + 1))
+        return self.rho[w] * sum(terms, start=arb(0))
+
+    def noisy(self, last: int) -> arb:
+        """κ: the part of the muted users' cut where the swapped user has noise of its own."""
+        w, d = self.w, self.d
+        factor = self.r / self.spare * self.rho[w] * self.rho[last] * self.harmonic(0, d)
+        return factor * (w + d + 1) / (w + 2)
+
+
+def equal_cuts(scale: Scale, share: arb) -> Iterator[Inequality]:
+    """w = z: the share alone."""
+    yield Inequality("share", share)
+
+
+def closed_form(scale: Scale, share: arb) -> Iterator[Inequality]:
+    """Rule B′ of MATH §12: coarse constants, three inequalities."""
+    z, w, d = scale.z, scale.w, scale.d
+    first = 1 - 2 * scale.r  # s₀ = (users − 2)/users
+    weight = arb(1)  # W
+    for i in range(1, w + 1):
+        weight *= (first + i) / i
+    kappa = scale.noisy(z)
+    share = share * (1 + scale.r)
+    below = scale.rho[w] / scale.spare * (w + d) * scale.harmonic(w, w + d) / weight
+    yield Inequality("muted branch", share)
+    yield Inequality("up to the cut", share * (z + 1) / (z + w + 2 - d) + below + kappa)
+    beyond = scale.past() / scale.spare
+    yield Inequality("beyond the cut", share * (z + 1) / (2 * z + 1 - d) + beyond + kappa)
+
+
+def per_index(scale: Scale, share: arb) -> Iterator[Inequality]:
+    """The shares of every payer compared place by place (MATH §12, "Sharper, same proof")."""
+    z, d = scale.z, scale.d
+    share = share * (1 + scale.r * scale.past())
+    yield Inequality("muted branch alone", share)
+    fade = scale.beta**d
+    for place, claim in swapped_claims(scale):
+        for x, fallen in ((0, arb(1)), (d, fade)):
+            left = share * (z + 1) / (z + 1 + place - x) + fallen * claim
+            yield Inequality("muted branch shared", left, (place, x))
+
+
+def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
+    """(I, η(I)) for I = w+1 .. z+1: what the muted users' cut asks of a swapped muted branch."""
+    z, w, d = scale.z, scale.w, scale.d
+    first = 1 - 2 * scale.r  # s₀
+    kappa = scale.noisy(max(z - w - 2, 0))
+    factor = scale.rho[w] / scale.spare
+    most = [arb(1)]  # N_n: the others' masses at most
+    for n in range(z - w):
+        most.append(most[-1] * (first + n) / (n + 1))
+    least, covered = arb(1), arb(0)  # u_n: the others' masses at least; U_I: their sum below I
+    for place in range(1, z + 1):
+        n = place - 1
+        covered += least
+        least = least * (n + first) - (first * scale.rho[w] if n >= w else 0)
+        least = least.max(arb(0)) / (n + 1)
+        if place > w:
+            steps = range(1, min(d, place - w) + 1)
+            terms = (most[place - w - s] * place / (place + 1 - s) for s in steps)
+            yield place, kappa + factor * sum(terms, start=arb(0)) / covered
+    terms = (arb(z + 1) / ((z + 2 - s) * (z - w - s + 1)) for s in range(1, d + 1))
+    yield z + 1, kappa + factor * sum(terms, start=arb(0))
+
+
+def rounded_up(number: arb, digits: int = 20) -> str:
+    """A number that the true value is at most, as decimal text."""
+    mantissa, exponent = number.upper().man_exp()
+    bound = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return str(context.divide(bound.numerator, bound.denominator))
