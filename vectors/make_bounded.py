@@ -1,6 +1,6 @@
 """Writes vectors/bounded.json: bounded cells that are private, and attacks that must be refused.
 
-    python vectors/make_bounded.py
+python vectors/make_bounded.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 from shuffledp.planning.bounded_search import cheapest_bounded_cell
 from shuffledp.planning.target import laplace_variance
 

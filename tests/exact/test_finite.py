@@ -7,6 +7,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from chi2 import p_value
+from shuffledp.testing import SeededEntropy
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact import crowd
@@ -14,7 +15,6 @@ from shuffledp.exact.crowd import events, successes, tallies, total_of
 from shuffledp.exact.finite import CutNegativeBinomial, Finite
 from shuffledp.exact.laws import Bernoulli, Law
 from shuffledp.exact.sampler import Sampler, thresholds
-from shuffledp.testing import SeededEntropy
 
 F = Fraction
 NOISE = CutNegativeBinomial(F(1, 3), F(3, 5), 4)

@@ -67,9 +67,7 @@ def test_messages_on_average(overhead: str, users: int, most: int) -> None:
     assert worst_error(cell, users) <= ball(mse)
 
 
-@pytest.mark.parametrize(
-    ("largest", "most"), [(2, 62), (3, 94), (5, 158), (9, 286), (15, 477)]
-)
+@pytest.mark.parametrize(("largest", "most"), [(2, 62), (3, 94), (5, 158), (9, 286), (15, 477)])
 def test_integers(largest: int, most: int) -> None:
     cell, mse = planned("1", "1/2", 10**4, largest)
     assert cell.most_messages <= most
@@ -174,7 +172,11 @@ def test_a_plan_takes_no_time() -> None:
 
 def test_the_formula_for_the_cost_is_close() -> None:
     for epsilon, users, largest in (
-        ("1", 10**4, 2), ("1", 10**6, 9), ("1/2", 10**4, 5), ("1/5", 10**6, 3), ("2", 10**5, 15)
+        ("1", 10**4, 2),
+        ("1", 10**6, 9),
+        ("1/2", 10**4, 5),
+        ("1/5", 10**6, 3),
+        ("2", 10**5, 15),
     ):
         cell, mse = planned(epsilon, "1/2", users, largest)
         guess = bounded_cost(users, np.array(largest), np.array(float(F(epsilon))), float(mse))

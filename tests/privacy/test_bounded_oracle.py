@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 from shuffledp.errors import PrivacyViolation
 from shuffledp.exact.numbers import round_to
 from shuffledp.planning.bounded_side import Side
@@ -23,9 +24,7 @@ def limit(users: int, largest: int, decay: F, cut: int, muted_cut: int) -> Direc
     assert muting is not None
     first = muting.first_odds * (1 + 1e-8)
     odds = [round_to(first * float(decay) ** y, 9, up=True) for y in range(largest)]
-    return Direction(
-        epsilon=F(10), decay=decay, cut=cut, muted_cut=muted_cut, odds=tuple(odds)
-    )
+    return Direction(epsilon=F(10), decay=decay, cut=cut, muted_cut=muted_cut, odds=tuple(odds))
 
 
 def halved(side: Direction) -> Direction:
@@ -34,9 +33,7 @@ def halved(side: Direction) -> Direction:
 
 def silent(largest: int) -> Direction:
     """A direction that does nothing: it leaves the other one no cover. It is not private."""
-    return Direction(
-        epsilon=F(10), decay=F(1, 2), cut=0, muted_cut=0, odds=(TINY,) * largest
-    )
+    return Direction(epsilon=F(10), decay=F(1, 2), cut=0, muted_cut=0, odds=(TINY,) * largest)
 
 
 SMALL = [

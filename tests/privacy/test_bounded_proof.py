@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from flint import arb
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 from shuffledp.errors import CertificateError, InputError, PrivacyViolation, Undecided
 from shuffledp.planning.bounded_search import cheapest_bounded_cell
 from shuffledp.planning.target import laplace_variance

@@ -43,17 +43,14 @@ def normal_reach(outside: float, variances: Floats) -> Floats:
 
 def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:
     """The least integers for which conditions hold that, once true, stay true; looked for from
-    `start` on, all side by side."""
+    `start` on, all side by side. At the right start it asks twice."""
     at_start = holds(start)
-    low, high = np.where(at_start, start - 1, start), np.where(at_start, start, start + 1)
-    step = np.ones_like(start)
-    while (open_ends := np.where(at_start, holds(low), ~holds(high))).any():
-        down, up = open_ends & at_start, open_ends & ~at_start
-        low, high = (
-            np.where(up, high, np.where(down, low - step, low)),
-            np.where(down, low, np.where(up, high + step, high)),
-        )
-        step = np.where(open_ends, 2 * step, step)
+    way, step = np.where(at_start, -1, 1), np.ones_like(start)
+    inner, outer = start, start + way
+    while (going := holds(outer) == at_start).any():  # not yet past the change
+        step = np.where(going, 2 * step, step)
+        inner, outer = np.where(going, outer, inner), np.where(going, outer + way * step, outer)
+    low, high = np.minimum(inner, outer), np.maximum(inner, outer)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
         found = holds(middle)

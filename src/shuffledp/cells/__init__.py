@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shuffledp.cells.base import Cell
+from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import ParameterError
 
-KINDS: dict[str, type[Cell]] = {cell.kind: cell for cell in (PaperCell,)}
+KINDS: dict[str, type[Cell]] = {cell.kind: cell for cell in (BoundedCell, PaperCell)}
 """Every kind of cell by its name; a new kind is added here."""
 
 

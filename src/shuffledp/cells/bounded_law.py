@@ -23,7 +23,8 @@ from shuffledp.exact.finite import CutNegativeBinomial
 from shuffledp.exact.numbers import ball
 
 if TYPE_CHECKING:
-    from shuffledp.cells.bounded import BoundedCell, Direction
+    from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def _moments(
 
 def message_masses(cell: BoundedCell, value: int) -> list[arb]:
     """P(a user with this value sends k messages) for k = 0..K, in balls."""
+
     def noise(law: CutNegativeBinomial) -> list[arb]:
         return [law.pmf(k) for k in range(law.cut + 1)]
 
@@ -88,6 +90,7 @@ def message_masses(cell: BoundedCell, value: int) -> list[arb]:
 
 def exact_message_masses(cell: BoundedCell, value: int) -> list[Fraction]:
     """P(a user with this value sends k messages) for k = 0..K, in fractions."""
+
     def rational(number: Fraction) -> fmpq:
         return fmpq(number.numerator, number.denominator)
 

@@ -306,9 +306,7 @@ class Sampler:
         more = entropy.words(words.size, np.uint64) >> np.uint64(64 - int(table.shift))
         return self.decide(table, (words.astype(np.uint64) << table.shift) | more, entropy)
 
-    def decide(
-        self, table: Table, fine: NDArray[np.uint64], entropy: Entropy
-    ) -> NDArray[np.int64]:
+    def decide(self, table: Table, fine: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
         """The values, above the start, of those U whose leading `fine_bits` bits are given."""
         values, undecided = table.place(fine)
         for place in undecided:

@@ -135,7 +135,9 @@ def bounded_digits(
     Ensures: every cell is proved for its share of ε, the shares add up to at most ε, and the mean
     squared error of `expected` reports is at most `mse` for any data, rounding included.
     """
-    task = SumTask(users, expected, float(epsilon), float(mse), padded=padded)
+    task = SumTask(
+        users=users, expected=expected, epsilon=float(epsilon), mse=float(mse), padded=padded
+    )
     known = [tuple(fixed_radix)] if fixed_radix is not None else list(radices(task))
     rough = [(0.0, radix) for radix in known]
     for rounds, kept in ROUNDS:  # all radices at a glance, the better ones more closely
@@ -174,9 +176,7 @@ def settle_digits(
             return None
         users = task.users, task.expected
         try:
-            cell = cheapest_bounded_cell(
-                *users, base - 1, exact[j], exact[j], allowed, task.padded
-            )
+            cell = cheapest_bounded_cell(*users, base - 1, exact[j], exact[j], allowed, task.padded)
         except PlanningError:
             return None
         cells.append(cell)

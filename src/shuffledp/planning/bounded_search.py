@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from flint import arb
 
-from shuffledp.cells.bounded import MOST_CUT, BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.errors import CertificateError, ParameterError, PlanningError
 from shuffledp.exact.numbers import at_precision, ball, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach
@@ -25,6 +26,7 @@ from shuffledp.privacy.bounded_proof import prove
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10
 SPLITS = 41
+WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
 
 
 def short_decay(epsilon: Fraction, largest: int) -> Fraction:
@@ -116,11 +118,11 @@ class Pair:
             middle = (low + high) / 2
             low, high = (low, middle) if self.meets(*at(middle)) else (middle, high)
         middle_up, total = at(high)[0], sum(at(high))
-        window = 3 + int(2 / min(rate))
+        window = min(3 + int(2 / min(rate)), WIDEST_WINDOW)
+        near = sorted(range(-window, window + 1), key=abs)
         fits: dict[int, tuple[int, int]] = {}
         missed = 0
         while missed < 2 and total >= 0:
-            near = sorted(range(-window, window + 1), key=abs)
             splits = ((middle_up + j, total - middle_up - j) for j in near)
             found = next((split for split in splits if self.meets(*split)), None)
             missed = 0 if found else missed + 1

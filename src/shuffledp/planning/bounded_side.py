@@ -13,6 +13,8 @@ import numpy as np
 
 from shuffledp.planning.special import Floats
 
+MOST_KEPT = 500_000  # floats held for each direction
+
 
 @dataclass(frozen=True)
 class Muting:
@@ -75,6 +77,8 @@ class Side:
             place = n[w + 1 : self.size + 1]
             count = np.arange(1, len(place) + 1)
             window = sums[count] - sums[np.maximum(count - self.largest, 0)]
+            while len(self._near) * self.size > MOST_KEPT:
+                self._near.pop(next(iter(self._near)))
             self._near[w] = place * window / covered[w : self.size]
         return self._near[w]
 
@@ -128,10 +132,11 @@ class Side:
         found = [total // 2] if total % 2 == 0 else []  # equal cuts: rule A
         if highest >= lowest:
             # the muting falls and then rises with w; where it is infinite w is too small
-            w, step = min(max(self._near_best(total), lowest), highest), 1
+            start, step = self._near_best(total)
+            w, stride = min(max(start, lowest), highest), 1
             while math.isinf(cost(w)) and w < highest:
-                w, step = min(w + step, highest), 2 * step
-            step = max(1, w // 4)
+                w, stride = min(w + stride, highest), 2 * stride
+            step = max(step, stride // 2)
             while step:
                 moved = [v for v in (w - step, w + step) if lowest <= v <= highest]
                 nearest = min(moved, key=cost, default=w)
@@ -143,12 +148,14 @@ class Side:
         found = [w for w in found if math.isfinite(cost(w))]
         return self.muting(total - (w := min(found, key=cost)), w) if found else None
 
-    def _near_best(self, total: int) -> int:
-        for known in (total - 1, total + 1, total - 2, total + 2):
-            muting = self._best.get(known)
-            if muting is not None and muting.cut > muting.muted_cut:
-                return muting.muted_cut
-        return int(2 * self.largest / self.spare)
+    def _near_best(self, total: int) -> tuple[int, int]:
+        """A muted cut to start from, and how far the best may be; totals hardly move it."""
+        known = [best for best in self._best.values() if best and best.cut > best.muted_cut]
+        if not known:
+            w = int(2 * self.largest / self.spare)
+            return w, max(1, w // 4)
+        w = min(known, key=lambda best: abs(best.total - total)).muted_cut
+        return w, max(1, w // 32)
 
 
 def reach(users: int, expected: int, largest: int, decay: float) -> int:

@@ -16,7 +16,8 @@ from itertools import combinations_with_replacement
 
 from flint import arb_poly, fmpz, fmpz_poly
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 from shuffledp.exact.numbers import at_precision, ball
 
 Masses = list[Fraction]

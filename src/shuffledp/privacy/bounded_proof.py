@@ -32,7 +32,8 @@ from typing import Any, NoReturn
 
 from flint import arb, ctx
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 from shuffledp.errors import PrivacyViolation, Undecided
 from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
 
@@ -65,7 +66,7 @@ class Inequality:
         return {"statement": STATEMENTS[self.name], **place, **left}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DirectionProof:
     """What was shown about one direction."""
 
@@ -78,6 +79,11 @@ class DirectionProof:
     inequalities: tuple[Inequality, ...]
     """All of the rule; where it has one for each place, the tightest of them."""
     precision: int
+
+    @property
+    def tightest(self) -> float:
+        """The largest left side of the rule's inequalities."""
+        return max(float(inequality.left) for inequality in self.inequalities)
 
     def to_dict(self) -> dict[str, Any]:
         """Left sides are decimals rounded up: the true ones are at most that."""
@@ -101,14 +107,34 @@ class BoundedProof:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "kind": "bounded",
             "most_messages": self.most_messages,
             "up": self.up.to_dict(),
             "down": self.down.to_dict(),
         }
 
+    def summary(self) -> str:
+        """The rule that proved each direction, and its largest left side."""
+        parts = [
+            f"{name} by the rule '{side.rule}', at most {side.tightest:.6f} ≤ 1"
+            for name, side in (("up", self.up), ("down", self.down))
+        ]
+        return f"at most {self.most_messages} messages; " + "; ".join(parts)
 
-def prove(cell: BoundedCell, up: Fraction, down: Fraction) -> BoundedProof:
+    def claims(self) -> dict[str, Any]:
+        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        return {
+            "most_messages": self.most_messages,
+            "up": {"rule": self.up.rule},
+            "down": {"rule": self.down.rule},
+        }
+
+
+def prove(
+    cell: BoundedCell,
+    up: Fraction,
+    down: Fraction,
+    progress: Callable[[int], None] | None = None,
+) -> BoundedProof:
     """The proof that a larger value instead of a smaller one costs at most `up`, and a smaller one
     instead of a larger one at most `down`.
 
@@ -162,8 +188,14 @@ def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -
         for rule, inequalities in rules.items():
             share, shown = _evaluate(cell, direction, inequalities, bits)
             if all(entry.left <= 1 for entry in shown):
-                tightest = _tightest(shown)
-                return DirectionProof(direction.epsilon, exponent, rule, share, tightest, bits)
+                return DirectionProof(
+                    allowed=direction.epsilon,
+                    exponent=exponent,
+                    rule=rule,
+                    share=share,
+                    inequalities=_tightest(shown),
+                    precision=bits,
+                )
             failed += [entry for entry in shown if entry.left > 1][:1]
         if len(failed) == len(rules):
             worst = failed[-1]

@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from shuffledp.cells.base import Cell
+from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.paper import PaperCell
-from shuffledp.privacy import paper_proof
+from shuffledp.privacy import bounded_proof, paper_proof
 
 
 class Proof(Protocol):
@@ -25,6 +26,7 @@ class Proof(Protocol):
 
 
 PROVERS: dict[str, Callable[..., Proof]] = {
+    BoundedCell.kind: bounded_proof.prove,
     PaperCell.kind: paper_proof.prove,
 }
 

@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from shuffledp.cells.bounded import BoundedCell, Direction
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import Direction
 
 F = Fraction
 

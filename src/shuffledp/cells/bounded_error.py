@@ -6,8 +6,9 @@ which depends on the user's value x alone; transformed back, it is the law of E 
 a lattice, where the law is very wide). Nothing here grows with the number of users.
 
 With D = 1 the law depends on T alone: T users hold 1, the others 0. With larger D it depends on how
-T is spread over the users, and the widest case in convex order, T in lumps of D and one rest, is
-used: for a convex g, E[g(S)] is, in two users' values, a constant plus h(x₁) + h(x₂) with h convex.
+T is spread over the users, and the widest case in convex order is used (as many users as possible
+hold D, one a rest): for a convex g, E[g(S)] is, in two users' values, a constant plus
+h(x₁) + h(x₂) with h convex.
 
 An interval holds the T for which S is not an outlier (inversion of two one-sided tests). It is not
 cut to what is possible: below 0 and above n·D the law is continued as if users could hold further
@@ -17,17 +18,20 @@ multiples of D (−D, or 2D), so that a negative estimate keeps its interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.bounded import BoundedCell
+from shuffledp.accuracy.inversion import first_true
 from shuffledp.cells.bounded_law import moments
 from shuffledp.exact.finite import CutNegativeBinomial
 from shuffledp.exact.numbers import to_float
+
+if TYPE_CHECKING:
+    from shuffledp.cells.bounded import BoundedCell
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -119,14 +123,15 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
 
 
 def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -> Complexes:
-    """ln E[e^(it·error)] of the estimate, when the values add up to `total` in lumps of D."""
+    """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
     shift, kept = _moments(cell)[:2]
     part = user_function(cell, t / kept)
     total = min(max(total, 0.0), float(users * cell.largest))
-    lumps = total / cell.largest
-    logs = lumps * part.log(cell.largest) + (users - lumps) * part.log(0)
-    return np.asarray(logs + 1j * part.t * (float(1 - cell.data_probability) * total
-                                            - users * shift))
+    full = total / cell.largest
+    logs = full * part.log(cell.largest) + (users - full) * part.log(0)
+    return np.asarray(
+        logs + 1j * part.t * (float(1 - cell.data_probability) * total - users * shift)
+    )
 
 
 # the law of E
@@ -182,8 +187,8 @@ class Laws:
 def laws(cell: BoundedCell, users: int, totals: Integers) -> Laws:
     """The law of E for each true sum."""
     shift, kept, slope, spread = _moments(cell)
-    lumps, rest = np.divmod(totals, cell.largest)
-    level, above = np.divmod(lumps, users)  # `above` users hold (level+1)·D, the others level·D
+    full, rest = np.divmod(totals, cell.largest)
+    level, above = np.divmod(full, users)  # `above` users hold (level+1)·D, the others level·D
     reached = (np.abs(level) + (above > 0)) * float(cell.largest)
     variance = spread + np.abs(slope) * reached + kept * (1 - kept) * reached**2
     deviation = math.sqrt(users * float(variance.max()))
@@ -210,16 +215,10 @@ def laws(cell: BoundedCell, users: int, totals: Integers) -> Laws:
 # intervals
 
 
-def interval(cell: BoundedCell, users: int, messages: int, outside: float) -> tuple[int, int]:
-    """The totals that explain so many messages, each side missed with chance at most outside/2."""
-    low, high = intervals(cell, users, np.array([messages]), outside)
-    return int(low[0]), int(high[0])
-
-
 def intervals(
     cell: BoundedCell, users: int, sums: Integers, outside: float
 ) -> tuple[Integers, Integers]:
-    """`interval` for many like cells, side by side; equal numbers are looked at once."""
+    """The true sums that explain each number of messages; equal numbers are looked at once."""
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
     middle = np.rint(cell.estimates(counts + cell.base * users, users)).astype(np.int64)
     width = laws(cell, users, middle[:1]).cumulative.shape[1]
@@ -266,32 +265,14 @@ def _ends(
     return low, high
 
 
-def first_true(holds: Callable[[Integers], NDArray[np.bool_]], start: Integers) -> Integers:
-    """The least integers for which conditions hold that, once true, stay true; looked for from
-    `start` on, all side by side. At the right start it asks twice."""
-    at_start = holds(start)
-    way, step = np.where(at_start, -1, 1), np.ones_like(start)
-    inner, outer = start, start + way
-    while (going := holds(outer) == at_start).any():  # not yet past the change
-        step = np.where(going, 2 * step, step)
-        inner, outer = np.where(going, outer, inner), np.where(going, outer + way * step, outer)
-    low, high = np.minimum(inner, outer), np.maximum(inner, outer)
-    while (high - low > 1).any():
-        middle = low + (high - low) // 2
-        found = holds(middle)
-        low, high = np.where(found, low, middle), np.where(found, middle, high)
-    return high
-
-
-def error_range(
-    cell: BoundedCell, users: int, total: int, outside: float
-) -> tuple[float, float]:
+def error_range(cell: BoundedCell, users: int, total: int, outside: float) -> tuple[float, float]:
     """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
     outside/2 on each side."""
     law = laws(cell, users, np.array([total]))
     errors, chances = _support(law)
-    low, high = (int(errors[(chances >= level).argmax()]) for level in (outside / 2,
-                                                                       1 - outside / 2))
+    low, high = (
+        int(errors[(chances >= level).argmax()]) for level in (outside / 2, 1 - outside / 2)
+    )
     found = _as_errors(cell, users, total, np.array([low, high]))
     return float(found[0]), float(found[1])
 

@@ -7,22 +7,27 @@ import numpy as np
 import pytest
 from bounded_laws import BIT, DIGIT, RARE, direction, sums
 
-from shuffledp.accuracy import bounded_error
-from shuffledp.accuracy.bounded_error import (
+from shuffledp.accuracy.inversion import first_true
+from shuffledp.cells import bounded_error
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_error import (
     error_law,
     error_range,
-    first_true,
-    interval,
     intervals,
     laws,
     log_characteristic,
     transform,
 )
-from shuffledp.cells.bounded import BoundedCell
 from shuffledp.exact.numbers import to_float
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
 
 F = Fraction
+
+
+def interval(cell: BoundedCell, users: int, messages: int, outside: float) -> tuple[int, int]:
+    """The interval of a single number of messages."""
+    low, high = intervals(cell, users, np.array([messages]), outside)
+    return int(low[0]), int(high[0])
 
 
 def lumps(cell: BoundedCell, users: int, total: int) -> list[int]:
@@ -190,4 +195,8 @@ def test_an_interval_ends_even_where_nothing_is_learnt() -> None:
     cell = BoundedCell(users=1, largest=1, up=side, down=side)
     low, high = interval(cell, 1, 2, 0.05)
     assert low < -50 and high > 50
-    assert interval(cell, 10**6, 2 * 10**6, 0.05)[0] > -(10**5)  # the twin: many users do tell
+    messages = round(10**6 * float(cell.messages_per_user(F(1, 2))))
+    low, high = interval(cell, 10**6, messages, 0.05)  # the twin: many users do tell
+    spread = to_float(lambda: cell.mean_squared_error(10**6, 10**6 // 2)) ** 0.5
+    assert low < 10**6 // 2 < high
+    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.01)
