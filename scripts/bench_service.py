@@ -115,7 +115,13 @@ def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
     """A count at ε = 1, planned for the smallest report."""
     keys = KeyFolder(folder / "keys")
     key = (keys.all() or [keys.new()])[-1].public
-    plan = plan_count(users, 1, **target, padded=True)
+    plan = plan_count(
+        users,
+        1,
+        mse_overhead=target["mse_overhead"],
+        relative_error=target.get("relative_error"),
+        padded=True,
+    )
     return Task.create(plan.to_dict(), key, "bench")
 
 

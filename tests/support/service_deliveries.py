@@ -11,10 +11,9 @@ import httpx
 import numpy as np
 from service_trio import DELIVERY, USERS, Trio, bearing, known_report
 
-from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.sealed.ordering import ordered
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import REPORT_HEADER_BYTES, BatchHeader
+from shuffledp.sealed.wire import MESSAGE_BYTES, REPORT_HEADER_BYTES, BatchHeader
 
 
 def batch_of(
