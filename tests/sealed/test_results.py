@@ -10,11 +10,11 @@ from service_trio import USERS, Trio
 
 from shuffledp import plan_integer_sum, plan_real_sum
 from shuffledp.errors import ShortBatchError
+from shuffledp.queries.batches import release_batch
 from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
-from shuffledp.service.analyzer.releasing import release_batch
 
 
 def test_the_anomaly_of_honest_batches_is_a_standard_score(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import shuffledp
 from shuffledp.cli.main import Parser
 from shuffledp.errors import BudgetExceeded
 from shuffledp.planning.counting import plan_count
+from shuffledp.queries.batches import release_batch
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import KeyFolder, PrivateKey
 from shuffledp.sealed.opening import Tally, count_messages
@@ -32,7 +33,6 @@ from shuffledp.sealed.wire import (
     REPORT_HEADER_BYTES,
     BatchHeader,
 )
-from shuffledp.service.analyzer.releasing import release_batch
 from shuffledp.spark import batch_files as files
 from shuffledp.spark import batch_parts as batches
 from shuffledp.spark.batch_jobs import open_batch, shuffle_batch

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.exact.entropy import SYSTEM
+from shuffledp.queries.batches import release_batch
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import PrivateKey
@@ -19,7 +20,6 @@ from shuffledp.sealed.ordering import ORDER_SECRET_BYTES
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import BatchHeader, read_upload
-from shuffledp.service.analyzer.releasing import release_batch
 from shuffledp.spark import batch_parts as batches
 from shuffledp.spark.batch_files import (
     MessageFile,

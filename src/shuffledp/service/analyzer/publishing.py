@@ -9,6 +9,7 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from shuffledp.queries.batches import release_batch
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import KeyFolder, PrivateKey
@@ -17,7 +18,6 @@ from shuffledp.sealed.ordering import PAGE_ROWS
 from shuffledp.sealed.replays import first_seen, put_in_order
 from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer.config import AnalyzerConfig
-from shuffledp.service.analyzer.releasing import release_batch
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.web.logs import log
