@@ -226,7 +226,7 @@ def streaming(rows_count: int) -> list[Row]:
             "peak = lambda: int(re.search('VmHWM:\\s+(\\d+)', status())[1])\n"
             "before = peak()\n"
             "start = time.perf_counter()\n"
-            "shuffledp.total(sys.argv[1], 1, bounds=(0, 1))\n"
+            "shuffledp.real_sum(sys.argv[1], epsilon=1, bounds=(0, 1))\n"
             "spent = time.perf_counter() - start\n"
             "print(before // 1024, peak() // 1024, spent)"
         )

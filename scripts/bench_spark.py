@@ -62,9 +62,9 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     times = in_turns(
         {
             "groupBy(bit).count()": lambda: frame.groupBy("bit").count().collect(),
-            "count": lambda: cluster.count(frame, "bit", epsilon=1),
+            "count": lambda: cluster.count(frame, column="bit", epsilon=1),
             "groupBy(bucket).count()": lambda: frame.groupBy("bucket").count().collect(),
-            "histogram": lambda: cluster.histogram(frame, "bucket", epsilon=1, buckets=100),
+            "histogram": lambda: cluster.histogram(frame, column="bucket", epsilon=1, labels=100),
         }
     )
     heap = session._jvm.java.lang.Runtime.getRuntime()

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from chi2 import p_value
-from shuffledp.testing import SeededEntropy
+from shuffledp.exact.seeded import SeededEntropy
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact import crowd

@@ -162,7 +162,7 @@ def test_every_place_and_value_is_covered_by_the_ends() -> None:
 
 def test_what_the_proof_says() -> None:
     data = prove(planned(), F(1), F(1)).to_dict()
-    assert data["kind"] == "bounded" and data["most_messages"] == 31
+    assert data["most_messages"] == 31
     for side in (data["up"], data["down"]):
         assert F(side["loss"]["left"]) <= F(side["loss"]["right"]) == 1
         assert side["rule"] == "per index"
@@ -178,50 +178,49 @@ def test_a_trillion_users_and_large_values_are_proved_at_once() -> None:
         assert math.isfinite(float(proof.up.share))
 
 
-def parameters(cell: BoundedCell) -> dict[str, Any]:
-    """A cell's part of a certificate."""
-    sides = {
-        name: {
-            "epsilon": str(side.epsilon),
-            "decay": str(side.decay),
-            "cut": side.cut,
-            "muted_cut": side.muted_cut,
-            "odds": [str(odds) for odds in side.odds],
-        }
-        for name, side in (("up", cell.up), ("down", cell.down))
-    }
-    return {"kind": "bounded", "users": cell.users, "largest": cell.largest, **sides}
+def halved(cell: BoundedCell) -> BoundedCell:
+    """The cell with half the odds upwards: not private."""
+    return replace(cell, up=scaled(cell.up, F(1, 2)))
 
 
-@pytest.mark.parametrize("kind", ["counting", "integers", "histogram", "summation", "ranges"])
-def test_the_checker_of_certificates_knows_bounded_cells(kind: str) -> None:
-    """Losses are composed by the kind of protocol: up + down where two copies change."""
+def protocols(bit: BoundedCell, digit: BoundedCell) -> list[Protocol[Result]]:
+    """One protocol of every query, for ε = 2 or 4 in all."""
+    return [
+        Counting(F(1), bit),
+        IntegerSum(F(1), digit),
+        Histogram(epsilon=F(2), cell=bit, labels=("a", "b")),
+        RealSum(epsilon=F(2), digits=(digit, bit), low=F(0), high=F(1)),
+        Quantiles(
+            epsilon=F(4), levels=(Level(2, bit, F(1)), Level(4, bit, F(1))), low=F(0), high=F(1)
+        ),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5), ids=list(PROTOCOLS))
+def test_the_checker_of_certificates_knows_bounded_cells(number: int) -> None:
+    """Losses are composed by the query: up + down where two copies change."""
     checker = load("check_certificate")
-    cell = parameters(planned(100, 2 if kind == "integers" else 1))
-    both = kind in ("histogram", "ranges")
-    loss = {"summation": "2"}.get(kind, "2" if both else "1")
-    parts: dict[str, Any] = {"cell": cell, "labels": ["a", "b"]}
-    if kind == "summation":
-        parts = {"digits": [cell, cell]}
-    if kind == "ranges":
-        parts = {"levels": [{"cell": cell, "down": "1"}]}
-    protocol = {"kind": kind, "epsilon": loss, **parts}
-    data = {"format": "shuffledp certificate 1", "epsilon": loss, "loss": loss, "users": 100}
-    assert checker.check({**data, "protocol": protocol}) == F(loss)
-    for twin in (
-        {**data, "users": 99, "protocol": protocol},
-        {**data, "epsilon": "1/2", "loss": "1/2", "protocol": {**protocol, "epsilon": "1/2"}},
-    ):
-        with pytest.raises(checker.Rejected):
-            checker.check(twin)
-    cell["down"]["odds"] = [str(F(odds) * (1 - F(1, 10**6))) for odds in cell["down"]["odds"]]
+    bit, digit = planned(100, 1), planned(100, 2)
+    protocol = protocols(bit, digit)[number]
+    certificate = certify(protocol).to_dict()
+    assert checker.check(certificate) == protocol.epsilon
+    assert verify(json.loads(json.dumps(certificate))).epsilon == protocol.epsilon
+    damaged = {**certificate, "protocol": protocols(halved(bit), halved(digit))[number].to_dict()}
     with pytest.raises(checker.Rejected):
-        checker.check({**data, "protocol": protocol})
+        checker.check(damaged)
+    with pytest.raises(PrivacyViolation):
+        verify(damaged)
+    cheaper = {**certificate, "epsilon": str(protocol.epsilon / 2)}
+    with pytest.raises(checker.Rejected):
+        checker.check(cheaper)
+    with pytest.raises(ParameterError):
+        verify(cheaper)
 
 
-def test_the_checker_of_certificates_refuses_a_mixture() -> None:
+def test_digits_of_both_kinds_may_stand_together() -> None:
     checker = load("check_certificate")
-    digits = [parameters(planned(100)), {"users": 100, "largest": 1}]
-    protocol = {"kind": "summation", "epsilon": "2", "digits": digits}
-    with pytest.raises(checker.Rejected):
-        checker.budgets(protocol)
+    paper = plan_integer_sum(100, 1, 2, cell="paper").protocol.uses[0].cell
+    protocol = RealSum(epsilon=F(2), digits=(paper, planned(100)), low=F(0), high=F(1))
+    certificate = certify(protocol).to_dict()
+    assert checker.check(certificate) == 2
+    assert [cell["kind"] for cell in certificate["cells"]] == ["paper", "bounded"]

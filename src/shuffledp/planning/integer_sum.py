@@ -10,9 +10,11 @@ from typing import Any
 from shuffledp.cells.base import LARGEST_VALUE
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import ExactNumber, whole
+from shuffledp.planning.bounded_choice import bounded_one
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
-from shuffledp.planning.paper_messages import best_shape
-from shuffledp.planning.paper_search import CellTask, cheapest_cell, free_flood
+from shuffledp.planning.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
+from shuffledp.planning.paper_choice import paper_one
+from shuffledp.planning.paper_search import CellTask
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.planning.target import Target, laplace_variance
@@ -32,11 +34,20 @@ def plan_integer_sum(
     max_messages: ExactNumber | None = None,
     padded: bool = False,
     expected: int | None = None,
+    cell: str = "best",
 ) -> Plan[Estimate]:
-    """The cheapest certified protocol that adds up values 0..largest, one per user."""
+    """The cheapest certified protocol that adds up values 0..largest, one per user.
+
+    The arguments after `largest` are those of `plan_count`.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_integer_sum(1000, 1, 5, rmse=10)
+    >>> plan.forecast.rmse <= 10
+    True
+    """
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     largest = whole(largest, "the largest value", most=LARGEST_VALUE)
-    return plan_one_cell(IntegerSum, users, epsilon, largest, target, expected)
+    return plan_one_cell(IntegerSum, users, epsilon, largest, target, expected, cell)
 
 
 def plan_one_cell(
@@ -46,6 +57,7 @@ def plan_one_cell(
     largest: int,
     target: Target,
     expected: int | None,
+    cell: str,
 ) -> Plan[Estimate]:
     """The plan of a protocol with one cell for the values 0..largest."""
     epsilon = checked_epsilon(epsilon)
@@ -62,14 +74,16 @@ def plan_one_cell(
         padded=1 if target.padded else 0,
     )
     central = laplace_variance(epsilon / largest)
-    if target.max_messages is not None:
-        task, cell = best_shape(task, float(target.max_messages))
-    else:
+    messages = None if target.max_messages is None else float(target.max_messages)
+    if messages is None:
         task = replace(task, mse=target.mse(central))
-        cell = cheapest_cell(task)
-    protocol = protocol_class(epsilon, cell)
-    limit = free_flood(task, cell, 1)
-    forecast = _forecast(protocol, come, math.sqrt(central), limit)
+    searches: dict[str, Search] = {
+        BOUNDED: lambda bound: bounded_one(task, messages),
+        PAPER: lambda bound: paper_one(task, messages, bound),
+    }
+    choice = choose(checked_cell_choice(cell), searches, messages is not None)
+    protocol = protocol_class(epsilon, choice.cell)
+    forecast = _forecast(protocol, come, math.sqrt(central), choice.limit)
     printed = _printed(sure, epsilon, target) if largest == 1 else None
     return Plan(
         protocol=protocol,

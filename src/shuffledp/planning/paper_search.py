@@ -10,7 +10,6 @@ nudged upwards.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -20,13 +19,14 @@ from flint import arb
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
+from shuffledp.planning.choice import counted_messages
 from shuffledp.planning.paper_flood import least_flood, log_terms, reaches_limit, shifts
+from shuffledp.planning.paper_pairs import with_least_flood
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.paper_proof import tightest
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.histogram import bucket_messages
-from shuffledp.protocols.report_size import reserve_size
 
 GRID = 24
 ZOOMS = 6
@@ -222,16 +222,9 @@ def _with_pairs(task: CellTask) -> PaperCell:
 
 
 def spent(task: CellTask, cell: PaperCell) -> float:
-    """What the task counts."""
+    """The messages of a cell, counted as the task says."""
     use = CellUse(cell=cell, copies=task.padded or 1, up=cell.up_epsilon, down=task.down)
     return counted_messages((use,), bool(task.padded))
-
-
-def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
-    """A padded report's messages, or what a user sends on average in one copy of each cell."""
-    if padded:
-        return reserve_size(uses, uses[0].cell.users)
-    return sum(to_float(use.cell.messages_per_user) for use in uses)
 
 
 def least_rmse(task: CellTask) -> float:
@@ -269,61 +262,9 @@ def settle(task: CellTask, proposal: Proposal) -> PaperCell:
             stand_in=task.stand_in,
         )
         if sign(lambda cell=cell: error_left(task, cell))[0] > 0:  # type: ignore[misc]
-            return _with_flood(cell, task.down)
+            return with_least_flood(cell, task.down)
         slack *= 1 - 1e-6
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
-
-
-def with_best_pairs(
-    cell: PaperCell, loss: Fraction, flood_cost: Callable[[Floats], Floats]
-) -> PaperCell:
-    """The cell with the number of pairs, and the flood that goes with it, that cost least, where
-    `flood_cost` is what flood pairs per user cost; its noise and muting stay as they are."""
-    fewest = 1
-    while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
-        fewest *= 2
-        if fewest > 1e9:
-            raise PlanningError("No flood makes these parameters private; allow a larger error.")
-    low, high = max(1, fewest // 2), 8 * fewest
-    for _ in range(12):
-        pairs = np.unique(np.linspace(low, high, 64).astype(np.int64))
-        floods = _flood(cell, loss, pairs.astype(np.float64)) / cell.users
-        possible = np.isfinite(floods)
-        costs = 2 * pairs + np.where(possible, flood_cost(np.where(possible, floods, 0.0)), np.inf)
-        at = int(np.argmin(costs))
-        if len(pairs) < 64:
-            break
-        low, high = int(pairs[max(at - 2, 0)]), int(pairs[min(at + 2, len(pairs) - 1)])
-    best = int(pairs[at])
-    for more in (0, 1, 2, 4, 8):
-        with contextlib.suppress(PlanningError):
-            return _with_flood(replace(cell, input_pairs=best + more), loss)
-    return _with_flood(replace(cell, input_pairs=best + 16), loss)
-
-
-def _flood(cell: PaperCell, loss: Fraction, pairs: Floats) -> Floats:
-    """The least flood for each number of pairs, in floats."""
-    odds = cell.mute_probability / (1 - cell.mute_probability)
-    up, down, most, chance = (
-        np.full_like(pairs, float(x)) for x in (cell.up_epsilon, cell.down_epsilon, loss, odds)
-    )
-    return least_flood((cell.largest, cell.stand_in), up, down, most, chance, pairs)
-
-
-def _with_flood(cell: PaperCell, loss: Fraction) -> PaperCell:
-    """The cell with the smallest flood, to six digits, that certifies."""
-    flood = float(_flood(cell, loss, np.array([float(cell.input_pairs)]))[0])
-    most = 2 * flood + 100  # beyond it, the cell fails at a change that proposals do not look at
-    for attempt in range(40):
-        if not flood <= most:
-            break
-        candidate = replace(cell, flood_mean=round_to(flood, 6, up=True))
-        try:
-            tightest(candidate, loss)
-            return candidate
-        except CertificateError:
-            flood *= 1 + 1e-5 * 2**attempt
-    raise PlanningError("No flood makes these parameters private; allow a larger error.")
 
 
 def error_left(task: CellTask, cell: PaperCell) -> arb:

@@ -8,8 +8,7 @@ from itertools import combinations, pairwise
 
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
 from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
-from shuffledp.planning.histogram import bucket_cell
-from shuffledp.planning.paper_search import free_flood
+from shuffledp.planning.histogram import bucket_choice
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
@@ -31,10 +30,16 @@ def plan_quantiles(
     relative_error: ExactNumber | None = None,
     padded: bool = False,
     expected: int | None = None,
+    cell: str = "best",
 ) -> Plan[QuantilesResult]:
     """The certified histogram, on as many levels as err least, behind quantiles and range counts.
 
     Targets are per bucket of a level, with the yardstick DLap(ε/2L) on L levels.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_quantiles(1000, 1, (0, 100), bins=10)
+    >>> plan.protocol.query, plan.users
+    ('quantiles', 1000)
     """
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)
@@ -48,9 +53,9 @@ def plan_quantiles(
     levels: list[Level] = []
     limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
-        task, cell = bucket_cell(budget, sure, come, target, buckets)
-        levels.append(Level(buckets, cell, budget - cell.up_loss))
-        limit += free_flood(task, cell, buckets)
+        choice = bucket_choice(budget, sure, come, target, buckets, cell)
+        levels.append(Level(buckets, choice.cell, budget - choice.cell.up_loss))
+        limit += choice.limit
     protocol = Quantiles(epsilon=epsilon, levels=tuple(levels), low=low, high=high)
     return Plan(
         protocol=protocol,

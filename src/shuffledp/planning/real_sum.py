@@ -14,8 +14,9 @@ from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.numbers import ExactNumber, ball, round_to, sign, whole
 from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
+from shuffledp.planning.choice import counted_messages
 from shuffledp.planning.digits import Shares, SumTask, best_shares
-from shuffledp.planning.paper_search import counted_messages, with_best_pairs
+from shuffledp.planning.paper_pairs import with_best_pairs
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
@@ -50,6 +51,11 @@ def plan_real_sum(
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
     digits, for example (2,) * 8 for the paper's bit by bit.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_real_sum(1000, 1, bounds=(0, 24), rmse=100)
+    >>> plan.forecast.rmse <= 100
+    True
     """
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)

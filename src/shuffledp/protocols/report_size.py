@@ -52,6 +52,13 @@ def best_padding(uses: tuple[CellUse, ...], reports: int) -> str:
     return EXACT if pure else RESERVE
 
 
+def padded_size(uses: tuple[CellUse, ...], reports: int) -> int:
+    """The size of a report with the best padding."""
+    most = most_messages(uses)
+    reserve = reserve_size(uses, reports)
+    return most if most is not None and most < 2 * reserve else reserve
+
+
 def top_up_size(uses: Sequence[CellUse], absent: int) -> int:
     """To how many messages the noise of so many absent users is filled up.
 

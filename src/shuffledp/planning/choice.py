@@ -1,0 +1,83 @@
+"""Which kind of cell: the planners' argument `cell`, and how two kinds are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from shuffledp.cells.base import Cell
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.exact.numbers import to_float
+from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.report_size import padded_size
+
+BEST, BOUNDED, PAPER = "best", "bounded", "paper"
+CELL_CHOICES = (BEST, BOUNDED, PAPER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A cell that a search found, or the cells of all digits."""
+
+    cells: tuple[Cell, ...]
+    mse: Fraction
+    """The error that the search kept to."""
+    cost: float
+    """What the target counts: a padded report's messages, or a user's on average."""
+    limit: float
+    """The messages that no protocol with this kind of cell can beat for this error."""
+
+    @property
+    def cell(self) -> Cell:
+        """The one cell, where there is only one."""
+        (cell,) = self.cells
+        return cell
+
+
+Search = Callable[[float], Choice]
+"""A search for the cheapest cell; it may give up as soon as it must cost more than its argument,
+by raising `PlanningError`."""
+
+
+def checked_cell_choice(cell: object) -> str:
+    """The planners' argument `cell`, or a refusal."""
+    if cell not in CELL_CHOICES:
+        raise ParameterError(f"cell must be one of {', '.join(CELL_CHOICES)}.")
+    return str(cell)
+
+
+def choose(cell: str, searches: dict[str, Search], least_error: bool) -> Choice:
+    """The choice with the fewest messages, or with `least_error` with the least error.
+
+    Raises the last search's `PlanningError` where no search finds anything.
+    """
+    found: list[Choice] = []
+    refusal: PlanningError | None = None
+    bound = float("inf")
+    for kind, search in searches.items():
+        if cell not in (BEST, kind):
+            continue
+        try:
+            choice = search(bound)
+        except PlanningError as error:
+            refusal = error
+            continue
+        found.append(choice)
+        bound = bound if least_error else min(bound, choice.cost)
+    if not found:
+        raise refusal or PlanningError("No cell does it; allow a larger error.")
+    return min(found, key=lambda choice: choice.mse if least_error else Fraction(choice.cost))
+
+
+def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
+    """A padded report's messages, or what a user sends on average in all copies, of which one
+    holds the largest value and the others 0."""
+    if padded:
+        return padded_size(uses, uses[0].cell.users)
+    return sum(copies_messages(use.cell, use.copies) for use in uses)
+
+
+def copies_messages(cell: Cell, copies: int) -> float:
+    """What a user sends on average in so many copies, of which one holds the largest value."""
+    return to_float(lambda: cell.messages_per_user() + (copies - 1) * cell.messages_per_user(0))
