@@ -1,4 +1,4 @@
-"""Queries and sealed batches on Spark, beside Spark's own group-by and the single-machine pool.
+"""Queries and encrypted batches on Spark, beside Spark's own group-by and the single-machine pool.
 
     python scripts/bench_spark.py [--rows 10000000 100000000] [--cores 1 2] [--json FILE]
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 RUNS = 6
-SEALED_REPORTS = 2000
+ENCRYPTED_REPORTS = 2000
 
 
 def write_rows(path: Path, rows: int) -> None:
@@ -83,18 +83,19 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     return found
 
 
-def sealed_batch(folder: Path) -> tuple[Any, Any, Path]:
+def encrypted_reports(folder: Path) -> tuple[Any, Any, Path]:
     """(task, key, file of reports)."""
     from shuffledp.planning.counting import plan_count
-    from shuffledp.sealed.encryption import KeyFolder
-    from shuffledp.sealed.task import BatchRule, Task
-    from shuffledp.service.client.sending import encrypt_report
+    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.sealed.reports import encrypt_report
+    from shuffledp.sealed.rules import BatchRule
+    from shuffledp.sealed.task import Task
 
     key = KeyFolder(folder / "keys").new()
-    plan = plan_count(SEALED_REPORTS, 1).to_dict()
-    task = Task.create(plan, key.public, "bench", BatchRule(SEALED_REPORTS))
+    plan = plan_count(ENCRYPTED_REPORTS, 1).to_dict()
+    task = Task.create(plan, key.public, "bench", BatchRule(ENCRYPTED_REPORTS))
     with (folder / "reports").open("wb") as out:
-        for user in range(SEALED_REPORTS):
+        for user in range(ENCRYPTED_REPORTS):
             out.write(encrypt_report(task, user % 2))
     return task, key, folder / "reports"
 
@@ -106,19 +107,19 @@ def bench_opening(cores: int) -> dict[str, Any]:
     from shuffledp import spark as cluster
     from shuffledp.sealed.opening import count_messages, worker_pool
     from shuffledp.sealed.replays import first_seen
-    from shuffledp.sealed.wire import BATCH_HEADER
+    from shuffledp.sealed.wire import BATCH_HEADER_BYTES
     from shuffledp.spark import batch_parts as batches
     from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        task, key, reports = sealed_batch(folder)
-        messages = SEALED_REPORTS * task.report_size
-        batches.OPEN_PART = messages // (4 * cores)
+        task, key, reports = encrypted_reports(folder)
+        messages = ENCRYPTED_REPORTS * task.report_size
+        batches.OPEN_PART_MESSAGES = messages // (4 * cores)
         session = cluster.session(f"local[{cores}]")
         batch = folder / "batch"
         shuffle_batch(session, [str(reports)], str(batch), task)
-        (folder / "messages").write_bytes(batch.read_bytes()[BATCH_HEADER:])
+        (folder / "messages").write_bytes(batch.read_bytes()[BATCH_HEADER_BYTES:])
         pool = worker_pool(cores)
 
         def in_the_pool() -> None:
@@ -192,7 +193,7 @@ def run_all(args: argparse.Namespace) -> None:
     for cores in args.cores:
         found.append(one := alone("--opening", str(cores)))
         print(
-            f"{one['messages']:>11,} sealed messages, {cores} cores: "
+            f"{one['messages']:>11,} encrypted messages, {cores} cores: "
             + ", ".join(
                 f"{n} {r:,.0f} opened per second and core"
                 for n, r in one["opened_per_second_and_core"].items()

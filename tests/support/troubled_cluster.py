@@ -210,7 +210,7 @@ def queries(session: Any, data: str) -> dict[str, Any]:
 
 def sealed(session: Any, folder: Path, target: Path) -> dict[str, Any]:
     """A batch shuffled and opened through Connect; the key and the reports lie in the folder."""
-    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.keys import KeyFolder
     from shuffledp.sealed.task import task_from_json
     from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 

@@ -13,7 +13,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
 from shuffledp.sealed.files import write_whole
-from shuffledp.sealed.wire import MOST_MESSAGES
+from shuffledp.sealed.wire import MOST_REPORT_SIZE
 
 AnyPlan = Plan[Any]
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages")
@@ -174,8 +174,8 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
 def plan_table(plan: AnyPlan) -> Any:
     """A plan as a table."""
     rows = describe_plan(plan)
-    if plan.report_size > MOST_MESSAGES:
+    if plan.report_size > MOST_REPORT_SIZE:
         rows.append(
-            ("warning", f"the service takes at most {MOST_MESSAGES:,} messages in a report")
+            ("warning", f"the service takes at most {MOST_REPORT_SIZE:,} messages in a report")
         )
     return facts(f"Plan: {plan.protocol.query}", rows)
