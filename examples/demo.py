@@ -14,13 +14,14 @@ from rich.console import Console
 
 from shuffledp import plan_count, verify
 from shuffledp.cli.plan import plan_table
-from shuffledp.protocols.report import Report, shuffle
+from shuffledp.protocols.report import shuffle
 from shuffledp.queries.columns import column_of
 
 SAMPLE = Path(__file__).with_name("commute.csv")
 
 
 def main() -> None:
+    """Runs every step and shows what it gives."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--picture", default="demo.png")
@@ -39,12 +40,11 @@ def main() -> None:
     signs = "".join("+" if sign > 0 else "−" for sign in one.signs()[:60])
     console.print(f"  The first person sends {len(one.signs())} one-bit messages: {signs} …")
     start = time.perf_counter()
-    plus, minus = plan.protocol.randomize_each(values)
+    reports = [plan.randomize(int(value)) for value in values]
     spent = time.perf_counter() - start
-    console.print(f"  All {len(values):,} people, one by one: {spent * 1000:.1f} ms\n")
+    console.print(f"  All {len(values):,} people, one by one: {spent:.1f} s\n")
 
     console.rule("3  shuffle: one bag, in an order that says nothing")
-    reports = [Report(1, plus[i : i + 1], minus[i : i + 1]) for i in range(len(values))]
     bag = shuffle(reports)
     view = plan.release(bag)
     first = "".join("+" if sign > 0 else "−" for sign in view.arranged()[:60])

@@ -20,11 +20,13 @@ WAYS = [
 
 
 def uniform(row: int, what: str) -> float:
+    """A number in [0, 1) from a hash of the row and of what it is for."""
     digest = hashlib.sha256(f"{what} {row}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def person(row: int) -> str:
+    """One line of the file."""
     place, number = uniform(row, "way"), 0
     while number < len(WAYS) - 1 and place >= WAYS[number][1]:
         place -= WAYS[number][1]
@@ -36,6 +38,7 @@ def person(row: int) -> str:
 
 
 def main() -> None:
+    """Writes the file beside this program."""
     lines = ["bikes,way,minutes\n", *(person(row) for row in range(ROWS))]
     Path(__file__).with_name("commute.csv").write_text("".join(lines))
 

@@ -1,4 +1,4 @@
-"""`make bench`: what the package reaches, as ratios against peers measured in the same run.
+"""`make bench`: how fast and how cheap the package is, beside peers measured in the same run.
 
     python scripts/bench.py [--quick] [--json]
 
@@ -19,21 +19,23 @@ import tempfile
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import shuffledp
+from shuffledp.cells.paper import PaperCell
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.sampler import sampler
+from shuffledp.protocols.results import Result
 
 Row = tuple[str, str, str]
 
 
-def best_of(times: int, work: Callable[[], Any]) -> float:
-    """Seconds of the fastest of several runs."""
+def best_of(times: int, work: Callable[[], object]) -> float:
+    """How many seconds the fastest of several runs took."""
     found = []
     for _ in range(times):
         start = time.perf_counter()
@@ -43,7 +45,7 @@ def best_of(times: int, work: Callable[[], Any]) -> float:
 
 
 def calibration() -> list[Row]:
-    """What this machine can do at most: the physical limits that the rest is held against."""
+    """How fast this machine makes random bytes and writes memory: what limits all the rest."""
     megabytes = 64
     words = best_of(3, lambda: SYSTEM.words(megabytes << 20, np.uint8))
     target = np.ones(1 << 23, np.int64)
@@ -56,24 +58,29 @@ def calibration() -> list[Row]:
 
 
 def messages() -> list[Row]:
-    """Messages per user against what was to be reached."""
+    """Messages per user, beside the number that they must not exceed."""
     central = float(DiscreteLaplace(Fraction(1)).variance()) ** 0.5
     count, histogram, real = shuffledp.plan_count, shuffledp.plan_histogram, shuffledp.plan_real_sum
-    tolerance, three, two = {"relative_error": "0.01"}, 3 * central, 2 * central
-    tasks: list[tuple[str, float, int, Callable[[], Any]]] = [
+    percent, three, two = "0.01", 3 * central, 2 * central
+    tasks: list[tuple[str, float, int, Callable[[], shuffledp.Plan[Result]]]] = [
         ("count ε=1 ρ=½ n=10⁴", 54, 1, lambda: count(10**4, 1)),
         ("count ε=1 ρ=½ n=10⁶", 86, 1, lambda: count(10**6, 1)),
         ("count ε=1 ρ=0.1 n=10⁶", 308, 1, lambda: count(10**6, 1, mse_overhead="0.1")),
         ("count ε=0.1 ρ=½ n=10⁶", 521, 1, lambda: count(10**6, "0.1")),
-        ("count ε=1 ρ=½ R=1% n=10⁶", 13.2, 1, lambda: count(10**6, 1, **tolerance)),
-        ("count ε=1 ρ=½ R=1% n=10⁹", 13.2, 1, lambda: count(10**9, 1, **tolerance)),
+        ("count ε=1 ρ=½ R=1% n=10⁶", 13.2, 1, lambda: count(10**6, 1, relative_error=percent)),
+        ("count ε=1 ρ=½ R=1% n=10⁹", 13.2, 1, lambda: count(10**9, 1, relative_error=percent)),
         ("histogram per bucket n=10⁴", 72, 100, lambda: histogram(10**4, 1, 100)),
         ("histogram per bucket n=10⁶", 121, 100, lambda: histogram(10**6, 1, 100)),
-        ("histogram per bucket R=1%", 18, 100, lambda: histogram(10**6, 1, 100, **tolerance)),
-        ("sum within 3× n=10⁴", 215, 1, lambda: real(10**4, 1, rmse=three)),
-        ("sum within 3× n=10⁶", 1275, 1, lambda: real(10**6, 1, rmse=three)),
-        ("sum within 2× n=10⁴", 545, 1, lambda: real(10**4, 1, rmse=two)),
-        ("sum within 2× n=10⁶", 2750, 1, lambda: real(10**6, 1, rmse=two)),
+        (
+            "histogram per bucket R=1%",
+            18,
+            100,
+            lambda: histogram(10**6, 1, 100, relative_error=percent),
+        ),
+        ("real sum within 3× n=10⁴", 215, 1, lambda: real(10**4, 1, rmse=three)),
+        ("real sum within 3× n=10⁶", 1275, 1, lambda: real(10**6, 1, rmse=three)),
+        ("real sum within 2× n=10⁴", 545, 1, lambda: real(10**4, 1, rmse=two)),
+        ("real sum within 2× n=10⁶", 2750, 1, lambda: real(10**6, 1, rmse=two)),
     ]
     rows = []
     for name, most, buckets, plan in tasks:
@@ -85,21 +92,25 @@ def messages() -> list[Row]:
 
 
 def randomizing(users: int) -> list[Row]:
-    """Every user's own exact draws against NumPy's inexact ones and OpenDP's exact ones."""
-    plan = shuffledp.plan_count(users, 1)
-    cell = plan.protocol.cell
+    """Every user's own exact draws, beside NumPy's inexact ones and OpenDP's exact ones."""
+    plan = shuffledp.plan_count(users, 1, cell="paper")
+    cell = plan.protocol.uses[0].cell
+    if not isinstance(cell, PaperCell):
+        raise TypeError(
+            "NumPy repeats the draws of the paper's cell, and another cell was planned."
+        )
     values = (np.arange(users) % 3 == 0).astype(np.int64)
-    plan.protocol.randomize_each(values[:1000])
-    ours = best_of(3, lambda: plan.protocol.randomize_each(values))
+    cell.randomize_each(values[:1000])
+    ours = best_of(3, lambda: cell.randomize_each(values))
     rng = np.random.default_rng(1)
     up, down = (-np.expm1(-float(law.decay)) for law in (cell.plus_noise, cell.minus_noise))
-    rate, q = float(cell.flood_mean) / users, float(cell.mute_probability)
+    flood, q = float(cell.flood_mean) / users, float(cell.mute_probability)
 
     def numpy_draws() -> None:
         rng.binomial(1, q, users)
         rng.negative_binomial(1 / users, up, users)
         rng.negative_binomial(1 / users, down, users)
-        rng.poisson(rate, users)
+        rng.poisson(flood, users)
 
     theirs = best_of(2, numpy_draws)
     rows = [
@@ -122,14 +133,14 @@ def randomizing(users: int) -> list[Row]:
         )
     from shuffledp.exact.laws import Poisson
 
-    for rate_text in ("1", "80"):
-        law = Poisson(Fraction(rate_text))
+    for rate in (1, 80):
+        law = Poisson(Fraction(rate))
         sampler(law).draw(10)
-        mine = best_of(3, lambda law=law: sampler(law).draw(users))  # type: ignore[misc]
-        peer = best_of(1, lambda r=rate_text: rng.poisson(float(r), users))  # type: ignore[misc]
+        mine = best_of(3, partial(sampler(law).draw, users))
+        peer = best_of(1, partial(rng.poisson, rate, users))
         rows.append(
             (
-                f"  Poisson({rate_text}) alone",
+                f"  Poisson({rate}) alone",
                 f"{users / mine / 1e6:,.0f} M draws/s",
                 f"{peer / mine:.0f}× NumPy",
             )
@@ -138,7 +149,7 @@ def randomizing(users: int) -> list[Row]:
 
 
 def opendp_draws() -> float | None:
-    """Seconds per draw of OpenDP's vectorised exact sampler."""
+    """How many seconds OpenDP's vectorised exact sampler takes per draw; None without OpenDP."""
     try:
         import opendp.prelude as dp
     except ImportError:
@@ -151,19 +162,19 @@ def opendp_draws() -> float | None:
 
 
 def aggregate_path() -> list[Row]:
-    """The cost of a batch that one process holds: it must not grow with the users."""
+    """How long a batch takes that one process holds: the time must not grow with the users."""
     rows = []
     for users in (10**4, 10**6, 10**9, 10**12):
         plan = shuffledp.plan_count(users, 1)
         tally = np.array([users - users // 3, users // 3])
         plan.protocol.aggregate_tally(tally)
-        spent = best_of(5, lambda p=plan, t=tally: p.protocol.aggregate_tally(t))  # type: ignore[misc]
+        spent = best_of(5, partial(plan.protocol.aggregate_tally, tally))
         rows.append((f"aggregate, {users:,} users", f"{spent * 1e3:.2f} ms", ""))
     return rows
 
 
 def frameworks(rows_count: int) -> list[Row]:
-    """Whole protocol on an array against OpenDP's framework on the same array."""
+    """The whole protocol on an array, beside OpenDP's framework on the same array."""
     try:
         import opendp.prelude as dp
     except ImportError:
@@ -181,7 +192,7 @@ def frameworks(rows_count: int) -> list[Row]:
     ones = np.ones(rows_count, np.int32)
     histogram = shuffledp.plan_histogram(rows_count, 1, 100)
     count = shuffledp.plan_count(rows_count, 1)
-    cases = [
+    cases: list[tuple[str, Callable[[], object], Callable[[], object]]] = [
         ("histogram, 100 buckets", lambda: histogram.run(labels), lambda: by_category(labels)),
         ("count", lambda: count.run(flags), lambda: simple(ones)),
     ]
@@ -235,7 +246,7 @@ def streaming(rows_count: int) -> list[Row]:
         ).stdout.split()
     return [
         (
-            f"sum of a file of {rows_count:,} rows",
+            f"real sum of a file of {rows_count:,} rows",
             f"{float(output[2]):.1f} s",
             f"peak {output[1]} MB, of which imports {output[0]} MB",
         )
@@ -244,12 +255,15 @@ def streaming(rows_count: int) -> list[Row]:
 
 def importing() -> list[Row]:
     """`import shuffledp` in a fresh interpreter, beside an empty one."""
-    run = lambda code: best_of(5, lambda: subprocess.run([sys.executable, "-c", code], check=True))  # noqa: E731
-    bare, full = run("pass"), run("import shuffledp")
+    bare, full = (
+        best_of(5, partial(subprocess.run, [sys.executable, "-c", code], check=True))
+        for code in ("pass", "import shuffledp")
+    )
     return [("import shuffledp", f"{full - bare:.2f} s", "beyond a bare interpreter")]
 
 
 def main() -> None:
+    """Measures everything and prints it as tables or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
     parser.add_argument("--json", action="store_true")

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-RUNS = 6
-ENCRYPTED_REPORTS = 2000
+TIMED_RUNS = 6
+BATCH_REPORTS = 2000
 
 
 def write_rows(path: Path, rows: int) -> None:
@@ -42,9 +42,9 @@ def write_rows(path: Path, rows: int) -> None:
 
 
 def in_turns(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The best time of each; the first round warms up and is not counted."""
+    """The shortest time of each, taken in turns; the first round is not counted."""
     best = dict.fromkeys(works, float("inf"))
-    for turn in range(RUNS + 1):
+    for turn in range(TIMED_RUNS + 1):
         for name, work in works.items():
             began = time.perf_counter()
             work()
@@ -62,9 +62,9 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     times = in_turns(
         {
             "groupBy(bit).count()": lambda: frame.groupBy("bit").count().collect(),
-            "count": lambda: cluster.count(frame, column="bit", epsilon=1),
+            "count": lambda: cluster.count(frame, epsilon=1, column="bit"),
             "groupBy(bucket).count()": lambda: frame.groupBy("bucket").count().collect(),
-            "histogram": lambda: cluster.histogram(frame, column="bucket", epsilon=1, labels=100),
+            "histogram": lambda: cluster.histogram(frame, epsilon=1, labels=100, column="bucket"),
         }
     )
     heap = session._jvm.java.lang.Runtime.getRuntime()
@@ -83,8 +83,8 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     return found
 
 
-def encrypted_reports(folder: Path) -> tuple[Any, Any, Path]:
-    """(task, key, file of reports)."""
+def encrypted_batch(folder: Path) -> tuple[Any, Any, Path]:
+    """(task, key, file) of a batch: a new task, its key, and a file of encrypted reports."""
     from shuffledp.planning.counting import plan_count
     from shuffledp.sealed.keys import KeyFolder
     from shuffledp.sealed.reports import encrypt_report
@@ -92,10 +92,10 @@ def encrypted_reports(folder: Path) -> tuple[Any, Any, Path]:
     from shuffledp.sealed.task import Task
 
     key = KeyFolder(folder / "keys").new()
-    plan = plan_count(ENCRYPTED_REPORTS, 1).to_dict()
-    task = Task.create(plan, key.public, "bench", BatchRule(ENCRYPTED_REPORTS))
+    plan = plan_count(BATCH_REPORTS, 1).to_dict()
+    task = Task.create(plan, key.public, "bench", BatchRule(BATCH_REPORTS))
     with (folder / "reports").open("wb") as out:
-        for user in range(ENCRYPTED_REPORTS):
+        for user in range(BATCH_REPORTS):
             out.write(encrypt_report(task, user % 2))
     return task, key, folder / "reports"
 
@@ -113,8 +113,8 @@ def bench_opening(cores: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        task, key, reports = encrypted_reports(folder)
-        messages = ENCRYPTED_REPORTS * task.report_size
+        task, key, reports = encrypted_batch(folder)
+        messages = BATCH_REPORTS * task.report_size
         batches.OPEN_PART_MESSAGES = messages // (4 * cores)
         session = cluster.session(f"local[{cores}]")
         batch = folder / "batch"
@@ -145,7 +145,7 @@ def bench_opening(cores: int) -> dict[str, Any]:
 
 
 def alone(*words: str) -> Any:
-    """One setting, in a program of its own."""
+    """What one setting measures, run in a new process."""
     done = subprocess.run(
         [sys.executable, __file__, *words],
         check=True,
@@ -157,6 +157,7 @@ def alone(*words: str) -> Any:
 
 
 def main() -> None:
+    """Measures what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[10**7, 10**8])
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
@@ -173,7 +174,7 @@ def main() -> None:
 
 
 def run_all(args: argparse.Namespace) -> None:
-    """Every setting, one after the other."""
+    """Runs every setting, one after the other, and prints what each measured."""
     found: list[Any] = []
     with tempfile.TemporaryDirectory() as folder:
         for rows in args.rows:

@@ -1,6 +1,6 @@
 """Makes docs/figures/*.png and the tables of docs/rivals.md from code.
 
-python scripts/figures.py            all pictures
+python scripts/figures.py            draws all pictures
 python scripts/figures.py --tables   rewrites the tables between the marks in docs/rivals.md
 """
 
@@ -12,20 +12,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from shuffledp.cli.compare import cells_of, number
-from shuffledp.plots.results import comparison as plots_compare
+from shuffledp.plots.frontier import frontier
+from shuffledp.plots.scaling import AXES, scaling
 from shuffledp.rivals import Task
+from shuffledp.rivals.base import Query
 from shuffledp.rivals.table import Table, compare
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEADINGS = ("protocol", "RMSE", "over central", "messages", "bits per user", "privacy", "trust")
 
-TASKS = {
+TASKS: dict[Query, Task] = {
     "count": Task.of(10_000, 1, "1e-6"),
-    "sum": Task.of(10_000, 1, "1e-6"),
+    "real-sum": Task.of(10_000, 1, "1e-6"),
     "histogram": Task.of(10_000, 1, "1e-6", 16),
 }
 
-WHEN: dict[str, list[tuple[str, str]]] = {
+WHEN: dict[Query, list[tuple[str, str]]] = {
     "count": [
         ("Someone may see all raw values", "central"),
         ("Nobody is trusted at all", "local"),
@@ -36,7 +38,7 @@ WHEN: dict[str, list[tuple[str, str]]] = {
         ("A shuffler, δ > 0 is acceptable", "gkmp20"),
         ("A shuffler, δ > 0, exactly one bit from everybody", "csuzz19"),
     ],
-    "sum": [
+    "real-sum": [
         ("Someone may see all raw values", "central"),
         ("Nobody is trusted at all", "local"),
         ("A shuffler, pure ε", "ours-8"),
@@ -55,13 +57,13 @@ WHEN: dict[str, list[tuple[str, str]]] = {
 
 
 def markdown(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
+    """A Markdown table with these headings and rows."""
     heads = list(headings)
     lines = [heads, ["---"] * len(heads), *(list(row) for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def which_when(tables: dict[str, Table]) -> str:
+def which_when(tables: dict[Query, Table]) -> str:
     """The table "which protocol when", its numbers taken from the comparisons."""
     rows = []
     for query, cases in WHEN.items():
@@ -74,10 +76,10 @@ def which_when(tables: dict[str, Table]) -> str:
     return markdown(("query", "your situation", "protocol", "RMSE", "messages", "privacy"), rows)
 
 
-def blocks(queries: Iterable[str] = tuple(TASKS)) -> dict[str, str]:
+def blocks(queries: Iterable[Query] = tuple(TASKS)) -> dict[str, str]:
     """Every generated part of docs/rivals.md by the name of its mark."""
     tables = {query: compare(query, TASKS[query]) for query in queries}
-    made = {
+    made: dict[str, str] = {
         query: markdown(HEADINGS, (cells_of(row) for row in table.rows))
         for query, table in tables.items()
     }
@@ -86,38 +88,42 @@ def blocks(queries: Iterable[str] = tuple(TASKS)) -> dict[str, str]:
     return made
 
 
-def marks(name: str) -> re.Pattern[str]:
-    """The marks of a generated part, and what stands between them."""
-    return re.compile(rf"(<!-- {name}: [^\n]* -->\n)(.*?)(\n<!-- end {name} -->)", re.DOTALL)
+def place_of(text: str, name: str) -> slice:
+    """Where a generated part stands in the page: between the two marks with its name."""
+    pattern = rf"<!-- {name}: [^\n]* -->\n(.*?)\n<!-- end {name} -->"
+    found = re.search(pattern, text, re.DOTALL)
+    if found is None:
+        raise ValueError(f"The page has no marks for {name}; add them where it should stand.")
+    return slice(*found.span(1))
 
 
 def marked(text: str, name: str) -> str:
-    """What stands between a name's marks."""
-    found = marks(name).search(text)
-    assert found is not None, name
-    return found.group(2)
+    """The text between the marks of a generated part."""
+    return text[place_of(text, name)]
 
 
 def write_tables(path: Path) -> None:
-    """Rewrites the parts between marks."""
+    """Writes every generated part of a page anew, between its marks."""
     text = path.read_text(encoding="utf-8")
     for name, block in blocks().items():
-        text = marks(name).sub(lambda found, block=block: found[1] + block + found[3], text)
+        place = place_of(text, name)
+        text = text[: place.start] + block + text[place.stop :]
     path.write_text(text, encoding="utf-8")
 
 
 def draw(folder: Path) -> None:
-    """All pictures."""
+    """Draws all pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for query, task in TASKS.items():
-        plots_compare.frontier(compare(query, task), str(folder / f"frontier-{query}.png"))
+        frontier(compare(query, task), str(folder / f"frontier-{query}.png"))
         print(folder / f"frontier-{query}.png")
-    for over in ("users", "epsilon"):
-        plots_compare.scaling("count", TASKS["count"], over, str(folder / f"scaling-{over}.png"))
+    for over in AXES:
+        scaling("count", TASKS["count"], over, str(folder / f"scaling-{over}.png"))
         print(folder / f"scaling-{over}.png")
 
 
 def main() -> None:
+    """Draws the pictures, or rewrites the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", action="store_true", help="rewrite docs/rivals.md instead")
     if parser.parse_args().tables:

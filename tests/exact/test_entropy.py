@@ -3,12 +3,13 @@
 import multiprocessing
 import os
 import threading
+from multiprocessing.connection import Connection
 
 import numpy as np
 from chi2 import p_value
 
 from shuffledp.exact.arrangement import arrange, permutation, subset
-from shuffledp.exact.entropy import BLOCK, SYSTEM, Entropy, Keystream
+from shuffledp.exact.entropy import BLOCK_BYTES, SYSTEM, Entropy, Keystream
 from shuffledp.exact.seeded import SeededEntropy
 
 
@@ -16,7 +17,7 @@ def test_the_key_is_replaced_with_every_block() -> None:
     stream = Keystream(bytes(48))
     secrets = set()
     for _ in range(3):
-        stream.fill(np.empty(BLOCK, np.uint8))
+        stream.fill(np.empty(BLOCK_BYTES, np.uint8))
         secrets.add(stream._secret)
     assert len(secrets) == 3 and bytes(48) not in secrets
 
@@ -30,10 +31,12 @@ def test_handed_out_bytes_are_wiped_from_the_pool() -> None:
 
 def test_large_and_small_requests_differ_from_each_other() -> None:
     entropy = Entropy()
-    chunks = [entropy.words(size, np.uint8).tobytes() for size in (16, 16, 5000, 5000, 3 * BLOCK)]
+    chunks = [
+        entropy.words(size, np.uint8).tobytes() for size in (16, 16, 5000, 5000, 3 * BLOCK_BYTES)
+    ]
     assert len({chunk[:16] for chunk in chunks}) == len(chunks)
     big = np.frombuffer(chunks[-1], np.uint8)
-    assert not (big[:BLOCK] == big[BLOCK : 2 * BLOCK]).all()
+    assert not (big[:BLOCK_BYTES] == big[BLOCK_BYTES : 2 * BLOCK_BYTES]).all()
 
 
 def test_threads_have_streams_of_their_own() -> None:
@@ -49,7 +52,7 @@ def test_threads_have_streams_of_their_own() -> None:
     assert len(set(found)) == 8
 
 
-def _send(pipe) -> None:  # type: ignore[no-untyped-def]
+def _send(pipe: Connection) -> None:
     pipe.send(SYSTEM.words(32, np.uint8).tobytes())
 
 

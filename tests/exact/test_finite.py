@@ -7,7 +7,6 @@ from itertools import accumulate
 import numpy as np
 import pytest
 from chi2 import p_value
-from shuffledp.exact.seeded import SeededEntropy
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact import crowd
@@ -15,6 +14,7 @@ from shuffledp.exact.crowd import events, successes, tallies, total_of
 from shuffledp.exact.finite import CutNegativeBinomial, Finite
 from shuffledp.exact.laws import Bernoulli, Law
 from shuffledp.exact.sampler import Sampler, thresholds
+from shuffledp.exact.seeded import SeededEntropy
 
 F = Fraction
 NOISE = CutNegativeBinomial(F(1, 3), F(3, 5), 4)
@@ -74,7 +74,7 @@ def test_tallies_are_multinomial(
     law: Law, neighbour: Law, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each count alone is binomial, and the covariance of two is −n·p·q."""
-    monkeypatch.setattr(crowd, "FEW", few)
+    monkeypatch.setattr(crowd, "FEW_DRAWS", few)
     entropy, size = SeededEntropy(f"tallies {few} {law}"), 400
     found = np.array([tallies(law, size, entropy) for _ in range(600)])
     assert (found.sum(axis=1) == size).all()

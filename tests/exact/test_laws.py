@@ -1,5 +1,6 @@
 """Laws against their textbook forms, computed with fractions or by adding up."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import comb
 
@@ -105,6 +106,6 @@ def test_discrete_laplace_is_the_difference_of_two_geometrics() -> None:
         lambda: Bernoulli(Fraction(1, 2)).share(3),
     ],
 )
-def test_what_is_no_law_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_law_is_refused(make: Callable[[], Law]) -> None:
     with pytest.raises(ParameterError):
         make()

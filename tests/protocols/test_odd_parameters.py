@@ -34,7 +34,7 @@ from shuffledp.errors import (
 )
 from shuffledp.exact.arrangement import arrange
 from shuffledp.exact.laws import Poisson
-from shuffledp.exact.sampler import SPARSE_FROM, Sampler
+from shuffledp.exact.sampler import SPARSE_BATCH, Sampler
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols import Histogram, Quantiles
 from shuffledp.queries.ledger import Ledger
@@ -89,7 +89,7 @@ def test_buckets_have_no_stand_in() -> None:
 
 def test_sparse_draws_follow_the_law() -> None:
     law = Poisson(F(1, 1000))
-    sparse, size = Sampler(law), SPARSE_FROM * 16
+    sparse, size = Sampler(law), SPARSE_BATCH * 16
     entropy = SeededEntropy("sparse")
     draws = np.concatenate([sparse.draw(size, entropy) for _ in range(8)])
     chances = [float(law.pmf(k)) for k in range(5)]

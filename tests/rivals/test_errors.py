@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import NegativeBinomial
@@ -22,10 +23,14 @@ BUCKETS = 4
 SMALLER = {  # (users, runs) where a run or a calibration takes long
     "histogram-ggkpv21": (128, 120),
     "histogram-gkmp20": (3000, 600),
-    "sum-ggkmpv20": (100, 800),
+    "real-sum-ggkmpv20": (100, 800),
 }
-RUNNABLE = [entry for entry in RIVALS if entry.make is not None]
-name = lambda entry: f"{entry.query}-{entry.name}"  # noqa: E731
+RUNNABLE = [entry for entry in RIVALS if entry.runnable]
+
+
+def name(entry: Entry) -> str:
+    """The entry's name in test reports."""
+    return f"{entry.query}-{entry.name}"
 
 
 def planned(entry: Entry, users: int, delta: str) -> Rival:
@@ -45,35 +50,33 @@ def planned(entry: Entry, users: int, delta: str) -> Rival:
     raise AssertionError(f"{entry.name} plans for no number of users up to 20,000")
 
 
-def data_for(rival: Rival, users: int) -> np.ndarray[Any, Any]:
+def data_for(rival: Rival, users: int) -> NDArray[Any]:
     """Where sums err most: values between two units of the rounding."""
     if rival.query == "count":
-        return (np.arange(users) % 3 == 0).astype(np.int64)
+        return np.asarray(np.arange(users) % 3 == 0, np.int64)
     if rival.query == "histogram":
-        return np.minimum(np.arange(users) % 7, BUCKETS - 2)  # nobody in the last bucket
+        return np.asarray(np.minimum(np.arange(users) % 7, BUCKETS - 2))  # none in the last bucket
     value = (
         rival.worst_value() if isinstance(rival, BlanketSum) else 0.5 / getattr(rival, "units", 1)
     )
     return np.full(users, value)
 
 
-def truth_of(rival: Rival, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def truth_of(rival: Rival, values: NDArray[Any]) -> NDArray[Any]:
     if rival.query == "histogram":
         return np.bincount(values, minlength=BUCKETS)
     return np.array([values.sum()])
 
 
-def squared_errors(
-    rival: Rival, bags: list[Bag], values: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def squared_errors(rival: Rival, bags: list[Bag], values: NDArray[Any]) -> NDArray[Any]:
     """(error)²/forecast, one row per run."""
     truth = truth_of(rival, values)
-    totals = [None] if rival.query == "sum" else list(truth)
+    totals = [None] if rival.query == "real-sum" else list(truth)
     forecast = np.array([rival.mean_squared_error(len(values), total) for total in totals])
     return np.array([(rival.analyze(bag) - truth) ** 2 / forecast for bag in bags])
 
 
-def agrees(ratios: np.ndarray[Any, Any], factor: float = 1.0) -> bool:
+def agrees(ratios: NDArray[Any], factor: float = 1.0) -> bool:
     """Whether the mean is 1 after the forecast is divided by `factor`, within 4.5 deviations."""
     runs = ratios.mean(axis=1)
     return bool(abs(runs.mean() * factor - 1) < 4.5 * runs.std() / len(runs) ** 0.5)
@@ -114,7 +117,7 @@ def test_message_by_message_has_the_same_law(entry: Entry) -> None:
 def test_messages_are_as_many_as_forecast(entry: Entry) -> None:
     rival = planned(entry, 25, "0.05")
     entropy = SeededEntropy(f"cost {name(entry)}")
-    value = 1 if rival.query != "sum" else 1.0
+    value = 1 if rival.query != "real-sum" else 1.0
     sent = [len(rival.randomize(value, entropy)) for _ in range(400)]
     most = rival.messages_per_user()
     allowed = 4.5 * np.std(sent) / 20

@@ -17,7 +17,7 @@ from shuffledp.rivals.protocols.bbgn19 import Digit, least_blanket, published_bl
 from shuffledp.rivals.protocols.bbgn20 import split_distance
 from shuffledp.rivals.protocols.bc20 import BC20, least_chance
 from shuffledp.rivals.protocols.csuzz19 import least_flip
-from shuffledp.rivals.protocols.gkmp20 import published_flood, smallest_flood
+from shuffledp.rivals.protocols.gkmp20 import fewest_pairs, published_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 MILLIONTH = Fraction(1, 10**6)
@@ -45,10 +45,10 @@ def test_constant_of_csuzz19(epsilon: str, constant: float) -> None:
     assert float(noisy) / math.log(4 / MILLIONTH) == pytest.approx(constant, abs=0.01)
 
 
-def test_floods_of_gkmp20() -> None:
+def test_pairs_of_gkmp20() -> None:
     gap = Fraction(1, 10)
-    assert float(smallest_flood(gap, MILLIONTH).mean()) == pytest.approx(313, abs=1)
-    assert float(published_flood(gap, MILLIONTH).mean()) == pytest.approx(2200, abs=1)
+    assert float(fewest_pairs(gap, MILLIONTH).mean()) == pytest.approx(313, abs=1)
+    assert float(published_pairs(gap, MILLIONTH).mean()) == pytest.approx(2200, abs=1)
 
 
 def test_blankets_of_bbgn19() -> None:

@@ -8,15 +8,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from views import Law, added, hockey_stick, max_divergence
+from views import Law, View, added, hockey_stick, max_divergence, moved, squared
 
 from shuffledp.errors import PlanningError
 from shuffledp.exact.laws import Binomial, Poisson
 from shuffledp.rivals import Task
 from shuffledp.rivals.divergence import conditional_swap, least, pair_delta, swap_delta
 from shuffledp.rivals.protocols.bbgn19 import Digit, blanket_delta, least_blanket
+from shuffledp.rivals.protocols.bc20 import BC20
 from shuffledp.rivals.protocols.bc20 import histogram as bc20_histogram
-from shuffledp.rivals.protocols.ggkpv21 import Hadamard
+from shuffledp.rivals.protocols.ggkpv21 import HadamardTuples
+from shuffledp.rivals.protocols.gkmp20 import GKMP20
 from shuffledp.rivals.protocols.gkmp20 import histogram as gkmp20_histogram
 from shuffledp.rivals.protocols.local import BucketResponse, HadamardResponse
 from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
@@ -25,15 +27,14 @@ from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
 def two_bins(users: int, chance: float) -> tuple[Law, Law]:
     """Two buckets of BC20: the user in the first, or in the second."""
     coin: Law = {(0,): 1 - chance, (1,): chance}
-    noise = added([coin] * users)
-    pairs = {(a[0], b[0]): p * q for a, p in noise.items() for b, q in noise.items()}  # type: ignore
-    move = lambda da, db: {(a + da, b + db): p for (a, b), p in pairs.items()}  # noqa: E731
-    return move(1, 0), move(0, 1)
+    pairs = squared(added([coin] * users))
+    return moved(pairs, (1, 0)), moved(pairs, (0, 1))
 
 
 def test_bc20_histogram_is_calibrated_for_the_pair() -> None:
     protocol = bc20_histogram(Task.of(40, 1, "0.02", 5))
-    chance = float(protocol.counter.chance)  # type: ignore[attr-defined]
+    assert isinstance(protocol.counter, BC20)
+    chance = float(protocol.counter.chance)
     assert hockey_stick(*two_bins(40, chance), 1.0) <= 0.02
     assert hockey_stick(*two_bins(40, 0.95 * chance), 1.0) > 0.02
 
@@ -53,8 +54,8 @@ def test_least_finds_thresholds_near_the_end_of_the_range() -> None:
 
 def test_gkmp20_histogram_spends_each_direction_once() -> None:
     protocol = gkmp20_histogram(Task.of(1000, 1, "1e-6", 7))
-    inner = protocol.counter.inner_epsilon  # type: ignore[attr-defined]
-    assert 2 * inner + Fraction(1, 10) == 1
+    assert isinstance(protocol.counter, GKMP20)
+    assert 2 * protocol.counter.inner_epsilon + Fraction(1, 10) == 1
     assert protocol.claim.kind == "approximate"
 
 
@@ -72,8 +73,8 @@ def test_conditional_swap_agrees_with_a_sum() -> None:
 def blanket_views(users: int, digit: Digit, others: tuple[int, ...]) -> list[Law]:
     """The tally of symbols, for each value of one user."""
     k, g = digit.values, float(digit.blanket)
-    unit = lambda s: tuple(int(s == t) for t in range(k))  # noqa: E731
-    user = [{unit(s): g / k + (1 - g) * (s == x) for s in range(k)} for x in range(k)]
+    unit: list[View] = [tuple(int(s == t) for t in range(k)) for s in range(k)]
+    user: list[Law] = [{unit[s]: g / k + (1 - g) * (s == x) for s in range(k)} for x in range(k)]
     rest = added([user[x] for x in others])
     return [added([rest, user[x]]) for x in range(k)]
 
@@ -113,20 +114,21 @@ def multinomial(total: int, counts: tuple[int, ...], chances: tuple[float, ...])
     return math.exp(logs)
 
 
-def hadamard_views(protocol: Hadamard, most: int = 26) -> list[Law]:
+def hadamard_views(protocol: HadamardTuples, most: int = 26) -> tuple[Law, Law]:
     """How many tuples fit the first bucket only, the second only, both: all that tells them
     apart, because tuples of one sort are equally likely for both. The other users are told."""
     chance = 2.0**-protocol.length
     sorts = (chance - chance**2, chance - chance**2, chance**2, 1 - 2 * chance + chance**2)
     total = protocol.users * protocol.noise
     grid = itertools.product(range(most), range(most), range(5))
-    noise = {counts: multinomial(total, counts, sorts) for counts in grid}
-    own = [{(1, 0, 0): 1 - chance, (0, 0, 1): chance}, {(0, 1, 0): 1 - chance, (0, 0, 1): chance}]
-    return [added([noise, law]) for law in own]  # type: ignore[list-item]
+    noise: Law = {counts: multinomial(total, counts, sorts) for counts in grid}
+    first: Law = {(1, 0, 0): 1 - chance, (0, 0, 1): chance}
+    second: Law = {(0, 1, 0): 1 - chance, (0, 0, 1): chance}
+    return added([noise, first]), added([noise, second])
 
 
 def test_ggkpv21_keeps_delta() -> None:
-    protocol = Hadamard.plan(Task.of(16, 1, "0.05", 4))
+    protocol = HadamardTuples.plan(Task.of(16, 1, "0.05", 4))
     assert protocol.length == 4
     assert hockey_stick(*hadamard_views(protocol), 1.0) <= 0.05
     less = replace(protocol, noise=protocol.noise - 2)
@@ -135,17 +137,18 @@ def test_ggkpv21_keeps_delta() -> None:
 
 def test_ggkpv21_needs_more_noise_where_users_are_no_power_of_two() -> None:
     """The noise that hides a bucket is nρ 2^−τ, not ρ: between ρ/2 and ρ."""
-    even = Hadamard.plan(Task.of(2**13, 1, "1e-6", 4)).noise
-    odd = Hadamard.plan(Task.of(2**13 + 1, 1, "1e-6", 4)).noise
+    even = HadamardTuples.plan(Task.of(2**13, 1, "1e-6", 4)).noise
+    odd = HadamardTuples.plan(Task.of(2**13 + 1, 1, "1e-6", 4)).noise
     assert even == 43
     assert odd == 86
 
 
 def poisson_views(mean: float) -> tuple[Law, Law]:
-    noise = {(k,): math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1)) for k in range(120)}
-    pairs = {(a[0], b[0]): p * q for a, p in noise.items() for b, q in noise.items()}
-    move = lambda da, db: {(a + da, b + db): p for (a, b), p in pairs.items()}  # noqa: E731
-    return move(1, 0), move(0, 1)
+    noise: Law = {
+        (k,): math.exp(-mean + k * math.log(mean) - math.lgamma(k + 1)) for k in range(120)
+    }
+    pairs = squared(noise)
+    return moved(pairs, (1, 0)), moved(pairs, (0, 1))
 
 
 def test_lwy22_is_calibrated_to_the_digit() -> None:
@@ -167,19 +170,22 @@ def test_lwy22_collisions_are_counted_exactly() -> None:
     assert Fraction(same, len(keys)) == protocol.collision
 
 
-@pytest.mark.parametrize("make", [BucketResponse.plan, HadamardResponse.plan])
-def test_local_histograms_are_pure_message_by_message(make) -> None:  # type: ignore[no-untyped-def]
-    protocol = make(Task.of(10, 1, None, 5))
-    if isinstance(protocol, BucketResponse):
-        laws = [
-            {y: float(protocol.truth if x == y else protocol.lie) for y in range(5)}
-            for x in range(5)
-        ]
-    else:
-        size = 1 << protocol.bits_per_message
-        t = float(protocol.truth)
-        plus = lambda x, c: bin((x + 1) & c).count("1") % 2 == 0  # noqa: E731
-        laws = [{c: (t if plus(x, c) else 1 - t) * 2 / size for c in range(size)} for x in range(5)]
-        assert all(sum(law.values()) == pytest.approx(1) for law in laws)
-    worst = max(max_divergence(a, b) for a, b in itertools.combinations(laws, 2))
-    assert 0.999999 < worst <= 1 + 1e-12
+def worst_message(laws: list[dict[int, float]]) -> float:
+    """The largest |ln ratio| between the messages of users with different buckets."""
+    return max(max_divergence(a, b) for a, b in itertools.combinations(laws, 2))
+
+
+def test_bucket_response_is_pure_message_by_message() -> None:
+    protocol = BucketResponse.plan(Task.of(10, 1, None, 5))
+    chances = {True: float(protocol.truth), False: float(protocol.lie)}
+    laws = [{y: chances[x == y] for y in range(5)} for x in range(5)]
+    assert 0.999999 < worst_message(laws) <= 1 + 1e-12
+
+
+def test_hadamard_response_is_pure_message_by_message() -> None:
+    protocol = HadamardResponse.plan(Task.of(10, 1, None, 5))
+    size, truth = 1 << protocol.bits_per_message, float(protocol.truth)
+    chances = {0: truth * 2 / size, 1: (1 - truth) * 2 / size}  # by the parity of row and column
+    laws = [{c: chances[((x + 1) & c).bit_count() % 2] for c in range(size)} for x in range(5)]
+    assert all(sum(law.values()) == pytest.approx(1) for law in laws)
+    assert 0.999999 < worst_message(laws) <= 1 + 1e-12

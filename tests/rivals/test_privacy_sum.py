@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.rivals import Task
@@ -17,11 +18,11 @@ from shuffledp.rivals.protocols.gmps21 import GMPS21
 SIZE = 130
 
 
-def masses(law: NegativeBinomial, size: int = SIZE) -> np.ndarray:
+def masses(law: NegativeBinomial, size: int = SIZE) -> NDArray[np.float64]:
     return np.array([float(law.pmf(k)) for k in range(size)])
 
 
-def ones_plane(protocol: GMPS21) -> np.ndarray:
+def ones_plane(protocol: GMPS21) -> NDArray[np.float64]:
     """P(how many +1, how many −1) from pairs and geometric noises: the triples are left out."""
     pairs = np.convolve(masses(protocol.pairs), masses(protocol.splits[0]))[:SIZE]
     noise = masses(protocol.noise)
@@ -32,7 +33,7 @@ def ones_plane(protocol: GMPS21) -> np.ndarray:
     return plane
 
 
-def view(protocol: GMPS21, value: int) -> np.ndarray:
+def view(protocol: GMPS21, value: int) -> NDArray[np.float64]:
     """The view, but for the −2, which only noise sends: axes (2, +1, −1 beyond two per triple)."""
     plane, triples = ones_plane(protocol), masses(protocol.splits[1], 60)
     moved = np.zeros((61, SIZE, SIZE))

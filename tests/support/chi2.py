@@ -1,4 +1,4 @@
-"""Goodness of fit, with the p-value from mpmath."""
+"""The χ² test of goodness of fit; the p-value comes from mpmath."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import mpmath
 import numpy as np
+from numpy.typing import NDArray
 
 
-def p_value(draws: np.ndarray, expected: Sequence[float], first: int = 0) -> float:
-    """χ² of draws against probabilities of first, first+1, …; rare values are put together."""
+def p_value(draws: NDArray[np.int64], expected: Sequence[float], first: int = 0) -> float:
+    """The p-value of the χ² test of draws against the probabilities of first, first+1, …; rare
+    values are put together."""
     chances = np.asarray(expected, float)
     inside = (draws >= first) & (draws < first + len(chances))
     counts = np.bincount(draws[inside] - first, minlength=len(chances)).astype(float)

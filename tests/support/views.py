@@ -1,34 +1,49 @@
-"""Views of a handful of users, by brute force: nothing here knows a proof."""
+"""The views of a handful of users, by brute force: nothing here relies on a proof."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
-Law = dict[Hashable, float]
+View: TypeAlias = tuple[int, ...]
+Law: TypeAlias = Mapping[View, float]
+"""How likely each view is."""
+K = TypeVar("K", bound=Hashable)
 
 
-def tuple_sum(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def tuple_sum(left: View, right: View) -> View:
+    """Two tuples added entry by entry."""
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
-def added(laws: Iterable[Law]) -> Law:
-    """The law of the sum of independent tuples."""
-    total: Law = {}
+def added(laws: Iterable[Law]) -> dict[View, float]:
+    """The law of the sum of independent tuples, each with its own law."""
+    total: dict[View, float] = {}
     for law in laws:
         if not total:
             total = dict(law)
             continue
-        grown: Law = defaultdict(float)
+        grown: dict[View, float] = defaultdict(float)
         for a, p in total.items():
             for b, q in law.items():
-                grown[tuple_sum(a, b)] += p * q  # type: ignore[arg-type]
+                grown[tuple_sum(a, b)] += p * q
         total = dict(grown)
     return total
 
 
-def max_divergence(left: Law, right: Law) -> float:
+def moved(law: Law, by: View) -> dict[View, float]:
+    """The law of a tuple to which a fixed one is added."""
+    return {tuple_sum(view, by): p for view, p in law.items()}
+
+
+def squared(law: Law) -> dict[View, float]:
+    """The law of two independent draws, written one after the other."""
+    return {(*a, *b): p * q for a, p in law.items() for b, q in law.items()}
+
+
+def max_divergence(left: Mapping[K, float], right: Mapping[K, float]) -> float:
     """The largest |ln ratio|; infinite where one is possible and the other is not."""
     keys = set(left) | set(right)
     pairs = [(left.get(k, 0.0), right.get(k, 0.0)) for k in keys]
@@ -38,7 +53,7 @@ def max_divergence(left: Law, right: Law) -> float:
     return max(abs(math.log(p / q)) for p, q in pairs)
 
 
-def hockey_stick(left: Law, right: Law, epsilon: float) -> float:
+def hockey_stick(left: Mapping[K, float], right: Mapping[K, float], epsilon: float) -> float:
     """The larger of H_ε(left ‖ right) and H_ε(right ‖ left)."""
     grow = math.exp(epsilon)
     keys = set(left) | set(right)

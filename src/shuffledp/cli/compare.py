@@ -1,26 +1,34 @@
-"""`shuffledp compare`: ours and the protocols of the literature, side by side."""
+"""`shuffledp compare`: shuffledp and the protocols of the literature in one table."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
-from shuffledp.rivals.base import BASES, Task
+from shuffledp.rivals.base import Task
+from shuffledp.rivals.claim import BASES
+from shuffledp.rivals.ours import OUR_SIDE
 from shuffledp.rivals.table import Row, Table, compare
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    from shuffledp.plots.scaling import Over
 
 DEFAULT_DELTA = "1e-6"
 DEFAULT_BUCKETS = "16"
 
 
 def add_to(commands: Commands) -> None:
-    """The command."""
+    """Adds `compare` to the commands."""
     parser = add_command(
         commands, "compare", run, "compare with every protocol of the literature, by computed error"
     )
-    parser.add_argument("query", choices=("count", "sum", "histogram"), help="what is asked")
+    parser.add_argument("query", choices=tuple(OUR_SIDE), help="the query")
     parser.add_argument("--users", required=True, metavar="N", help="users who take part")
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(
@@ -29,18 +37,22 @@ def add_to(commands: Commands) -> None:
         help=f"for protocols that are only (ε, δ)-private ({DEFAULT_DELTA}); 0 leaves them out",
     )
     parser.add_argument("--buckets", metavar="B", help=f"of a histogram ({DEFAULT_BUCKETS})")
-    parser.add_argument("--plot", metavar="FILE", help="draw error against messages (.png, .svg)")
     parser.add_argument(
-        "--over", choices=("epsilon", "users"), help="draw how it scales instead (needs --plot)"
+        "--plot", metavar="FILE", help="draw error against messages (.png, .svg or .pdf)"
+    )
+    parser.add_argument(
+        "--over",
+        choices=("epsilon", "users"),
+        help="draw how error and messages change with this instead (needs --plot)",
     )
 
 
 def task_of(args: argparse.Namespace) -> Task:
-    """The task behind the arguments."""
+    """The task that the command line's options describe."""
     delta = DEFAULT_DELTA if args.delta is None else args.delta
     if args.query != "histogram" and args.buckets is not None:
         raise ParameterError("--buckets belongs to a histogram; drop it or ask for a histogram.")
-    buckets: Any = (args.buckets or DEFAULT_BUCKETS) if args.query == "histogram" else None
+    buckets = (args.buckets or DEFAULT_BUCKETS) if args.query == "histogram" else None
     none = _is_zero(delta)
     return Task.of(args.users, args.epsilon, None if none else delta, buckets)
 
@@ -59,16 +71,21 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("--over draws a picture; say where to with --plot FILE.")
     table = compare(args.query, task)
     if args.plot is not None:
-        from shuffledp.plots import comparison as plots_compare
-
-        if args.over is None:
-            plots_compare.frontier(table, args.plot)
-        else:
-            plots_compare.scaling(args.query, task, args.over, args.plot)
+        _draw(table, args.over, args.plot)
     emit(args, table.to_dict(), lambda console: _show(console, table, args.plot))
 
 
-def _show(console: Any, table: Table, plot: str | None) -> None:
+def _draw(table: Table, over: Over | None, path: str) -> None:
+    from shuffledp.plots.frontier import frontier
+    from shuffledp.plots.scaling import scaling
+
+    if over is None:
+        frontier(table, path)
+    else:
+        scaling(table.query, table.task, over, path)
+
+
+def _show(console: Console, table: Table, plot: str | None) -> None:
     console.print(as_table(table))
     notes = {row.claim.basis for row in table.rows if not row.claim.holds}
     for basis in sorted(notes):
@@ -79,9 +96,9 @@ def _show(console: Any, table: Table, plot: str | None) -> None:
         console.print(f"picture: {plot}")
 
 
-def as_table(table: Table) -> Any:
-    """The table through rich."""
-    from rich.table import Table as Rich
+def as_table(table: Table) -> RichTable:
+    """The comparison as a table for the terminal."""
+    from rich.table import Table as RichTable
 
     task = table.task
     title = f"{table.query}: {task.users:,} users, ε = {show(task.epsilon)}"
@@ -89,7 +106,7 @@ def as_table(table: Table) -> Any:
         title += f", δ = {float(task.delta):g} where approximate"
     if task.buckets is not None:
         title += f", {task.buckets:,} buckets"
-    rich = Rich(title=title, title_justify="left", box=None, padding=(0, 1))
+    rich = RichTable(title=title, title_justify="left", box=None, padding=(0, 1))
     rich.add_column("protocol", no_wrap=True)
     for name in ("RMSE", "over central", "messages", "bits per user"):
         rich.add_column(name, justify="right")
@@ -101,7 +118,7 @@ def as_table(table: Table) -> Any:
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
-    """A row as text."""
+    """The texts of a row: title, RMSE, over central, messages, bits, privacy, trust."""
     forecast = row.forecast
     return (
         row.title,
@@ -115,7 +132,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def number(value: float) -> str:
-    """Three digits, with separators where large."""
+    """A number with three digits, or with thousands separated where it is large."""
     if value >= 1e7:
         return f"{value:.1e}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

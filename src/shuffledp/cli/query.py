@@ -20,7 +20,7 @@ from shuffledp.cli.plan import (
 )
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
-from shuffledp.plots.results import checked_picture
+from shuffledp.plots.figures import checked_picture
 from shuffledp.protocols.results import Result
 from shuffledp.queries.columns import column_of
 

@@ -1,11 +1,12 @@
-"""`shuffledp simulate`: the whole protocol many times over, its errors beside their exact law."""
+"""`shuffledp simulate`: many runs of a whole protocol, their errors beside the exact law."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp import plan_count, plan_integer_sum
 from shuffledp.accuracy.lattice import lattice_bins
@@ -16,24 +17,32 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import whole
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
+from shuffledp.protocols.results import ErrorLaw, Estimate
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def add_to(commands: Commands) -> None:
-    """The command."""
-    parser = add_command(commands, "simulate", run, "repeat a count or an integer sum, see errors")
+    """Adds `simulate` to the commands."""
+    parser = add_command(
+        commands, "simulate", run, "run a count or an integer sum many times, show errors"
+    )
     parser.add_argument("--users", required=True, metavar="N", help="users in every run")
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
-    parser.add_argument("--true-value", metavar="T", help="what they hold in all (half of it)")
+    parser.add_argument(
+        "--true-value", metavar="T", help="the true count or sum (half of the largest possible)"
+    )
     parser.add_argument("--largest", default="1", metavar="D", help="the largest value (1)")
-    parser.add_argument("--runs", default="1000", metavar="R", help="how often (1000)")
+    parser.add_argument("--runs", default="1000", metavar="R", help="how many runs (1000)")
     parser.add_argument("--per-user", action="store_true", help="randomize user by user")
     parser.add_argument("--seed", metavar="S", help="the same runs again (not private)")
-    parser.add_argument("--plot", metavar="FILE", help="save the picture")
+    parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     add_targets(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs it and shows measured beside forecast."""
+    """Runs the protocol many times and shows measured errors beside the forecast."""
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
@@ -46,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     )
     runs = whole(args.runs, "--runs", most=10**7)
     if args.per_user and plan.users > 10**8:
-        raise ParameterError("User by user, at most 100,000,000 users fit; leave --per-user out.")
+        raise ParameterError("--per-user takes at most 100,000,000 users; leave it out.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
     forecast = plan.protocol.uses[0].cell.rmse(plan.users, total)
@@ -63,38 +72,45 @@ def run(args: argparse.Namespace) -> None:
     }
     law = plan.protocol.uses[0].cell.error_law(plan.users, total)
     if args.plot:
-        from shuffledp.plots.results import plot_simulation
+        from shuffledp.plots.simulation import plot_simulation
 
         plot_simulation(plan, errors, law, args.plot)
     emit(args, data, lambda console: console.print(_table(data, errors, law)))
 
 
 def simulate(
-    args: argparse.Namespace, plan: Plan, total: int, runs: int
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The errors of so many independent runs."""
+    args: argparse.Namespace, plan: Plan[Estimate], total: int, runs: int
+) -> NDArray[np.float64]:
+    """The errors, estimate − truth, of so many independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
-    tally = np.zeros(plan.protocol.uses[0].cell.largest + 1, np.int64)
-    full, rest = divmod(total, plan.protocol.uses[0].cell.largest)
-    tally[-1] += full
-    tally[rest] += rest > 0
-    tally[0] += plan.users - tally.sum()
+    cell = plan.protocol.uses[0].cell
+    tally = tally_of(total, plan.users, cell.largest)
     values = np.repeat(np.arange(len(tally)), tally) if args.per_user else None
-    errors = np.empty(runs)
+    sums = np.empty(runs, np.int64)
     with progress_bar(args, f"{runs:,} runs of {plan.users:,} users", runs) as progress:
-        for place in range(runs):
+        for run_number in range(runs):
             if values is None:
                 batch = plan.protocol.aggregate_tally(tally, entropy)
             else:
                 batch = plan.randomize_all(values, entropy)
             view = plan.release(batch)
-            plain = int(view.plus[0] - view.minus[0])
-            errors[place] = float(plan.protocol.uses[0].cell.estimate(plain, 0, view.users)) - total
+            sums[run_number] = view.plus[0] - view.minus[0]
             progress(1)
-    return errors
+    return cell.estimates(sums, plan.users) - total
 
 
-def _table(data: dict[str, Any], errors: Any, law: tuple[Any, Any]) -> Any:
+def tally_of(total: int, users: int, largest: int) -> NDArray[np.int64]:
+    """How many of the users hold each of 0..largest, when most of them hold 0 or the largest and
+    all values add up to `total`."""
+    tally = np.zeros(largest + 1, np.int64)
+    full, rest = divmod(total, largest)
+    tally[-1] += full
+    tally[rest] += rest > 0
+    tally[0] += users - tally.sum()
+    return tally
+
+
+def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
@@ -112,9 +128,7 @@ def _table(data: dict[str, Any], errors: Any, law: tuple[Any, Any]) -> Any:
     edges = edges[np.abs(edges) < 4 * data["forecast_rmse"]]
     measured, _ = np.histogram(errors, bins=edges)
     exact, _ = np.histogram(law[0], bins=edges, weights=law[1])
-    for place in range(len(measured)):
-        part = measured[place] / data["runs"]
-        middle = (edges[place] + edges[place + 1]) / 2
-        bar = "█" * round(60 * part)
-        table.add_row(f"{middle:+.2f}", f"{part:.3f}", f"{exact[place]:.3f}", bar)
+    for middle, count, chance in zip((edges[:-1] + edges[1:]) / 2, measured, exact, strict=True):
+        part = count / data["runs"]
+        table.add_row(f"{middle:+.2f}", f"{part:.3f}", f"{chance:.3f}", "█" * round(60 * part))
     return Group(facts("Simulation", rows), table)

@@ -1,4 +1,4 @@
-"""Uniform orders, drawn with cryptographic bits."""
+"""Uniformly random orders and subsets, drawn with cryptographic bits."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def uniform_below(bound: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[
 
 
 def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
-    """`count` distinct places among 0..size−1, uniformly random as a set.
+    """`count` distinct numbers among 0..size−1, uniformly random as a set.
 
-    Places are drawn uniformly and repeats are drawn again.
+    Numbers are drawn uniformly and repeats are drawn again.
     """
     if 2 * count > size:  # too many repeats to draw again
         return permutation(size, entropy)[:count]
@@ -49,7 +49,7 @@ def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64
 def arrange(plus: int, minus: int, entropy: Entropy = SYSTEM) -> NDArray[np.int8]:
     """`plus` times +1 and `minus` times −1 in uniformly random order.
 
-    Fair signs are drawn first and the surplus of one sign is flipped at random places: given how
+    Fair signs are drawn first and the surplus of one sign is flipped at random positions: given how
     many there are of each, independent fair signs are in uniform order, and so is what a uniform
     flip leaves. That costs about a bit per message where a permutation costs 64.
     """

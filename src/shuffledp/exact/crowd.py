@@ -20,7 +20,7 @@ from shuffledp.exact.sampler import Sampler, Uniform, invert, sampler
 
 Integers = NDArray[np.int64]
 
-FEW = 1 << 14  # draws that are made one by one sooner than counted
+FEW_DRAWS = 1 << 14  # up to so many, drawing each is faster than counting
 
 
 def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
@@ -33,7 +33,7 @@ def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
 
 
 def events(law: Law, size: int, entropy: Entropy = SYSTEM) -> tuple[Integers, Integers]:
-    """The places of `size` independent draws that are not 0, and those draws, in any order.
+    """(positions, draws) of those among `size` independent draws that are not 0, in any order.
 
     Requires: a law on 0, 1, …; the expected number of draws other than 0 fits in memory.
     Ensures: the joint law of `size` draws, exactly; only what is not 0 costs anything.
@@ -59,7 +59,7 @@ def tallies(law: Law, size: int, entropy: Entropy = SYSTEM) -> Integers:
     counts = np.zeros((law.last or 0) + 1, np.int64)
     table, words, begin = source.table, 1 << source.fine_bits, 0
     for place, (low, high) in enumerate(zip(table.lower, table.upper, strict=True)):
-        if size <= FEW:
+        if size <= FEW_DRAWS:
             break
         value = source.start + place
         for decided, top in ((place > 0 or table.from_first, int(low)), (False, int(high) + 1)):

@@ -1,4 +1,4 @@
-"""Random bits: an AES-256-CTR keystream keyed by the operating system, erased as it goes.
+"""Random bits: an AES-256-CTR keystream keyed by the operating system, erased as it is used.
 
 Never a statistical generator. Each thread has a keystream of its own; a forked child starts a
 new one; after every block the key is replaced by fresh keystream (so a later compromise does not
@@ -13,27 +13,27 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK = 1 << 20  # bytes of keystream under one key: 1 MiB keeps the buffer in the L2 cache
-POOL = 1 << 12  # small requests are served from a pool of this size
-KEY = 48  # a 32-byte key and a 16-byte counter block
+BLOCK_BYTES = 1 << 20  # of keystream under one key: 1 MiB keeps the buffer in the L2 cache
+POOL_BYTES = 1 << 12  # small requests are served from a pool of this size
+SECRET_BYTES = 48  # a 32-byte key and a 16-byte counter block
 
 
 class Keystream:
-    """A stream of uniform bytes that forgets its past."""
+    """A stream of uniform bytes; earlier bytes cannot be computed from its present state."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self._zeros = np.zeros(BLOCK, np.uint8)
-        self._pool = np.zeros(POOL, np.uint8)
-        self._used = POOL
+        self._zeros = np.zeros(BLOCK_BYTES, np.uint8)
+        self._pool = np.zeros(POOL_BYTES, np.uint8)
+        self._used = POOL_BYTES
 
     def fill(self, target: NDArray[np.uint8]) -> None:
         """Overwrites `target` (contiguous bytes) with uniform bytes."""
-        if target.size > POOL // 4:
-            for start in range(0, target.size, BLOCK):
-                self._block(target[start : start + BLOCK])
+        if target.size > POOL_BYTES // 4:
+            for start in range(0, target.size, BLOCK_BYTES):
+                self._block(target[start : start + BLOCK_BYTES])
             return
-        if self._used + target.size > POOL:
+        if self._used + target.size > POOL_BYTES:
             self._block(self._pool)
             self._used = 0
         taken = self._pool[self._used : self._used + target.size]
@@ -47,12 +47,13 @@ class Keystream:
         from cryptography.hazmat.primitives.ciphers.modes import CTR
 
         stream = Cipher(AES(self._secret[:32]), CTR(self._secret[32:])).encryptor()
-        self._secret = stream.update(bytes(KEY))  # fast key erasure: the old key is gone
+        self._secret = stream.update(bytes(SECRET_BYTES))  # fast key erasure: the old key is gone
         stream.update_into(self._zeros[: target.size].data, target.data)
 
 
 _forks = 0
-"""How often this line of processes was forked: a child must not go on with its parent's stream."""
+"""How often this process and its ancestors were forked: a child must not continue its parent's
+stream."""
 
 
 def _count_fork() -> None:
@@ -80,21 +81,21 @@ class Entropy:
         return stream
 
     def _first_secret(self) -> bytes:
-        return os.urandom(KEY)
+        return os.urandom(SECRET_BYTES)
 
     def words(self, count: int, dtype: type[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
-        """`count` independent uniform words of an unsigned type."""
+        """`count` independent uniform words of an unsigned integer type."""
         words = np.empty(count, dtype)
         self._stream().fill(words.view(np.uint8))
         return words
 
     def bits(self, count: int) -> int:
-        """A uniform integer in 0..2^count − 1."""
+        """A uniform integer of `count` bits: 0..2^count − 1."""
         size = (count + 7) // 8
         return int.from_bytes(self.words(size, np.uint8).tobytes(), "big") >> (8 * size - count)
 
     def below(self, bound: int) -> int:
-        """A uniform integer in 0..bound − 1, by rejection."""
+        """A uniform integer in 0..bound − 1, by rejection, so without bias."""
         width = (bound - 1).bit_length()
         while (number := self.bits(width) if width else 0) >= bound:
             pass

@@ -16,7 +16,7 @@ from typing import Any
 from flint import arb, ctx
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.laws import Law
+from shuffledp.exact.laws import TAIL_DECAYS, Law
 from shuffledp.exact.numbers import ball
 
 
@@ -31,7 +31,7 @@ class Finite(Law):
             raise ParameterError("A finite law needs weights, all of them above 0.")
 
     @property
-    def last(self) -> int:  # type: ignore[override]
+    def last(self) -> int:
         return len(self.weights) - 1
 
     @cached_property
@@ -76,13 +76,12 @@ class CutNegativeBinomial(Law):
             )
 
     @property
-    def last(self) -> int:  # type: ignore[override]
+    def last(self) -> int:
         return self.cut
 
-    @property
-    def decay(self) -> float:
-        """The masses fall about as e^(−decay·j): how long a sampler's table should be."""
-        return -log(self.beta)
+    def tail(self) -> int:
+        """See `Law.tail`: the masses fall about as β^j = e^(−decay·j)."""
+        return int(TAIL_DECAYS / -log(self.beta))
 
     def pmf(self, k: int) -> arb:
         if not 0 <= k <= self.cut:

@@ -16,44 +16,57 @@ from flint import arb
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ball
 
-FEW = 1024
+TAIL_DECAYS = 48  # e^−48 is below 2^−64, so a table that reaches so far decides almost every draw
+FEW_MASSES = 1024  # up to so many probabilities are added up one by one
 
 
 class Law(ABC):
-    """A distribution on the integers."""
+    """A probability distribution on the integers."""
 
-    first: int | None = 0
-    """The least value with positive probability; None if there is none."""
+    @property
+    def first(self) -> int | None:
+        """The least value with positive probability; None if there is none."""
+        return 0
 
-    last: int | None = None
-    """The largest value with positive probability; None if there is none."""
+    @property
+    def last(self) -> int | None:
+        """The largest value with positive probability; None if there is none."""
+        return None
+
+    def tail(self) -> int:
+        """How many values beyond the mean a table should hold where the probabilities fall off
+        only like e^(−decay·k); 0 where they fall off faster."""
+        return 0
 
     @abstractmethod
     def pmf(self, k: int) -> arb:
-        """P(X = k)."""
+        """The probability of k: P(X = k)."""
 
     @abstractmethod
     def cdf(self, k: int) -> arb:
-        """P(X ≤ k)."""
+        """The probability of at most k: P(X ≤ k)."""
 
     @abstractmethod
     def ratio(self, k: int) -> arb:
-        """P(X = k+1) / P(X = k)."""
+        """How much likelier k+1 is than k: P(X = k+1) / P(X = k)."""
 
     @abstractmethod
     def mean(self) -> arb:
-        """E[X]."""
+        """The mean: E[X]."""
 
     @abstractmethod
     def variance(self) -> arb:
-        """Var[X]."""
+        """The variance: Var[X]."""
 
     def share(self, users: int) -> Law:
         """The law of one of `users` independent summands that add up to this law."""
-        raise ParameterError(f"{type(self).__name__} is not infinitely divisible within its kind.")
+        raise ParameterError(
+            f"A {type(self).__name__} law cannot be split into shares of the same law; use a "
+            "Poisson or a negative binomial law."
+        )
 
     def _outside(self, k: int) -> arb | None:
-        """The cdf where it is 0 or 1 by the support alone."""
+        """The cdf where k lies outside the possible values: 0 or 1; else None."""
         if self.first is not None and k < self.first:
             return arb(0)
         if self.last is not None and k >= self.last:
@@ -63,7 +76,7 @@ class Law(ABC):
 
 @dataclass(frozen=True)
 class Binomial(Law):
-    """Successes in `trials` independent trials."""
+    """Bin(n, p): the number of successes in n independent trials."""
 
     trials: int
     probability: Fraction
@@ -73,11 +86,11 @@ class Binomial(Law):
             raise ParameterError("Binomial needs trials ≥ 0 and a probability in [0, 1].")
 
     @property
-    def first(self) -> int:  # type: ignore[override]
+    def first(self) -> int:
         return self.trials if self.probability == 1 else 0
 
     @property
-    def last(self) -> int:  # type: ignore[override]
+    def last(self) -> int:
         return 0 if self.probability == 0 else self.trials
 
     def pmf(self, k: int) -> arb:
@@ -93,7 +106,7 @@ class Binomial(Law):
         outside = self._outside(k)
         if outside is not None:
             return outside
-        if k < FEW:  # adding up a few masses beats the incomplete beta function
+        if k < FEW_MASSES:  # adding up a few masses beats the incomplete beta function
             total = mass = ball(1 - self.probability) ** self.trials
             for j in range(k):
                 mass = mass * self.ratio(j)
@@ -114,13 +127,13 @@ class Binomial(Law):
 
 
 def Bernoulli(probability: Fraction) -> Binomial:
-    """One trial."""
+    """Ber(p): 1 with this probability, else 0."""
     return Binomial(1, probability)
 
 
 @dataclass(frozen=True)
 class Poisson(Law):
-    """Poi(λ): λ^k e^−λ / k!"""
+    """The Poisson law Poi(λ): λ^k e^−λ / k!"""
 
     rate: Fraction
 
@@ -129,7 +142,7 @@ class Poisson(Law):
             raise ParameterError("A Poisson law needs a mean of at least 0.")
 
     @property
-    def last(self) -> int | None:  # type: ignore[override]
+    def last(self) -> int | None:
         return 0 if self.rate == 0 else None
 
     def pmf(self, k: int) -> arb:
@@ -168,6 +181,9 @@ class NegativeBinomial(Law):
         if self.shape <= 0 or self.decay <= 0:
             raise ParameterError("A negative binomial law needs a shape and a decay above 0.")
 
+    def tail(self) -> int:
+        return int(TAIL_DECAYS / self.decay)
+
     def _success(self) -> arb:
         return -(-ball(self.decay)).expm1()
 
@@ -201,7 +217,8 @@ class NegativeBinomial(Law):
 
 
 def Geometric(decay: Fraction) -> NegativeBinomial:
-    """Geo(1 − e^−decay): failures before the first success (erratum 6 has the sign wrong)."""
+    """Geo(1 − e^−decay): failures before the first success (erratum 6: the paper has the sign
+    wrong)."""
     return NegativeBinomial(Fraction(1), decay)
 
 
@@ -210,11 +227,17 @@ class DiscreteLaplace(Law):
     """DLap(a): mass proportional to e^(−a|k|), the difference of two Geo(1 − e^−a)."""
 
     decay: Fraction
-    first = None
 
     def __post_init__(self) -> None:
         if self.decay <= 0:
             raise ParameterError("A discrete Laplace law needs a decay above 0.")
+
+    @property
+    def first(self) -> None:
+        return None
+
+    def tail(self) -> int:
+        return int(TAIL_DECAYS / self.decay)
 
     def pmf(self, k: int) -> arb:
         a = ball(self.decay)

@@ -1,4 +1,4 @@
-"""Exact numbers: how a parameter enters, and how it is decided about.
+"""Exact numbers: how parameters are read, and how questions about them are decided.
 
 Every number that reaches a randomizer is a `Fraction`; every privacy question is answered by
 `arb` balls whose precision is raised until the answer is certain.
@@ -18,12 +18,12 @@ from shuffledp.errors import ParameterError, PlanningError, Undecided
 
 ExactNumber: TypeAlias = int | float | str | Fraction | Decimal
 
-FIRST_PRECISION = 128
-LAST_PRECISION = 8192
+FIRST_PRECISION = 128  # bits of a ball at first; doubled until a question is decided …
+LAST_PRECISION = 8192  # … or until here
 
 
 def exact(value: ExactNumber, name: str) -> Fraction:
-    """`value` as a Fraction: a float is taken for exactly the number that it is."""
+    """`value` as an exact fraction; a float is taken for exactly the number that it is."""
     allowed = f"{name} must be a finite number (int, Fraction, Decimal, float, or text like 0.1)"
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         value = value.item()
@@ -39,11 +39,11 @@ def exact(value: ExactNumber, name: str) -> Fraction:
             raise ValueError
         return Fraction(value)
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
-        raise ParameterError(f"{allowed}; {str(value)[:40]!r} is none.") from None
+        raise ParameterError(f"{allowed}; {str(value)[:40]!r} was given.") from None
 
 
 def positive(value: ExactNumber, name: str) -> Fraction:
-    """`value` as a Fraction > 0."""
+    """`value` as an exact fraction; refuses what is not above 0."""
     number = exact(value, name)
     if number <= 0:
         raise ParameterError(f"{name} must be greater than 0; {show(number)} was given.")
@@ -51,7 +51,7 @@ def positive(value: ExactNumber, name: str) -> Fraction:
 
 
 def probability(value: ExactNumber, name: str) -> Fraction:
-    """`value` as a Fraction strictly between 0 and 1."""
+    """`value` as an exact fraction; refuses what is not strictly between 0 and 1."""
     number = exact(value, name)
     if not 0 < number < 1:
         raise ParameterError(f"{name} must lie strictly between 0 and 1; {show(number)} was given.")
@@ -70,7 +70,7 @@ def whole(value: object, name: str, least: int = 1, most: int | None = None) -> 
 
 
 def show(number: Fraction | float, digits: int = 6) -> str:
-    """`number` for people: exact where short, rounded otherwise."""
+    """The number as text for people: exact where that is short, rounded otherwise."""
     if isinstance(number, Fraction):
         if number.denominator == 1 and abs(number) < 10**15:
             return str(number.numerator)
@@ -110,7 +110,7 @@ def sign(quantity: Callable[[], arb]) -> tuple[int, arb, int]:
         bits *= 2
     raise Undecided(
         f"The sign of a quantity was not decided at {LAST_PRECISION} bits: it is 0 or very close; "
-        "move a parameter slightly towards privacy (a larger flood) and certify again."
+        "move a parameter slightly towards privacy (more noise) and certify again."
     )
 
 

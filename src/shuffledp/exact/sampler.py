@@ -25,15 +25,15 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Binomial, Law
 from shuffledp.exact.numbers import at_precision, to_float
 
-CHUNK = 1 << 18  # words per pass: words and results stay in the L2 cache
-WIDEST = 1 << 16  # thresholds in a table at most
-SCALAR_COST = 500  # a draw without a table costs about as much as this many thresholds
-WALK = 256  # steps beside an anchor that are added up rather than evaluated anew
-FEW_OPEN = 256  # of 65,536 words: below this, events are drawn instead of words …
-SPARSE_FROM = 1 << 14  # … for batches of this size; a device's own draws never take that path
-LONGEST = 1 << 12  # bits of a uniform number; more are needed with a chance of 2^−4000
-UNKNOWN = 0xFFFF  # in the look-up table: 16 bits do not decide
-RARE = 0.99  # from this probability of the first value on, only the other draws are looked at
+CHUNK_WORDS = 1 << 18  # per pass: words and results stay in the L2 cache
+MOST_THRESHOLDS = 1 << 16  # in a table
+THRESHOLDS_PER_DRAW = 500  # a draw without a table costs about as much as these
+MOST_STEPS = 256  # beside an anchor, added up one by one; farther ones are evaluated anew
+FEW_OPEN_WORDS = 256  # of 65,536: up to these, rare events are drawn instead of words …
+SPARSE_BATCH = 1 << 14  # … in batches of at least this size; a device's own are smaller
+MOST_UNIFORM_BITS = 1 << 12  # more are needed with a probability of 2^−4000
+UNDECIDED = 0xFFFF  # in the look-up table: 16 bits do not decide
+RARE_FROM = 0.99  # from this probability of the first value on, only the other draws are looked at
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Uniform:
     entropy: Entropy
 
     def below(self, threshold: Callable[[], arb]) -> bool:
-        """Whether U < threshold, at whatever precision it takes.
+        """Whether U < threshold, with as many bits of U as that takes.
 
         Ensures: the answer is that of the infinitely long U; more bits are drawn as needed.
         """
@@ -55,10 +55,10 @@ class Uniform:
                 return True
             if bound <= self.value:
                 return False
-            if self.bits > LONGEST:
+            if self.bits > MOST_UNIFORM_BITS:
                 raise Undecided(
-                    f"A draw was not decided with {LONGEST} random bits: its law cannot be "
-                    "enclosed at these parameters; choose less extreme ones."
+                    f"A draw was not decided with {MOST_UNIFORM_BITS} random bits: its law cannot "
+                    "be enclosed at these parameters; choose less extreme ones."
                 )
             self.value = (self.value << 64) | self.entropy.bits(64)
             self.bits += 64
@@ -86,7 +86,7 @@ def _near(law: Law, anchor: int) -> Callable[[int], arb]:
 
     def cdf(k: int) -> arb:
         inside = (law.first is None or k >= law.first) and (law.last is None or k <= law.last)
-        if abs(k - anchor) > WALK or not inside:
+        if abs(k - anchor) > MOST_STEPS or not inside:
             return law.cdf(k)
         here = known.setdefault(ctx.prec, {anchor: (law.cdf(anchor), law.pmf(anchor))})
         for j in range(anchor + 1, k + 1):
@@ -103,7 +103,7 @@ def _near(law: Law, anchor: int) -> Callable[[int], arb]:
 
 
 def _guess(law: Law, uniform: Uniform) -> int:
-    """The normal quantile of U, within the support."""
+    """A first guess of the value: the normal quantile of U, within the possible values."""
     from statistics import NormalDist  # here, for it takes a tenth of the package's import
 
     middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
@@ -158,17 +158,17 @@ class Table:
         self.from_first = start == law.first
         words = 1 << coarse_bits
         self.first_word = int(self.lower[0] >> self.shift)
-        self.rare = self.from_first and start == 0 and self.first_word >= RARE * words
+        self.rare = self.from_first and start == 0 and self.first_word >= RARE_FROM * words
         self.coarse = self._look_up(words)
 
     def _look_up(self, words: int) -> NDArray[np.uint16]:
         low, high = self.lower >> self.shift, self.upper >> self.shift
         table = np.searchsorted(low, np.arange(words, dtype=np.uint64), side="right")
-        table[table >= len(low)] = UNKNOWN
+        table[table >= len(low)] = UNDECIDED
         if not self.from_first:
-            table[: int(low[0])] = UNKNOWN
+            table[: int(low[0])] = UNDECIDED
         for first, last in zip(low.tolist(), high.tolist(), strict=True):
-            table[first : last + 1] = UNKNOWN
+            table[first : last + 1] = UNDECIDED
         return table.astype(np.uint16)
 
     def open_words(self, coarse_bits: int) -> int:
@@ -194,24 +194,23 @@ class Sampler:
         deviation = to_float(law.variance) ** 0.5
         start = int(to_float(law.mean) - 10 * deviation) - 16
         self.start = start if law.first is None else max(start, law.first)
-        tail = int(48 / law.decay) if hasattr(law, "decay") else 0
-        self.width = min(max(int(24 * deviation), tail) + 64, WIDEST)
+        self.width = min(max(int(24 * deviation), law.tail()) + 64, MOST_THRESHOLDS)
 
     def draw(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
-        """`size` independent draws."""
+        """An array of `size` independent draws."""
         values = np.zeros(size, np.int64)
         self.add_draws(entropy, values)
         return values
 
     def draw_one(self, entropy: Entropy = SYSTEM) -> int:
-        """One draw, through the same code."""
+        """A single draw, through the same code."""
         return int(self.draw(1, entropy)[0])
 
     def add_draws(self, entropy: Entropy, *targets: NDArray[np.int64]) -> None:
-        """Adds the same fresh draws, one per place, to every target array.
+        """Adds the same fresh draws, one per entry, to every target array.
 
         Requires: targets of one length, one-dimensional.
-        Ensures: place by place an independent draw of the law, exactly.
+        Ensures: every entry gets an independent draw of the law, exactly.
         """
         for begin, size in _chunks(targets[0].size):
             places, values, common = self._chunk(size, entropy)
@@ -232,13 +231,13 @@ class Sampler:
         return found
 
     def hits(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
-        """The places of `size` independent draws that are not 0."""
+        """Which of `size` independent draws are not 0, by their positions."""
         return self.events(size, entropy)[0]
 
     def events(
         self, size: int, entropy: Entropy = SYSTEM
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of `size` independent draws that are not 0, and those draws."""
+        """(positions, draws) of those among `size` independent draws that are not 0."""
         found = [np.empty((2, 0), np.int64)]
         for begin, part in _chunks(size):
             places, values, common = self._chunk(part, entropy)
@@ -261,7 +260,11 @@ class Sampler:
         if table is None:
             draws = [invert(self.law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(size)]
             return np.arange(size), np.array(draws, np.int64) - self.start, None
-        if table.rare and size >= SPARSE_FROM and table.open_words(self.coarse_bits) <= FEW_OPEN:
+        if (
+            table.rare
+            and size >= SPARSE_BATCH
+            and table.open_words(self.coarse_bits) <= FEW_OPEN_WORDS
+        ):
             places, few = self._open_places(table, size, entropy)
             return places, self._resolve(table, few, entropy), None
         words = entropy.words(size, np.uint16)
@@ -271,7 +274,7 @@ class Sampler:
             places = np.flatnonzero(words >= table.first_word)
             return places, self._resolve(table, words[places], entropy), None
         common = np.take(table.coarse, words, mode="clip")
-        places = np.flatnonzero(common == UNKNOWN)
+        places = np.flatnonzero(common == UNDECIDED)
         common[places] = 0
         return places, self._resolve(table, words[places], entropy), common
 
@@ -289,7 +292,7 @@ class Sampler:
 
     def _table_for(self, size: int) -> Table | None:
         """The table, unless drawing without it is cheaper than building it."""
-        wanted = (size + 1) * SCALAR_COST >= self.width
+        wanted = (size + 1) * THRESHOLDS_PER_DRAW >= self.width
         return self.table if self._table is None and wanted else self._table
 
     @property
@@ -316,8 +319,8 @@ class Sampler:
 
 
 def _chunks(size: int) -> Iterator[tuple[int, int]]:
-    """(begin, length) of the passes over so many places."""
-    return ((begin, min(CHUNK, size - begin)) for begin in range(0, size, CHUNK))
+    """(begin, length) of the passes over an array of this size."""
+    return ((begin, min(CHUNK_WORDS, size - begin)) for begin in range(0, size, CHUNK_WORDS))
 
 
 @lru_cache(maxsize=256)

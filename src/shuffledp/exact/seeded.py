@@ -1,4 +1,4 @@
-"""Seeded randomness, for tests and for reproducing a figure. Never for data of real people.
+"""Randomness from a seed, for tests and for reproducing a figure; never for real people's data.
 
 Whatever is drawn with it is marked `seeded`, all the way to the estimate; services and ledgers
 refuse it.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 
-from shuffledp.exact.entropy import KEY, Entropy
+from shuffledp.exact.entropy import SECRET_BYTES, Entropy
 
 
 class SeededEntropy(Entropy):
-    """The same keystream for the same seed (in every thread anew)."""
+    """Bits that are the same for the same seed; every thread starts from the beginning."""
 
     seeded = True
 
@@ -21,4 +21,4 @@ class SeededEntropy(Entropy):
         self._seed = f"shuffledp seed {seed}".encode()
 
     def _first_secret(self) -> bytes:
-        return hashlib.shake_256(self._seed).digest(KEY)
+        return hashlib.shake_256(self._seed).digest(SECRET_BYTES)

@@ -1,4 +1,4 @@
-"""Labels beside points, each at the nearest place where it covers nothing."""
+"""Labels beside the points of a picture, each where it covers nothing else."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 SOFT = "#8a97a6"
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, low, right, high, in pixels."""
+Point: TypeAlias = NDArray[np.float64]
+"""(x, y) in pixels."""
 Line: TypeAlias = tuple[Sequence[float], Sequence[float]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """A point in data coordinates with its label."""
+    """A point of the picture with its label."""
 
     text: str
     x: float
@@ -27,25 +35,26 @@ class Labelled:
     colour: str
 
 
-def label_points(figure: Any, axes: Any, points: Sequence[Labelled], lines: Iterable[Line]) -> None:
-    """Labels all points, off each other, off the lines and off the legend."""
+def label_points(
+    figure: Figure, axes: Axes, points: Sequence[Labelled], lines: Iterable[Line]
+) -> None:
+    """Labels all points so that no label covers another one, a line or the legend."""
     figure.draw_without_rendering()
-    renderer = figure.canvas.get_renderer()
     centres = [axes.transData.transform((point.x, point.y)) for point in points]
     taken: list[Box] = [(x - 9, y - 9, x + 9, y + 9) for x, y in centres]
     for line in lines:
         taken += _along(axes, line)
-    frame = axes.get_window_extent(renderer)
-    legend = axes.get_legend().get_window_extent(renderer)
-    taken.append((legend.x0, legend.y0, legend.x1, legend.y1))
+    frame = axes.get_window_extent()
+    legend = axes.get_legend()
+    if legend is not None:
+        box = legend.get_window_extent()
+        taken.append((box.x0, box.y0, box.x1, box.y1))
     for point, centre in zip(points, centres, strict=True):
-        taken.append(_label(axes, renderer, point, centre, taken, frame))
+        taken.append(_label(axes, point, centre, taken, frame))
 
 
-def _label(
-    axes: Any, renderer: Any, point: Labelled, centre: Any, taken: list[Box], frame: Any
-) -> Box:
-    """Writes one label; gives the place that it takes."""
+def _label(axes: Axes, point: Labelled, centre: Point, taken: list[Box], frame: Bbox) -> Box:
+    """Writes one label; gives the box that it takes."""
     text = axes.annotate(
         point.text,
         (point.x, point.y),
@@ -54,7 +63,7 @@ def _label(
         fontsize=8,
         color=point.colour,
     )
-    extent = text.get_window_extent(renderer)
+    extent = text.get_window_extent()
     size = (extent.width, extent.height)
     places = list(_places(*size))
     boxes = (_box(centre, place, size) for place in places)
@@ -66,14 +75,18 @@ def _label(
 
 
 def _leader(
-    axes: Any, point: Labelled, place: tuple[float, float], size: tuple[float, float]
+    axes: Axes, point: Labelled, place: tuple[float, float], size: tuple[float, float]
 ) -> None:
     """A thin line from a point to the nearest end of a label that had to go far."""
     near = [min(max(0.0, low), low + length) for low, length in zip(place, size, strict=True)]
     if math.hypot(*near) > 16:
         style = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 4}
         axes.annotate(
-            "", (point.x, point.y), xytext=near, textcoords="offset pixels", arrowprops=style
+            "",
+            (point.x, point.y),
+            xytext=(near[0], near[1]),
+            textcoords="offset pixels",
+            arrowprops=style,
         )
 
 
@@ -86,12 +99,12 @@ def _places(width: float, height: float) -> Iterable[tuple[float, float]]:
         yield from ((away, away / 2), (away, below), (left, away / 2), (left, below))
 
 
-def _box(centre: Any, place: tuple[float, float], size: tuple[float, float]) -> Box:
+def _box(centre: Point, place: tuple[float, float], size: tuple[float, float]) -> Box:
     left, low = centre[0] + place[0], centre[1] + place[1]
     return left - 2, low - 1, left + size[0] + 2, low + size[1] + 1
 
 
-def _free(box: Box, taken: Iterable[Box], frame: Any) -> bool:
+def _free(box: Box, taken: Iterable[Box], frame: Bbox) -> bool:
     left, low, right, high = box
     inside = frame.x0 <= left and right <= frame.x1 and frame.y0 <= low and high <= frame.y1
     return inside and not any(
@@ -100,7 +113,7 @@ def _free(box: Box, taken: Iterable[Box], frame: Any) -> bool:
     )
 
 
-def _along(axes: Any, line: Line) -> list[Box]:
+def _along(axes: Axes, line: Line) -> list[Box]:
     """Small boxes along a line, for labels to stay off it."""
     ends = axes.transData.transform(np.column_stack(line))
     boxes = []

@@ -12,14 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.exact.numbers import show
 from shuffledp.protocols.frames import data_frame
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
@@ -75,10 +77,13 @@ class Result(ABC):
             "certificate": None if self.certificate is None else dict(self.certificate),
         }
 
-    def plot(self, path: str | None = None) -> Any:
-        """A picture of the result (a matplotlib figure), saved if a path is given."""
-        # by name: pictures live above this room, and only whoever asks for one needs matplotlib
-        return import_module("shuffledp.plots.results").plot(self, path)
+    def plot(self, path: str | None = None) -> Figure:
+        """A picture of the result as a matplotlib figure, saved to a file if a path is given."""
+        # Pictures lie above this room. This one import upwards, allowed by name in pyproject.toml,
+        # waits until somebody asks for a picture, so that results do not need matplotlib.
+        from shuffledp.plots.results import plot
+
+        return plot(self, path)
 
     def marks(self) -> str:
         """What weakens the promise, in words; empty if nothing does."""

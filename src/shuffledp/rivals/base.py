@@ -1,9 +1,9 @@
 """What every rival has: the paper's verbs, a privacy claim, and a forecast.
 
 A rival is a protocol that [GKM23] is compared with. It has the same verbs as ours: `randomize`
-(one user's messages), `shuffle` (of `protocols.report`), `collect` (a bag of messages as the
-counts that the analyzer reads), `aggregate` (the same law for many users in one go) and
-`analyze`. What it promises is a `Claim`; a claim with δ > 0 is approximate and can be nothing else.
+(one user's messages), `shuffle` (of `protocols.report`), `collect` (the counts behind shuffled
+messages, which are all that the analyzer reads), `aggregate` (the same law for many users in one
+go) and `analyze`. What it promises is a `Claim`.
 """
 
 from __future__ import annotations
@@ -20,84 +20,34 @@ from numpy.typing import NDArray
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.numbers import ExactNumber, positive, probability, show, whole
+from shuffledp.exact.numbers import ExactNumber, positive, probability, whole
+from shuffledp.rivals.claim import Claim
 from shuffledp.rivals.draws import Counts, whole_values
 
-Trust = Literal["central", "shuffler", "local"]
-Basis = Literal["computed", "theorem", "not verified", "violated"]
-Query = Literal["count", "sum", "histogram"]
+Query = Literal["count", "real-sum", "histogram"]
 Messages = NDArray[np.int64]
-"""One row per message."""
-
-BASES: dict[str, str] = {
-    "computed": "computed for these very numbers, in exact or ball arithmetic or with a margin "
-    "far above the rounding error",
-    "theorem": "rests on the published theorem, not computed for these numbers",
-    "not verified": "no proof at hand and too large to compute here",
-    "violated": "a computation found a view that breaks it",
-}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A privacy promise: how much, against whom, and on what it rests."""
-
-    epsilon: Fraction
-    delta: Fraction
-    trust: Trust
-    """Who must be trusted: a curator, the shuffler, or nobody."""
-    basis: Basis
-    note: str = ""
-
-    def __post_init__(self) -> None:
-        if self.epsilon <= 0 or not 0 <= self.delta < 1:
-            raise ParameterError("A claim needs ε > 0 and 0 ≤ δ < 1.")
-
-    @property
-    def kind(self) -> Literal["pure", "approximate"]:
-        """Pure only where δ is exactly 0: nobody can declare it otherwise."""
-        return "pure" if self.delta == 0 else "approximate"
-
-    @property
-    def holds(self) -> bool:
-        """Whether anything supports it."""
-        return self.basis in ("computed", "theorem")
-
-    def __str__(self) -> str:
-        if self.kind == "pure":
-            return f"pure ε = {show(self.epsilon)}"
-        return f"(ε, δ) = ({show(self.epsilon)}, {float(self.delta):g})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The claim as JSON can hold it."""
-        return {
-            "kind": self.kind,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "trust": self.trust,
-            "basis": self.basis,
-            "note": self.note,
-        }
+"""The messages of one or many users, one row per message."""
 
 
 @dataclass(frozen=True)
 class RivalForecast:
-    """Error and cost, from formulas."""
+    """A rival's error and cost, computed from formulas."""
 
     rmse: float
-    """At the worst data (of the worst bucket, for a histogram)."""
+    """The root mean squared error at the worst data (of the worst bucket, for a histogram)."""
     messages_per_user: float
-    """Expected, at the worst value."""
+    """The expected number, for a user with the value that costs most."""
     bits_per_message: int
 
     @property
     def bits_per_user(self) -> float:
+        """The expected bits that one user sends."""
         return self.messages_per_user * self.bits_per_message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a rival is made for."""
+    """What a rival is planned for: how many users, how private, how many buckets."""
 
     users: int
     epsilon: Fraction
@@ -107,22 +57,22 @@ class Task:
     @classmethod
     def of(
         cls,
-        users: int,
+        users: int | str,
         epsilon: ExactNumber,
         delta: ExactNumber | None = None,
-        buckets: int | None = None,
+        buckets: int | str | None = None,
     ) -> Task:
-        """The task behind a caller's numbers."""
+        """A task from numbers as a caller writes them, checked and made exact."""
         return cls(
-            whole(users, "users"),
-            positive(epsilon, "epsilon"),
-            None if delta is None else probability(delta, "delta"),
-            None if buckets is None else whole(buckets, "buckets", least=2),
+            users=whole(users, "users"),
+            epsilon=positive(epsilon, "epsilon"),
+            delta=None if delta is None else probability(delta, "delta"),
+            buckets=None if buckets is None else whole(buckets, "buckets", least=2),
         )
 
     @property
-    def some_delta(self) -> Fraction:
-        """δ, which an approximate rival cannot do without."""
+    def required_delta(self) -> Fraction:
+        """δ; raises `ParameterError` where none was given, for rivals that are not pure."""
         if self.delta is None:
             raise ParameterError(
                 "This protocol is only (ε, δ)-private; give delta (for example 1e-6), "
@@ -131,7 +81,8 @@ class Task:
         return self.delta
 
     @property
-    def some_buckets(self) -> int:
+    def required_buckets(self) -> int:
+        """How many buckets; raises `ParameterError` where none were given, for histograms."""
         if self.buckets is None:
             raise ParameterError("A histogram needs the number of buckets; give buckets=….")
         return self.buckets
@@ -139,7 +90,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Bag:
-    """What the analyzer reads: the counts behind a shuffled bag of messages."""
+    """What the analyzer reads: how often each message arrived, and from how many users."""
 
     users: int
     counts: Counts
@@ -147,57 +98,58 @@ class Bag:
 
 
 class Rival(ABC):
-    """A protocol with its parameters, all exact."""
+    """A protocol of the literature with its parameters, all exact."""
 
     query: ClassVar[Query]
     users: int
-    """Honest users that are sure to take part: together they carry the whole noise."""
+    """How many honest users are sure to take part: together they send all the noise."""
 
     @cached_property
     @abstractmethod
     def claim(self) -> Claim:
-        """What it promises."""
+        """The privacy that the protocol promises with these parameters."""
 
     @property
     @abstractmethod
     def bits_per_message(self) -> int:
-        """How long a message is."""
+        """How many bits one message takes."""
 
     @abstractmethod
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Messages:
-        """One user's messages."""
+        """The messages that one user with this value sends."""
 
     @abstractmethod
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The counts behind everybody's messages, in whatever order they are."""
+        """The counts behind all users' messages, whatever order these are in."""
 
     @abstractmethod
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        """The law of `collect` over the shuffled messages of these users, in one go."""
+        """A draw with the same law as `collect` of all these users' messages, in one go."""
 
     @abstractmethod
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
-        """The estimate: one number, or one per bucket. Unbiased."""
+        """The unbiased estimate: one number, or one per bucket."""
 
     @abstractmethod
     def mean_squared_error(self, users: int, total: float | None = None) -> float:
-        """Of the estimate (of one bucket), at a true total; at the worst one if none is given."""
+        """The estimate's expected squared error (of one bucket), with so many users, where the
+        true answer is `total`; at the worst true answer if none is given."""
 
     @abstractmethod
     def messages_per_user(self) -> float:
-        """Expected, at the value that costs most."""
+        """The expected number of messages of a user with the value that costs most."""
 
     def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
-        """The error's exact law and its unit where it is a discrete Laplace law; else None."""
+        """(law, unit) where the error is `unit` times a discrete Laplace draw; else None."""
         return None
 
     def forecast(self, users: int | None = None) -> RivalForecast:
-        """Error and cost with so many users; with those planned for if none are given."""
+        """Error and cost with so many users; with the planned number if none is given."""
         error = self.mean_squared_error(self.users if users is None else users)
         return RivalForecast(float(error**0.5), self.messages_per_user(), self.bits_per_message)
 
     def check_batch(self, users: int) -> None:
-        """Refuses a number of users that the analyzer cannot take."""
+        """Raises `ParameterError` where the analyzer cannot take a batch of so many users."""
         return
 
 
@@ -208,7 +160,7 @@ class Counter(Rival):
 
     @abstractmethod
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
-        """The counts of a bag, when `ones` of the users hold 1."""
+        """A draw of the counts that arrive when `ones` of the users hold 1."""
 
     @abstractmethod
     def estimate(self, counts: Counts, users: int) -> float:
@@ -216,7 +168,7 @@ class Counter(Rival):
 
     @abstractmethod
     def messages(self, value: int) -> float:
-        """Expected messages of a user that holds `value`."""
+        """The expected number of messages of a user that holds `value`."""
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
         bits = whole_values(values, 1)
@@ -231,6 +183,6 @@ class Counter(Rival):
 
 
 def needs(condition: bool, reason: str) -> None:
-    """Refuses a task that a rival's own conditions exclude."""
+    """Raises `PlanningError` with this reason unless the condition holds."""
     if not condition:
         raise PlanningError(reason)

@@ -1,8 +1,8 @@
 """A histogram as one counter per bucket, side by side.
 
 A user holds 1 in its own bucket and 0 in every other; a message is (bucket, the counter's
-message). Replacing a value sends one bucket down and another up, on independent randomness: what
-that costs is for the caller to say, in the claim.
+message). Replacing a value moves one bucket down and another up, on independent randomness: what
+that costs is proved by whoever makes the histogram, who gives the claim.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Query, Rival
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival
+from shuffledp.rivals.claim import Claim
 from shuffledp.rivals.draws import whole_values
 
 
@@ -43,7 +44,7 @@ class PerBucket(Rival):
         return (self.buckets - 1).bit_length() + self.counter.bits_per_message
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
-        """Rows (bucket, message)."""
+        """One user's messages as rows (bucket, the counter's message)."""
         own = int(whole_values(np.array([value]), self.buckets - 1)[0])
         rows = []
         for bucket in range(self.buckets):

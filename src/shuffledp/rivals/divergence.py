@@ -1,8 +1,8 @@
-"""Hockey sticks of exact views, in ball arithmetic: H_ε(P‖Q) = Σ max(P − e^ε Q, 0).
+"""δ of exact views in ball arithmetic, as hockey-stick divergences: H_ε(P‖Q) = Σ max(P − e^ε Q, 0).
 
 Three shapes of view cover the approximate rivals:
 
-* one count that moves by one under log-concave noise (BC20, the flood of GKMP20): the terms are
+* one count that moves by one under log-concave noise (BC20, the pairs of GKMP20): the terms are
   positive up to one integer, so H is a difference of two cumulative probabilities;
 * two such counts, one up and one down (a histogram's buckets);
 * two symbols, of which the user adds one, hidden among S noise messages that fall on either with
@@ -25,7 +25,7 @@ from shuffledp.exact.laws import Binomial, Law
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
 
 WORKING_BITS = 128
-REACH = 14  # standard deviations that a sum covers; what lies beyond is added as a bound
+WINDOW_DEVIATIONS = 14  # that a sum covers on each side; what lies beyond is added as a bound
 
 
 def shift_delta(law: Law, epsilon: Fraction) -> arb:
@@ -35,7 +35,7 @@ def shift_delta(law: Law, epsilon: Fraction) -> arb:
 
 
 def low_delta(law: Law, epsilon: Fraction) -> arb:
-    """H_ε(N ‖ N + 1): small views tell that nothing was added.
+    """H_ε(N ‖ N + 1): δ because small counts tell that nothing was added.
 
     Requires: `law` log-concave on first, first+1, …
     """
@@ -46,7 +46,7 @@ def low_delta(law: Law, epsilon: Fraction) -> arb:
 
 
 def high_delta(law: Law, epsilon: Fraction) -> arb:
-    """H_ε(N + 1 ‖ N): large views tell that something was added.
+    """H_ε(N + 1 ‖ N): δ because large counts tell that something was added.
 
     Requires: `law` log-concave on first, first+1, …
     """
@@ -94,11 +94,11 @@ def pair_delta(law: Law, epsilon: Fraction) -> arb:
 
 
 def _window(law: Law) -> tuple[int, list[arb], list[arb]]:
-    """(first, masses, their running sums) around the mean."""
+    """(first value, its probability and the next ones', their running sums) around the mean."""
     deviation = to_float(law.variance) ** 0.5
     centre = to_float(law.mean)
-    first = max(int(centre - REACH * deviation) - 30, law.first or 0)
-    last = int(centre + REACH * deviation) + 60
+    first = max(int(centre - WINDOW_DEVIATIONS * deviation) - 30, law.first or 0)
+    last = int(centre + WINDOW_DEVIATIONS * deviation) + 60
     last = last if law.last is None else min(last, law.last)
     masses = [law.pmf(first)]
     for k in range(first, last):
@@ -121,8 +121,8 @@ def swap_delta(hidden: Law, epsilon: Fraction) -> arb:
     """
     first, masses, sums = _window(hidden)
     total = _beyond_low(hidden, first)
-    for place, mass in enumerate(masses):
-        total += mass * conditional_swap(first + place, epsilon)
+    for offset, mass in enumerate(masses):
+        total += mass * conditional_swap(first + offset, epsilon)
     return total + (1 - sums[-1]) * conditional_swap(first + len(masses) - 1, epsilon)
 
 
@@ -133,12 +133,12 @@ def conditional_swap(noise: int, epsilon: Fraction) -> arb:
     with ctx.workprec(WORKING_BITS):
         grow = ball(epsilon).exp()
         a = int(((noise + 1) * grow / (1 + grow)).floor().unique_fmpz())
-        mass = Binomial(noise, Fraction(1, 2)).pmf(a)  # the first place that tells is a + 1
+        mass = Binomial(noise, Fraction(1, 2)).pmf(a)  # the ratio exceeds e^ε from a + 1 on
         return mass * grow - (grow - 1) * mass * _tail_over_mass(noise, a)
 
 
 def _tail_over_mass(trials: int, first: int) -> arb:
-    """P(A ≥ first)/P(A = first) for A ~ Bin(trials, ½) and a place above the middle: a series
+    """P(A ≥ first)/P(A = first) for A ~ Bin(trials, ½) and a value above the middle: a series
     that falls at least geometrically, its rest enclosed."""
     total = term = arb(1)
     for k in range(first, trials):
@@ -164,7 +164,9 @@ def least(
     low = high = min(start, most)
     while not meets(Fraction(high)):
         if high >= most:
-            raise PlanningError("No amount of noise reaches this; ask for more users or δ.")
+            raise PlanningError(
+                "No amount of noise gives this (ε, δ); plan for more users or allow a larger δ."
+            )
         low, high = high, min(2 * high, most)
     while low == high or meets(Fraction(low)):
         low, high = low / 2, min(high, low)

@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.exact.arrangement import uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Law, NegativeBinomial
 from shuffledp.exact.sampler import Uniform, invert, sampler
 
 Counts = NDArray[np.int64]
 
-PLACES = 40  # binary places to which a real value is taken: 10⁻¹², far below any error here
-FEW = 1 << 14  # up to so many trials, drawing each is faster than inverting a binomial law
-FINEST = 1 << 22  # units per 1 that PLACES leaves room for in 64 bits
+BINARY_PLACES = 40  # to which a real value is rounded: 10⁻¹², far below any error here
+FEW_TRIALS = 1 << 14  # up to so many trials, drawing each is faster than inverting a binomial law
+MOST_UNITS = 1 << 22  # per 1: so many fit into 64 bits beside the binary places
 
 
 def draw(law: Law, size: int, entropy: Entropy = SYSTEM) -> Counts:
@@ -31,17 +32,17 @@ def draw_once(law: Law, entropy: Entropy = SYSTEM) -> int:
 
 
 def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
-    """A draw of Bin(trials, chance)."""
+    """How many of so many independent trials succeed: a draw of Bin(trials, chance)."""
     if trials == 0 or chance == 0:
         return 0
-    if trials <= FEW:
+    if trials <= FEW_TRIALS:
         return int(draw(Bernoulli(chance), trials, entropy).sum())
     return trials if chance == 1 else draw_once(Binomial(trials, chance), entropy)
 
 
 def split_evenly(total: int, kinds: int, entropy: Entropy = SYSTEM) -> Counts:
-    """How many of `total` independent uniform choices fall on each of `kinds`."""
-    if total <= FEW:
+    """How many of `total` independent choices, uniform among `kinds`, fall on each of them."""
+    if total <= FEW_TRIALS:
         return np.bincount(uniform(total, kinds, entropy), minlength=kinds)
     counts = np.zeros(kinds, np.int64)
     for kind in range(kinds - 1):
@@ -60,13 +61,7 @@ def uniform(size: int, bound: int, entropy: Entropy = SYSTEM) -> Counts:
     """Independent uniform integers in 0..bound−1, by rejection (bound at most 2⁶²)."""
     if not 1 <= bound <= 1 << 62:
         raise ParameterError("A uniform draw needs a bound between 1 and 2^62.")
-    fair = (1 << 64) // bound * bound - 1  # words up to here split evenly
-    words = entropy.words(size, np.uint64)
-    late = np.flatnonzero(words > np.uint64(fair))
-    while late.size:
-        words[late] = entropy.words(late.size, np.uint64)
-        late = late[words[late] > np.uint64(fair)]
-    return (words % np.uint64(bound)).astype(np.int64)
+    return uniform_below(bound, size, entropy)
 
 
 def whole_values(values: NDArray[Any], largest: int) -> Counts:
@@ -86,7 +81,10 @@ def unit_values(values: NDArray[Any]) -> NDArray[np.float64]:
     """Users' values as reals in [0, 1], or a refusal that does not name them."""
     array = np.asarray(values, np.float64).ravel()
     if array.size and not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
-        raise ValueOutOfRange("Some value lies outside [0, 1] or is not a number; give bounds.")
+        raise ValueOutOfRange(
+            "Some value lies outside the bounds (0 and 1 unless said) or is not a number; give "
+            "wider bounds or correct the data."
+        )
     return array
 
 
@@ -95,9 +93,9 @@ def round_randomly(values: NDArray[np.float64], units: int, entropy: Entropy = S
 
     Values are first taken to 40 binary places; from there on every chance is exact.
     """
-    if not 1 <= units <= FINEST:
-        raise ParameterError(f"Rounding needs between 1 and {FINEST:,} units.")
-    scaled = np.rint(values * float(1 << PLACES)).astype(np.int64) * np.int64(units)
-    below = scaled & np.int64((1 << PLACES) - 1)
-    coin = (entropy.words(scaled.size, np.uint64) >> np.uint64(64 - PLACES)).astype(np.int64)
-    return (scaled >> np.int64(PLACES)) + (coin < below)
+    if not 1 <= units <= MOST_UNITS:
+        raise ParameterError(f"Rounding to a grid needs between 1 and {MOST_UNITS:,} units.")
+    scaled = np.rint(values * float(1 << BINARY_PLACES)).astype(np.int64) * np.int64(units)
+    below = scaled & np.int64((1 << BINARY_PLACES) - 1)
+    coin = (entropy.words(scaled.size, np.uint64) >> np.uint64(64 - BINARY_PLACES)).astype(np.int64)
+    return (scaled >> np.int64(BINARY_PLACES)) + (coin < below)

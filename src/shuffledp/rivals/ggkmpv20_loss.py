@@ -21,34 +21,34 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-FLOOR = 1e-7  # of the peak: below, rounding of the transform would show
-STEP = 4.0  # standard deviations between tilts
+LEAST_OF_PEAK = 1e-7  # smaller probabilities would show the rounding of the transform
+TILT_STEP = 4.0  # standard deviations between two tilts
 MOST_TILTS = 4000
-SMALLEST = 1e-280  # below, floats lose digits
+LEAST_FLOAT = 1e-280  # smaller floats lose digits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The parameters, as floats see them."""
+    """The parameters of [GGKMPV20] as floats."""
 
     users: int
     noisy: float
-    """p: the chance of sending noise only."""
+    """p: the probability of sending only noise."""
     slope: float
-    """1/σ."""
+    """1/σ: how fast the noise falls off."""
     width: int
-    """w."""
+    """w: every user sends 2w + 1 bits."""
 
     @property
     def noise(self) -> Floats:
-        """D on 0..2w+1."""
+        """D: the probabilities of 0..2w+1 ones, for a user that sends only noise."""
         away = np.abs(np.arange(2 * self.width + 2) - (self.width + 0.5)) - 0.5
         weights = np.exp(-self.slope * away)
         result: Floats = weights / weights.sum()
         return result
 
     def one_user(self, value: int) -> Floats:
-        """The law of the ones that one user sends."""
+        """The probabilities of how many ones a user with this value sends."""
         law = self.noisy * self.noise
         law[self.width + value] += 1 - self.noisy
         return law
@@ -56,14 +56,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Loss:
-    """The largest |log ratio| found, and how much of the support was looked at."""
+    """The largest |log ratio| found, and whether every possible view was looked at."""
 
     value: float
     covered: bool
 
 
 def tilted(law: Floats, theta: float) -> tuple[Floats, float]:
-    """(law tilted by e^(θ·k), the log of its normaliser)."""
+    """(the law multiplied by e^(θ·k) and normalised, the log of the normaliser)."""
     logs = np.log(law) + theta * np.arange(law.size)
     top = float(logs.max())
     weights = np.exp(logs - top)
@@ -72,7 +72,7 @@ def tilted(law: Floats, theta: float) -> tuple[Floats, float]:
 
 
 def window(shape: Shape, ones: int, theta: float) -> tuple[int, Floats, float, float]:
-    """(first place, log ratio P₁/P₀ at the places that this tilt shows, mean, deviation)."""
+    """(first view, log ratio P₁/P₀ of the views that this tilt shows, mean, deviation)."""
     laws = [tilted(shape.one_user(value), theta) for value in (0, 1)]
     others = (shape.users - 1 - ones, ones)
     places = np.arange(2 * shape.width + 2)
@@ -86,13 +86,13 @@ def window(shape: Shape, ones: int, theta: float) -> tuple[int, Floats, float, f
     with np.errstate(divide="ignore"):
         rest = np.exp(others[0] * np.log(bases[0]) + others[1] * np.log(bases[1]))
     views = [np.roll(np.fft.irfft(rest * base, size), -(first % size)) for base in bases]
-    seen = np.flatnonzero(np.minimum(*(view / view.max() for view in views)) > FLOOR)
+    seen = np.flatnonzero(np.minimum(*(view / view.max() for view in views)) > LEAST_OF_PEAK)
     ratio = np.log(views[1][seen]) - np.log(views[0][seen]) + laws[1][1] - laws[0][1]
     return first + int(seen[0]), _unbroken(seen, ratio), mean, deviation
 
 
 def _unbroken(seen: NDArray[np.int64], ratio: Floats) -> Floats:
-    """The ratios by place, with gaps as NaN."""
+    """The ratios of consecutive views, with NaN for those that the tilt does not show."""
     full = np.full(int(seen[-1] - seen[0]) + 1, np.nan)
     full[seen - seen[0]] = ratio
     return full
@@ -116,9 +116,9 @@ def direct_loss(shape: Shape, ones: int) -> Loss:
 
 
 def loss(shape: Shape, ones: int) -> Loss:
-    """The largest |ln P₁/P₀| over the whole support."""
+    """The largest |ln P₁/P₀| over all possible views."""
     rarest = float(shape.one_user(0).min())
-    if shape.users * math.log(rarest) > math.log(SMALLEST):
+    if shape.users * math.log(rarest) > math.log(LEAST_FLOAT):
         return direct_loss(shape, ones)
     largest = shape.users * (2 * shape.width + 1)
     seen = np.zeros(largest + 1, bool)
@@ -138,7 +138,7 @@ def loss(shape: Shape, ones: int) -> Loss:
             reached = last if direction > 0 else first - 2
             if seen[largest if direction > 0 else 0]:
                 break
-            step = min(STEP / deviation, 0.5)
+            step = min(TILT_STEP / deviation, 0.5)
             theta += direction * step
     return Loss(worst, bool(seen.all()))
 
@@ -159,5 +159,5 @@ def least_noisy(epsilon: float, slope: float, width: int) -> float:
 
 
 def shape_of(users: int, noisy: Fraction, slope: Fraction, width: int) -> Shape:
-    """The parameters as floats."""
-    return Shape(users, float(noisy), float(slope), width)
+    """Exact parameters as floats."""
+    return Shape(users=users, noisy=float(noisy), slope=float(slope), width=width)

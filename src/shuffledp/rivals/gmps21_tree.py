@@ -1,4 +1,4 @@
-"""Why [GMPS21]'s noise hides a value, in numbers: every value is a sum of zero-sum noises.
+"""How much of [GMPS21]'s noise hides a value: every value is a sum of zero-sum noises.
 
 A message i is one more copy of the noise {i, ⌊−i/2⌋, ⌈−i/2⌉} less the two halves, which are taken
 apart in the same way, down to messages +1 and −1; a −1 is a pair {+1, −1} less a +1. So a view
@@ -42,16 +42,17 @@ class Shares:
     """Bounds on the shift between any two values 0..D."""
 
     weighted: int
-    """On Σ |i| |s_i| over the zero-sum noises of sizes |i| ≥ 2."""
+    """Bounds Σ |i| |s_i| over the zero-sum noises of sizes |i| ≥ 2."""
     copies: int
-    """On Σ |s_i| over the same."""
+    """Bounds Σ |s_i| over the same noises."""
     pairs: int
-    """On the shift of the pairs {+1, −1}."""
+    """Bounds the shift of the pairs {+1, −1}."""
 
 
 @lru_cache(maxsize=64)
 def shares(units: int) -> Shares:
-    """The bounds for D; twice the worst value's, because a replacement undoes one and does one."""
+    """The bounds for D: twice those of the worst value, because a replacement takes one value away
+    and adds another."""
     weighted = copies = 0
     lows = [0]
     for value in range(1, units + 1):

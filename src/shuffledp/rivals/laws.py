@@ -1,4 +1,4 @@
-"""The one law that rivals need and the paper does not: discrete Laplace, cut to an interval."""
+"""The law that only rivals need: a discrete Laplace law cut to an interval."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class CutLaplace(Law):
     """On 0..2w+1, mass proportional to e^(−slope·|k − (w + ½)|): symmetric about w + ½."""
 
     width: int
-    """w."""
+    """w: the law lives on 0..2w+1."""
     slope: Fraction
-    """1/σ."""
+    """1/σ: how fast the probabilities fall off."""
 
     def __post_init__(self) -> None:
         if self.width < 0 or self.slope <= 0:
@@ -28,7 +28,7 @@ class CutLaplace(Law):
             )
 
     @property
-    def last(self) -> int:  # type: ignore[override]
+    def last(self) -> int:
         return 2 * self.width + 1
 
     def _half(self) -> arb:

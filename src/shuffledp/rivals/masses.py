@@ -1,4 +1,4 @@
-"""Binomial masses in floats that keep their relative accuracy, for hockey sticks."""
+"""Binomial probabilities in floats that keep their relative accuracy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 Masses = NDArray[np.float64]
 
-REACH = 12
+WINDOW_DEVIATIONS = 12  # around the mean; what lies beyond is below 10⁻²⁵
 
 
 @lru_cache(maxsize=512)
 def binomial(trials: int, chance: float) -> Masses:
-    """Bin(trials, chance) around its mean, up to tails below 10⁻²⁵; only shapes matter, so the
-    first place is not told.
+    """Bin(trials, chance) around its mean, up to tails below 10⁻²⁵; only the shape
+    matters, so the first value is not given.
 
     Every mass is the one before times a ratio, from the mode outwards, and the whole is
     normalised by its sum: relative errors are a few hundred roundings.
@@ -24,7 +24,7 @@ def binomial(trials: int, chance: float) -> Masses:
     if trials == 0 or chance == 0:
         return np.ones(1)
     mean = trials * chance
-    reach = REACH * math.sqrt(mean * (1 - chance)) + 60
+    reach = WINDOW_DEVIATIONS * math.sqrt(mean * (1 - chance)) + 60
     first, last = max(0, int(mean - reach)), min(trials, int(mean + reach))
     mode = min(max(int((trials + 1) * chance), first), last)
     odds = chance / (1 - chance)

@@ -1,26 +1,19 @@
-"""All rivals by query and name."""
+"""The table of all rivals, by query and name."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Literal
+from functools import lru_cache
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.rivals.base import Claim, Query, Rival, RivalForecast, Task
-from shuffledp.rivals.protocols import (
-    bbgn19,
-    bc20,
-    csuzz19,
-    ggkmpv20,
-    gkmp20,
-    thinning,
-)
-from shuffledp.rivals.protocols.bbgn20 import SplitAndMix
+from shuffledp.rivals.base import Query, Rival, RivalForecast, Task
+from shuffledp.rivals.claim import Claim, pure_claim
+from shuffledp.rivals.protocols import bbgn19, bc20, csuzz19, ggkmpv20, gkmp20, thinning
+from shuffledp.rivals.protocols.bbgn20 import SplitAndMixCount, SplitAndMixSum
 from shuffledp.rivals.protocols.central import CentralCount, CentralHistogram, CentralSum
-from shuffledp.rivals.protocols.ggkpv21 import Hadamard
+from shuffledp.rivals.protocols.ggkpv21 import HadamardTuples
 from shuffledp.rivals.protocols.gmps21 import GMPS21
 from shuffledp.rivals.protocols.local import (
     BucketResponse,
@@ -30,115 +23,154 @@ from shuffledp.rivals.protocols.local import (
 )
 from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
 
-Kind = Literal["pure", "approximate"]
+Maker = Callable[[Task], Rival]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A rival's name, what it is, and how it is made for a task."""
+    """A rival's name, the query that it answers, its kind of privacy, and how it is made."""
 
     name: str
     query: Query
     title: str
-    kind: Kind
-    make: Callable[[Task], Rival] | None
-    """None: known from its abstract only, a line of cost and error."""
+    """Its name in tables and pictures."""
+    pure: bool
+    """Whether it promises δ = 0."""
+    make: Maker
+    """Gives the rival for a task."""
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the rival can be run on data."""
+        return True
 
     def plan(self, task: Task) -> Rival:
         """The rival for a task; raises `PlanningError` where its own conditions exclude it."""
-        if self.make is None:
-            raise PlanningError(
-                f"{self.title} is only known as a line of cost and error and cannot be run; "
-                "choose another protocol."
-            )
         rival = self.make(task)
-        if rival.claim.kind != self.kind:
-            raise ParameterError(f"{self.name} is registered as {self.kind} but claims otherwise.")
+        if rival.claim.pure != self.pure:
+            kind = "pure" if self.pure else "approximate"
+            raise ParameterError(f"{self.name} is registered as {kind} but claims otherwise.")
         return rival
+
+    def forecast(self, task: Task) -> tuple[RivalForecast, Claim]:
+        """The rival's error and cost for a task, and what it promises."""
+        protocol = planned(self.query, self.name, task)
+        return protocol.forecast(), protocol.claim
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineEntry(Entry):
+    """A rival of which only error and cost are known: it has a line in tables and cannot run."""
+
+    line: Callable[[Task], tuple[RivalForecast, Claim]]
+
+    @property
+    def runnable(self) -> bool:
+        return False
+
+    def plan(self, task: Task) -> Rival:
+        """Raises `PlanningError`: there is no protocol to run."""
+        raise PlanningError(
+            f"{self.title} is only known as a line of cost and error and cannot be run; "
+            "choose another protocol."
+        )
+
+    def forecast(self, task: Task) -> tuple[RivalForecast, Claim]:
+        return self.line(task)
+
+
+def cy22_line(task: Task) -> tuple[RivalForecast, Claim]:
+    """Error and cost of [CY22] Cheu, Yan, Pure DP from secure intermediaries: the central error
+    at n^2.5 one-bit messages per user, as its abstract says; constants and randomizer are not at
+    hand."""
+    error = CentralCount.plan(task).forecast().rmse
+    claim = pure_claim(task.epsilon, "shuffler", "theorem", "from the abstract; no constants")
+    return RivalForecast(error, math.pow(task.users, 2.5), 1), claim
+
+
+def _pure(query: Query, name: str, title: str, make: Maker) -> Entry:
+    return Entry(name=name, query=query, title=title, pure=True, make=make)
+
+
+def _approximate(query: Query, name: str, title: str, make: Maker) -> Entry:
+    return Entry(name=name, query=query, title=title, pure=False, make=make)
 
 
 RIVALS: tuple[Entry, ...] = (
-    Entry("central", "count", "Central discrete Laplace", "pure", CentralCount.plan),
-    Entry("local", "count", "Local randomized response", "pure", RandomizedResponse.plan),
-    Entry("ggkmpv20", "count", "GGKMPV20, calibrated", "pure", ggkmpv20.GGKMPV20.plan),
-    Entry("thinning", "count", "Thinning + geometric", "pure", thinning.Thinning.plan),
-    Entry("cy22", "count", "CY22 (line only)", "pure", None),
-    Entry("gkmp20", "count", "GKMP20, calibrated", "approximate", gkmp20.GKMP20.plan),
-    Entry("gkmp20-published", "count", "GKMP20, published", "approximate", gkmp20.GKMP20.published),
-    Entry("bbgn20", "count", "BBGN20 split and mix", "approximate", SplitAndMix.for_count),
-    Entry("bbgn20-average", "count", "BBGN20, m−1 rule", "approximate", SplitAndMix.average_case),
-    Entry("bc20", "count", "BC20, calibrated", "approximate", bc20.BC20.plan),
-    Entry("bc20-published", "count", "BC20, published", "approximate", bc20.BC20.published),
-    Entry("csuzz19", "count", "CSUZZ19, calibrated", "approximate", csuzz19.computed),
-    Entry("csuzz19-published", "count", "CSUZZ19, published", "approximate", csuzz19.published),
-    Entry("efmrtt19", "count", "RR + EFMRTT19 bound", "approximate", csuzz19.efmrtt19),
-    Entry("fmt21", "count", "RR + FMT21 bound", "approximate", csuzz19.fmt21),
-    Entry("central", "sum", "Central Laplace", "pure", CentralSum.plan),
-    Entry("local", "sum", "Local one-bit response", "pure", OneBitSum.plan),
-    Entry("ggkmpv20", "sum", "GGKMPV20 bit by bit", "pure", ggkmpv20.BitByBit.plan),
-    Entry("gmps21", "sum", "GMPS21, calibrated", "approximate", GMPS21.plan),
-    Entry("gmps21-published", "sum", "GMPS21, published", "approximate", GMPS21.published),
-    Entry("bbgn20", "sum", "BBGN20 split and mix", "approximate", SplitAndMix.for_sum),
-    Entry(
-        "bbgn20-recursive", "sum", "BBGN20 recursive, calibrated", "approximate", bbgn19.recursive
+    _pure("count", "central", "Central discrete Laplace", CentralCount.plan),
+    _pure("count", "local", "Local randomized response", RandomizedResponse.plan),
+    _pure("count", "ggkmpv20", "GGKMPV20, calibrated", ggkmpv20.GGKMPV20.plan),
+    _pure("count", "thinning", "Thinning + geometric", thinning.Thinning.plan),
+    LineEntry(
+        name="cy22",
+        query="count",
+        title="CY22 (line only)",
+        pure=True,
+        make=CentralCount.plan,
+        line=cy22_line,
     ),
-    Entry(
+    _approximate("count", "gkmp20", "GKMP20, calibrated", gkmp20.GKMP20.plan),
+    _approximate("count", "gkmp20-published", "GKMP20, published", gkmp20.GKMP20.published),
+    _approximate("count", "bbgn20", "BBGN20 split and mix", SplitAndMixCount.plan),
+    _approximate("count", "bbgn20-average", "BBGN20, m−1 rule", SplitAndMixCount.average_case),
+    _approximate("count", "bc20", "BC20, calibrated", bc20.BC20.plan),
+    _approximate("count", "bc20-published", "BC20, published", bc20.BC20.published),
+    _approximate("count", "csuzz19", "CSUZZ19, calibrated", csuzz19.computed),
+    _approximate("count", "csuzz19-published", "CSUZZ19, published", csuzz19.published),
+    _approximate("count", "efmrtt19", "RR + EFMRTT19 bound", csuzz19.efmrtt19),
+    _approximate("count", "fmt21", "RR + FMT21 bound", csuzz19.fmt21),
+    _pure("real-sum", "central", "Central Laplace", CentralSum.plan),
+    _pure("real-sum", "local", "Local one-bit response", OneBitSum.plan),
+    _pure("real-sum", "ggkmpv20", "GGKMPV20 bit by bit", ggkmpv20.BitByBit.plan),
+    _approximate("real-sum", "gmps21", "GMPS21, calibrated", GMPS21.plan),
+    _approximate("real-sum", "gmps21-published", "GMPS21, published", GMPS21.published),
+    _approximate("real-sum", "bbgn20", "BBGN20 split and mix", SplitAndMixSum.plan),
+    _approximate("real-sum", "bbgn20-recursive", "BBGN20 recursive, calibrated", bbgn19.recursive),
+    _approximate(
+        "real-sum",
         "bbgn20-recursive-published",
-        "sum",
         "BBGN20 recursive, published",
-        "approximate",
         bbgn19.published_recursive,
     ),
-    Entry("bbgn19", "sum", "BBGN19, calibrated", "approximate", bbgn19.single),
-    Entry("bbgn19-published", "sum", "BBGN19, published", "approximate", bbgn19.published_single),
-    Entry("central", "histogram", "Central discrete Laplace", "pure", CentralHistogram.plan),
-    Entry("local", "histogram", "Local randomized response", "pure", BucketResponse.plan),
-    Entry("local-hadamard", "histogram", "Local Hadamard response", "pure", HadamardResponse.plan),
-    Entry("ggkmpv20", "histogram", "GGKMPV20 per bucket", "pure", ggkmpv20.histogram),
-    Entry("thinning", "histogram", "Thinning per bucket", "pure", thinning.histogram),
-    Entry("gkmp20", "histogram", "GKMP20, calibrated", "approximate", gkmp20.histogram),
-    Entry(
-        "gkmp20-published",
-        "histogram",
-        "GKMP20, published",
-        "approximate",
-        gkmp20.published_histogram,
-    ),
-    Entry("bc20", "histogram", "BC20, calibrated", "approximate", bc20.histogram),
-    Entry(
-        "bc20-published", "histogram", "BC20, published", "approximate", bc20.published_histogram
-    ),
-    Entry("ggkpv21", "histogram", "GGKPV21, calibrated", "approximate", Hadamard.plan),
-    Entry(
-        "ggkpv21-published", "histogram", "GGKPV21, published", "approximate", Hadamard.published
-    ),
-    Entry("lwy22", "histogram", "LWY22 FE1, calibrated", "approximate", FrequencyOracle.plan),
+    _approximate("real-sum", "bbgn19", "BBGN19, calibrated", bbgn19.single),
+    _approximate("real-sum", "bbgn19-published", "BBGN19, published", bbgn19.published_single),
+    _pure("histogram", "central", "Central discrete Laplace", CentralHistogram.plan),
+    _pure("histogram", "local", "Local randomized response", BucketResponse.plan),
+    _pure("histogram", "local-hadamard", "Local Hadamard response", HadamardResponse.plan),
+    _pure("histogram", "ggkmpv20", "GGKMPV20 per bucket", ggkmpv20.histogram),
+    _pure("histogram", "thinning", "Thinning per bucket", thinning.histogram),
+    _approximate("histogram", "gkmp20", "GKMP20, calibrated", gkmp20.histogram),
+    _approximate("histogram", "gkmp20-published", "GKMP20, published", gkmp20.published_histogram),
+    _approximate("histogram", "bc20", "BC20, calibrated", bc20.histogram),
+    _approximate("histogram", "bc20-published", "BC20, published", bc20.published_histogram),
+    _approximate("histogram", "ggkpv21", "GGKPV21, calibrated", HadamardTuples.plan),
+    _approximate("histogram", "ggkpv21-published", "GGKPV21, published", HadamardTuples.published),
+    _approximate("histogram", "lwy22", "LWY22 FE1, calibrated", FrequencyOracle.plan),
 )
+
+_BY_NAME: dict[tuple[str, str], Entry] = {(entry.query, entry.name): entry for entry in RIVALS}
 
 
 def rivals_for(query: str) -> list[Entry]:
-    """The rivals that answer a query."""
+    """The rivals that answer a query: "count", "real-sum" or "histogram"."""
     found = [entry for entry in RIVALS if entry.query == query]
     if not found:
-        raise ParameterError(f"There are rivals for count, sum and histogram; not for {query!r}.")
+        raise ParameterError(
+            f"Other protocols answer count, real-sum and histogram; there are none for {query!r}."
+        )
     return found
 
 
 def rival(query: str, name: str) -> Entry:
-    """One rival by its name."""
+    """The rival of this name that answers a query."""
     entries = rivals_for(query)
-    for entry in entries:
-        if entry.name == name:
-            return entry
-    names = ", ".join(entry.name for entry in entries)
-    raise ParameterError(f"There is no protocol {name!r} for a {query}; there are: {names}.")
+    if (query, name) not in _BY_NAME:
+        names = ", ".join(entry.name for entry in entries)
+        raise ParameterError(f"There is no protocol {name!r} for a {query}; there are: {names}.")
+    return _BY_NAME[query, name]
 
 
-def cy22_line(task: Task) -> tuple[RivalForecast, Claim]:
-    """[CY22] Cheu, Yan, Pure DP from secure intermediaries: the central error at n^2.5 one-bit
-    messages per user, as its abstract says; constants and randomizer are not at hand."""
-    error = CentralCount.plan(task).forecast().rmse
-    claim = Claim(
-        task.epsilon, Fraction(0), "shuffler", "theorem", "from the abstract; no constants"
-    )
-    return RivalForecast(error, math.pow(task.users, 2.5), 1), claim
+@lru_cache(maxsize=64)
+def planned(query: str, name: str, task: Task) -> Rival:
+    """The rival for a task, calibrated once and kept for later calls."""
+    return rival(query, name).plan(task)

@@ -1,28 +1,25 @@
-"""Ours and all rivals in one table."""
+"""shuffledp and all rivals in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.printed import printed_recipe
-from shuffledp.rivals.base import Claim, RivalForecast, Task
-from shuffledp.rivals.registry import Entry, cy22_line, rivals_for
-from shuffledp.rivals.run import planned
+from shuffledp.rivals.base import Query, RivalForecast, Task
+from shuffledp.rivals.claim import Claim, pure_claim
+from shuffledp.rivals.ours import OUR_SIDE, our_plan
+from shuffledp.rivals.registry import Entry, planned, rivals_for
 
-OVERHEADS = (Fraction(1, 10), Fraction(1, 2), Fraction(2), Fraction(8))
-"""The error targets, MSE over central less 1, at which ours is shown."""
-SUM_OVERHEADS = (Fraction(2), Fraction(8), Fraction(24))
+PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
-    """One protocol in the table."""
+    """One protocol in the table: its error, its cost, and its privacy claim."""
 
     name: str
     title: str
@@ -34,12 +31,13 @@ class Row:
 
     @property
     def over_central(self) -> float:
+        """The error as a multiple of the central mechanism's."""
         return self.forecast.rmse / self.central_rmse
 
     @property
     def privacy(self) -> str:
-        """The kind for people, with a warning where nothing supports it."""
-        kind = "pure" if self.claim.kind == "pure" else f"(ε, {float(self.claim.delta):g})"
+        """The claim in a few words, with a warning where nothing supports it."""
+        kind = "pure" if self.claim.pure else f"(ε, {float(self.claim.delta):g})"
         return kind if self.claim.holds else f"{kind}, {self.claim.basis}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,17 +56,17 @@ class Row:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
-    """All rows that a task admits, and why the others are missing."""
+    """A row for every protocol that can do a task, and why the others have none."""
 
-    query: str
+    query: Query
     task: Task
     rows: tuple[Row, ...]
     missing: tuple[tuple[str, str], ...]
 
     def row(self, name: str) -> Row | None:
-        """A row by its name."""
+        """The row of this name, or None where there is none."""
         return next((row for row in self.rows if row.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,124 +82,101 @@ class Table:
         }
 
 
-@lru_cache(maxsize=256)
-def our_plan(query: str, task: Task, mse_overhead: Fraction) -> Plan:
-    """Our plan for a task, at an error target."""
-    if query == "count":
-        from shuffledp.planning.counting import plan_count
-
-        return plan_count(task.users, task.epsilon, mse_overhead=mse_overhead)
-    if query == "histogram":
-        from shuffledp.planning.histogram import plan_histogram
-
-        return plan_histogram(
-            task.users, task.epsilon, task.some_buckets, mse_overhead=mse_overhead
-        )
-    from shuffledp.planning.real_sum import plan_real_sum
-
-    return plan_real_sum(task.users, task.epsilon, mse_overhead=mse_overhead)
+def our_name(mse_overhead: Fraction) -> str:
+    """The name of shuffledp's row at an error target."""
+    return f"ours-{float(mse_overhead):g}"
 
 
-def our_row(query: str, task: Task, mse_overhead: Fraction) -> Row:
-    """Ours at an error target, certified."""
-    plan = our_plan(query, task, mse_overhead)
-    forecast = plan.forecast
-    claim = Claim(task.epsilon, Fraction(0), "shuffler", "computed", "certificate")
+def our_row(query: Query, task: Task, mse_overhead: Fraction) -> Row:
+    """The row of shuffledp at an error target, its plan certified."""
+    forecast = our_plan(query, task, mse_overhead).forecast
     return Row(
-        f"ours-{float(mse_overhead):g}",
-        f"shuffledp, ρ = {float(mse_overhead):g}",
-        RivalForecast(forecast.rmse, forecast.messages_per_user, forecast.bits_per_message),
-        claim,
-        forecast.central_rmse,
+        name=our_name(mse_overhead),
+        title=f"shuffledp, ρ = {float(mse_overhead):g}",
+        forecast=RivalForecast(
+            forecast.rmse, forecast.messages_per_user, forecast.bits_per_message
+        ),
+        claim=pure_claim(task.epsilon, "shuffler", "computed", "certificate"),
+        central_rmse=forecast.central_rmse,
         ours=True,
     )
 
 
-def printed_forecast(query: str, task: Task, mse_overhead: Fraction) -> RivalForecast:
-    """[GKM23] with the constants as printed: one counter, or one at ε/2 per bucket."""
-    if query == "count":
-        recipe = printed_recipe(task.users, task.epsilon, mse_overhead)
-        return RivalForecast(recipe.rmse, recipe.messages_per_user, 1)
-    if query == "sum":
-        raise PlanningError("No constants are printed for real sums.")
-    recipe, buckets = printed_recipe(task.users, task.epsilon / 2, mse_overhead), task.some_buckets
-    messages = buckets * (recipe.messages_per_user - 1) + 1
-    return RivalForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
-
-
-def printed_row(query: str, task: Task, central_rmse: float) -> Row:
-    """The printed constants at ρ = ½."""
-    claim = Claim(task.epsilon, Fraction(0), "shuffler", "theorem", "printed constants, ρ = 0.5")
-    forecast = printed_forecast(query, task, Fraction(1, 2))
-    return Row("printed", "GKM23 as printed, ρ = 0.5", forecast, claim, central_rmse, ours=True)
+def _printed_row(forecast: RivalForecast, task: Task, central_rmse: float) -> Row:
+    """The row of [GKM23] with the constants as printed, at ρ = ½."""
+    return Row(
+        name="printed",
+        title="GKM23 as printed, ρ = 0.5",
+        forecast=forecast,
+        claim=pure_claim(task.epsilon, "shuffler", "theorem", "printed constants, ρ = 0.5"),
+        central_rmse=central_rmse,
+        ours=True,
+    )
 
 
 def rival_row(entry: Entry, task: Task, central_rmse: float) -> Row:
-    """One rival's row."""
-    if entry.name == "cy22":
-        forecast, claim = cy22_line(task)
-        return Row(entry.name, entry.title, forecast, claim, central_rmse, runnable=False)
-    protocol = planned(entry.query, entry.name, task)
-    return Row(entry.name, entry.title, protocol.forecast(), protocol.claim, central_rmse)
-
-
-def overheads_for(query: str) -> tuple[Fraction, ...]:
-    """The error targets at which ours is shown."""
-    return SUM_OVERHEADS if query == "sum" else OVERHEADS
+    """The row of one rival; raises `PlanningError` where it cannot do the task."""
+    forecast, claim = entry.forecast(task)
+    return Row(
+        name=entry.name,
+        title=entry.title,
+        forecast=forecast,
+        claim=claim,
+        central_rmse=central_rmse,
+        runnable=entry.runnable,
+    )
 
 
 def compare(
-    query: str,
+    query: Query,
     task: Task,
     overheads: Iterable[Fraction] | None = None,
     names: Iterable[str] | None = None,
 ) -> Table:
-    """The table: ours at a few error targets, then every rival (or those named) that admits the
-    task. Without δ, approximate rivals are left out."""
+    """The table: shuffledp at a few error targets, then every rival (or those named) that can
+    answer for this task. Without δ, approximate rivals are left out."""
     entries = rivals_for(query)
-    if query == "histogram" and task.buckets is None:
-        raise ParameterError("A histogram needs the number of buckets; give buckets=….")
     if task.delta is None:
-        entries = [entry for entry in entries if entry.kind == "pure"]
+        entries = [entry for entry in entries if entry.pure]
     wanted = {entry.name for entry in entries} if names is None else set(names)
     central = planned(query, "central", task).forecast().rmse
-    rows: list[Row] = []
-    missing: list[tuple[str, str]] = []
-    for overhead in overheads_for(query) if overheads is None else overheads:
-        _try(
-            rows,
-            missing,
-            f"ours-{float(overhead):g}",
-            lambda overhead=overhead: our_row(query, task, overhead),
+    makers: list[tuple[str, Callable[[], Row]]] = [
+        (our_name(overhead), partial(our_row, query, task, overhead))
+        for overhead in (OUR_SIDE[query].overheads if overheads is None else overheads)
+    ]
+    printed = OUR_SIDE[query].printed
+    if names is None and printed is not None:
+        makers.append(
+            ("printed", lambda: _printed_row(printed(task, PRINTED_OVERHEAD), task, central))
         )
-    if query != "sum" and names is None:
-        _try(rows, missing, "printed", lambda: printed_row(query, task, central))
     for entry in entries:
         if entry.name in wanted:
-            _try(rows, missing, entry.name, lambda entry=entry: rival_row(entry, task, central))
-    return Table(query, task, tuple(rows), tuple(missing))
+            makers.append((entry.name, partial(rival_row, entry, task, central)))
+    return _table(query, task, makers)
 
 
-def _try(rows: list[Row], missing: list[tuple[str, str]], name: str, make: Any) -> None:
-    """Appends a row, or why there is none."""
-    try:
-        rows.append(make())
-    except (PlanningError, ParameterError) as error:
-        missing.append((name, str(error)))
+def _table(query: Query, task: Task, makers: Iterable[tuple[str, Callable[[], Row]]]) -> Table:
+    """All rows that can be made, and why the others cannot."""
+    rows: list[Row] = []
+    missing: list[tuple[str, str]] = []
+    for name, make in makers:
+        try:
+            rows.append(make())
+        except (PlanningError, ParameterError) as error:
+            missing.append((name, str(error)))
+    return Table(query=query, task=task, rows=tuple(rows), missing=tuple(missing))
 
 
 def pareto(rows: Iterable[Row]) -> list[Row]:
-    """Rows that no other of the same kind and trust beats in both error and messages."""
+    """Rows that no other row of the same kind and trust beats in both error and messages."""
     held = [row for row in rows if row.claim.holds and row.runnable]
-    return [
-        row
-        for row in held
-        if not any(
-            other.claim.kind == row.claim.kind
-            and other.claim.trust == row.claim.trust
-            and other.forecast.rmse <= row.forecast.rmse
-            and other.forecast.messages_per_user <= row.forecast.messages_per_user
-            and other is not row
-            for other in held
-        )
-    ]
+    return [row for row in held if not any(_beats(other, row) for other in held)]
+
+
+def _beats(other: Row, row: Row) -> bool:
+    return (
+        (other.claim.pure, other.claim.trust) == (row.claim.pure, row.claim.trust)
+        and other.forecast.rmse <= row.forecast.rmse
+        and other.forecast.messages_per_user <= row.forecast.messages_per_user
+        and other is not row
+    )

@@ -14,7 +14,7 @@ import hashlib
 import numpy as np
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.entropy import KEY, SYSTEM, Entropy
+from shuffledp.exact.entropy import SECRET_BYTES, SYSTEM, Entropy
 
 JOB_SECRET_BYTES = 32
 
@@ -29,7 +29,9 @@ class JobSecret:
     def part(self, number: int) -> PartEntropy:
         """The random bits for the part of the data with this number."""
         label = b"shuffledp spark part" + number.to_bytes(8, "big")
-        return PartEntropy(hashlib.shake_256(label + self._secret).digest(KEY), self.seeded)
+        return PartEntropy(
+            hashlib.shake_256(label + self._secret).digest(SECRET_BYTES), self.seeded
+        )
 
 
 class PartEntropy(Entropy):

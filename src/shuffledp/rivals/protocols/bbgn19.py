@@ -1,10 +1,10 @@
 """[BBGN19] The privacy blanket of the shuffle model (Balle, Bell, Gascón, Nissim, CRYPTO 2019) and
 the recursive protocol of [BBGN20]: one message per digit, each a digit or a uniform one.
 
-A digit has k values; with probability g the message is uniform over them. Whoever sends a uniform
-message is a blanket for all: replacing one digit moves one message between two symbols among
-S ~ Bin(n−1, 2g/k) blanket messages on them. Telling the analyzer everything else only helps it,
-so δ ≤ (1−g)·`swap_delta`(S), in ball arithmetic.
+A digit has k values; with probability g the message is uniform over them. The uniform messages
+hide the others (the paper calls them the blanket): replacing one digit moves one message between
+two symbols, among S ~ Bin(n−1, 2g/k) uniform messages that fall on these two. Telling the analyzer
+everything else can only help it, so δ ≤ (1−g)·`swap_delta`(S), in ball arithmetic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Poisson
 from shuffledp.exact.numbers import ball, round_to
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, settles, swap_delta
 from shuffledp.rivals.draws import (
     Counts,
@@ -37,12 +38,12 @@ from shuffledp.rivals.draws import (
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit's randomizer."""
+    """The randomizer of one digit: the digit itself or, with probability g, a uniform one."""
 
     values: int
     """k: the digit is 0..k−1."""
     blanket: Fraction
-    """g."""
+    """g: the probability of sending a uniform digit."""
 
     @property
     def worst_fraction(self) -> float:
@@ -59,18 +60,18 @@ class Digit:
         return (spread + g * (1 - g) * (t - top / 2) ** 2) / (1 - g) ** 2
 
     def send(self, digits: Counts, entropy: Entropy = SYSTEM) -> Counts:
-        """Each digit, or a uniform one."""
+        """What users with these digits send: each the digit or a uniform one."""
         covered = draw(Bernoulli(self.blanket), digits.size, entropy).astype(bool)
         return np.where(covered, uniform(digits.size, self.values, entropy), digits)
 
     def tally(self, held: Counts, entropy: Entropy = SYSTEM) -> Counts:
-        """The same for a tally of digits, at a cost that does not grow with it."""
+        """A draw of how often each digit is sent, when `held` users hold each digit."""
         covered = np.array([successes(int(users), self.blanket, entropy) for users in held])
         result: Counts = held - covered
         return result + split_evenly(int(covered.sum()), self.values, entropy)
 
     def total(self, counts: Counts, users: int) -> float:
-        """The unbiased sum of the digits."""
+        """The unbiased estimate of the sum of the users' digits."""
         plain = int(counts @ np.arange(self.values))
         centre = users * self.blanket * (self.values - 1) / 2
         return float((plain - centre) / (1 - self.blanket))
@@ -82,18 +83,18 @@ class BlanketSum(Rival):
 
     users: int
     digits: tuple[Digit, ...]
-    """Highest place first."""
+    """The digits' randomizers, the highest place first."""
     promise: Claim
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
 
     @property
     def units(self) -> int:
-        """The largest number that the digits write."""
+        """The largest whole number that the digits can write."""
         return math.prod(digit.values for digit in self.digits) - 1
 
     @cached_property
     def scales(self) -> list[int]:
-        """What 1 in each place is worth, in units."""
+        """How many units a 1 in each place is worth."""
         sizes = [digit.values for digit in self.digits]
         return [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
 
@@ -114,7 +115,7 @@ class BlanketSum(Rival):
         ]
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
-        """Rows (place, digit)."""
+        """One user's messages as rows (place, digit)."""
         parts = self._split(np.array([value]), entropy)
         sent = [
             int(digit.send(part, entropy)[0])
@@ -172,14 +173,14 @@ class BlanketSum(Rival):
 
 
 def blanket_delta(users: int, digit: Digit, epsilon: Fraction) -> arb:
-    """An upper bound of δ, as a ball."""
+    """An upper bound of the δ of one digit, as a ball."""
     hidden = Binomial(users - 1, 2 * digit.blanket / digit.values)
     return ball(1 - digit.blanket) * swap_delta(hidden, epsilon)
 
 
 @lru_cache(maxsize=128)
 def least_hidden(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The smallest mean of a Poisson number of blanket messages on two symbols that gives δ."""
+    """The smallest mean of a Poisson number of uniform messages on two symbols that gives δ."""
     return least(lambda mean: settles(lambda: swap_delta(Poisson(mean), epsilon), delta), 32.0)
 
 
@@ -188,7 +189,10 @@ def least_blanket(users: int, values: int, epsilon: Fraction, delta: Fraction) -
     """The digit with the smallest g whose δ is computed: a binomial blanket is a little better
     than the Poisson one of the same mean, so the Poisson's mean is taken and then checked."""
     share = least_hidden(epsilon, delta) * values / (2 * (users - 1))
-    needs(share < 1, f"{users:,} users are too few to cover a digit with {values} values.")
+    needs(
+        share < 1,
+        f"{users:,} users send too few uniform messages for a digit with {values} values.",
+    )
     digit = Digit(values, round_to(float(share), 5, up=True))
     needs(
         settles(lambda: blanket_delta(users, digit, epsilon), delta),
@@ -199,7 +203,7 @@ def least_blanket(users: int, values: int, epsilon: Fraction, delta: Fraction) -
 
 def published_blanket(task: Task, values: int, parts: int) -> Digit:
     """g = max(14 k ln(2/δ)/((n−1)ε²), 27 k/((n−1)ε)) at (ε, δ)/parts, for ε ≤ 1."""
-    epsilon, delta = float(task.epsilon) / parts, float(task.some_delta) / parts
+    epsilon, delta = float(task.epsilon) / parts, float(task.required_delta) / parts
     needs(epsilon <= 1, "BBGN19's theorem is for ε ≤ 1.")
     others = task.users - 1
     share = max(
@@ -224,21 +228,26 @@ def recursive(task: Task) -> BlanketSum:
 def _best(task: Task, radices: list[tuple[int, ...]]) -> BlanketSum:
     """The radix with the least forecast error; floats choose, the δ of the choice is computed."""
     parts = len(radices[0])
-    epsilon, delta = task.epsilon / parts, task.some_delta / parts
+    epsilon, delta = task.epsilon / parts, task.required_delta / parts
     per_value = float(least_hidden(epsilon, delta)) / (2 * (task.users - 1))
 
     def error(radix: tuple[int, ...]) -> float:
         if max(radix) * per_value >= 0.9:
             return math.inf
         digits = tuple(Digit(size, Fraction(size * per_value)) for size in radix)
-        claim = Claim(task.epsilon, task.some_delta, "shuffler", "not verified")
+        claim = approximate_claim(task.epsilon, task.required_delta, "not verified")
         return BlanketSum(task.users, digits, claim).mean_squared_error(task.users)
 
     radix = min(radices, key=error)
-    needs(math.isfinite(error(radix)), f"{task.users:,} users are too few for a blanket here.")
+    needs(
+        math.isfinite(error(radix)),
+        f"{task.users:,} users send too few uniform messages for this ε and δ.",
+    )
     digits = tuple(least_blanket(task.users, size, epsilon, delta) for size in radix)
-    note = "(1−g) times the blanket's hockey stick ≤ δ" + (", per place" if parts > 1 else "")
-    claim = Claim(task.epsilon, task.some_delta, "shuffler", "computed", note)
+    note = "(1−g) times the hockey-stick divergence of the uniform messages ≤ δ" + (
+        ", per place" if parts > 1 else ""
+    )
+    claim = approximate_claim(task.epsilon, task.required_delta, "computed", note)
     return BlanketSum(task.users, digits, claim)
 
 
@@ -255,7 +264,7 @@ def published_recursive(task: Task) -> BlanketSum:
     base = ((3**places - 1) * n * epsilon**2 / places**3) ** (3.0 ** -(places + 1))
     share = epsilon / places
     most = math.floor(
-        (n - 1) * share / max(14 * math.log(2 * places / task.some_delta) / share, 27)
+        (n - 1) * share / max(14 * math.log(2 * places / task.required_delta) / share, 27)
     )
     radix = [min(math.ceil(base**3**place), most) for place in range(1, places + 1)]
     needs(min(radix) >= 2, "BBGN20's recursion asks for more users here.")
@@ -264,8 +273,8 @@ def published_recursive(task: Task) -> BlanketSum:
 
 def _published(task: Task, digits: tuple[Digit, ...]) -> BlanketSum:
     parts = len(digits)
-    epsilon, delta = task.epsilon / parts, task.some_delta / parts
+    epsilon, delta = task.epsilon / parts, task.required_delta / parts
     holds = all(settles(lambda d=d: blanket_delta(task.users, d, epsilon), delta) for d in digits)  # type: ignore[misc]
     basis: Basis = "computed" if holds else "theorem"
-    claim = Claim(task.epsilon, task.some_delta, "shuffler", basis, "published constants")
+    claim = approximate_claim(task.epsilon, task.required_delta, basis, "published constants")
     return BlanketSum(task.users, digits, claim)

@@ -10,10 +10,11 @@ sum, and (ε, (1 + e^ε) 2^−σ)-DP.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flint import arb
@@ -23,67 +24,60 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import ball, sign, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.draws import Counts, draw, round_randomly, share_of, uniform, unit_values
 
-FEWEST_USERS = 19
-"""Below this, the bound on the number of shares does not apply."""
+FEWEST_USERS = 19  # with fewer, the bound on the number of shares does not apply
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SplitAndMix(Rival):
-    """Counts (D = 1) and sums of values in [0, 1] (D units per 1)."""
+    """What counts and sums by split and mix have in common."""
 
     users: int
     epsilon: Fraction
     delta: Fraction
     units: int
-    """D."""
+    """D: a value in [0, 1] is rounded to one of 0..D."""
     shares: int
-    """m."""
-    rule: str
-    """Which bound gave m: "m−2" (worst case) or "m−1" (average case, not sufficient)."""
-    asked: Query = "sum"
+    """m: how many shares each user sends."""
+    lost_shares: int
+    """How many shares the bound that gave m counts as lost: 2 in the worst case, which is proved,
+    or 1 in the average case, which is not sufficient."""
 
     @classmethod
-    def for_count(cls, task: Task) -> SplitAndMix:
-        return cls._plan(task, 1, "m−2", "count")
-
-    @classmethod
-    def for_sum(cls, task: Task) -> SplitAndMix:
-        return cls._plan(task, math.isqrt(task.users - 1) + 1, "m−2", "sum")
-
-    @classmethod
-    def average_case(cls, task: Task) -> SplitAndMix:
-        """With one share fewer, as some implementations have it: see the claim."""
-        return cls._plan(task, 1, "m−1", "count")
-
-    @classmethod
-    def _plan(cls, task: Task, units: int, rule: str, query: Query) -> SplitAndMix:
+    def _planned(cls, task: Task, units: int, lost_shares: int) -> Self:
         needs(task.users >= FEWEST_USERS, f"BBGN20 needs at least {FEWEST_USERS} users.")
-        delta, modulus = task.some_delta, modulus_for(task.users, units)
+        delta, modulus = task.required_delta, modulus_for(task.users, units)
         sigma = math.log2((1 + math.exp(task.epsilon)) / delta)
         shares = (2 * sigma + math.log2(modulus)) / (math.log2(task.users) - math.log2(math.e))
-        fewest = math.ceil(shares + (2 if rule == "m−2" else 1))
-        return cls(task.users, task.epsilon, delta, units, fewest, rule, query)
+        return cls(
+            users=task.users,
+            epsilon=task.epsilon,
+            delta=delta,
+            units=units,
+            shares=math.ceil(shares + lost_shares),
+            lost_shares=lost_shares,
+        )
 
-    @property
-    def query(self) -> Query:  # type: ignore[override]
-        return self.asked
+    @abstractmethod
+    def rounding_variance(self, users: int) -> float:
+        """What rounding the users' values adds to the error's variance, in units², at most."""
 
     @cached_property
     def modulus(self) -> int:
-        """q: twice what the sum can reach, so that noise does not wrap around."""
+        """q: twice the largest possible sum, so that noise does not wrap around."""
         return modulus_for(self.users, self.units)
 
     @cached_property
     def claim(self) -> Claim:
-        if self.rule == "m−1":
+        if self.lost_shares < 2:
             note = "m−1 rule: the distance between equal sums exceeds it (docs/rivals.md)"
-            return Claim(self.epsilon, self.delta, "shuffler", "not verified", note)
+            return approximate_claim(self.epsilon, self.delta, "not verified", note)
         enough = sign(lambda: self._delta_left())[0] > 0
         basis: Basis = "theorem" if enough else "violated"
-        return Claim(self.epsilon, self.delta, "shuffler", basis, "m−2 rule for the shares")
+        return approximate_claim(self.epsilon, self.delta, basis, "m−2 rule for the shares")
 
     def _delta_left(self) -> arb:
         """ln δ − ln((1+e^ε) 2^−σ), with σ = ((m−2)(log₂ n − log₂ e) − log₂ q)/2."""
@@ -115,7 +109,7 @@ class SplitAndMix(Rival):
         return shares
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The analyzer needs the sum of the shares alone."""
+        """The sum of all shares modulo q, which is all that the analyzer needs."""
         total = sum(int(one) for one in messages) % self.modulus
         return Bag(users, np.array([total]))
 
@@ -130,25 +124,56 @@ class SplitAndMix(Rival):
         return self._representative(bag.counts) / self.units
 
     def _representative(self, totals: Counts) -> Counts:
-        """The residue's member within a quarter of q below 0 and three quarters above."""
+        """The numbers between −q/4 and 3q/4 with these residues modulo q."""
         least = -(self.modulus // 4)
         return (totals - least) % self.modulus + least
 
     def mean_squared_error(self, users: int, total: float | None = None) -> float:
         noise = users / self.users * to_float(DiscreteLaplace(self.epsilon / self.units).variance)
-        rounding = users / 4 if self.units > 1 or self.asked == "sum" else 0.0
-        return (noise + rounding) / self.units**2
-
-    def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
-        exact = self.asked == "count" and users == self.users
-        return (DiscreteLaplace(self.epsilon), Fraction(1)) if exact else None
+        return (noise + self.rounding_variance(users)) / self.units**2
 
     def messages_per_user(self) -> float:
         return float(self.shares)
 
 
+class SplitAndMixCount(SplitAndMix):
+    """How many users hold 1, by split and mix with D = 1."""
+
+    query: ClassVar[Query] = "count"
+
+    @classmethod
+    def plan(cls, task: Task) -> SplitAndMixCount:
+        """The protocol with as many shares as the worst case needs."""
+        return cls._planned(task, 1, lost_shares=2)
+
+    @classmethod
+    def average_case(cls, task: Task) -> SplitAndMixCount:
+        """The protocol with one share fewer, as some implementations have it: not verified."""
+        return cls._planned(task, 1, lost_shares=1)
+
+    def rounding_variance(self, users: int) -> float:
+        return 0.0
+
+    def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
+        return (DiscreteLaplace(self.epsilon), Fraction(1)) if users == self.users else None
+
+
+class SplitAndMixSum(SplitAndMix):
+    """The sum of values in [0, 1], by split and mix with D units per 1."""
+
+    query: ClassVar[Query] = "real-sum"
+
+    @classmethod
+    def plan(cls, task: Task) -> SplitAndMixSum:
+        """The protocol with D = ⌈√n⌉ and as many shares as the worst case needs."""
+        return cls._planned(task, math.isqrt(task.users - 1) + 1, lost_shares=2)
+
+    def rounding_variance(self, users: int) -> float:
+        return users / 4
+
+
 def modulus_for(users: int, units: int) -> int:
-    """q = 2nD."""
+    """q = 2nD: twice the largest possible sum."""
     return 2 * users * units
 
 

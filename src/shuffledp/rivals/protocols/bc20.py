@@ -19,8 +19,9 @@ import numpy as np
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial
 from shuffledp.exact.numbers import round_to
-from shuffledp.rivals.base import Bag, Basis, Claim, Counter, Messages, Task, needs
+from shuffledp.rivals.base import Bag, Counter, Messages, Task, needs
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, pair_delta, settles, shift_delta
 from shuffledp.rivals.draws import Counts, draw, successes, whole_values
 
@@ -29,25 +30,28 @@ HALF = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class BC20(Counter):
-    """One counter: x + Ber(p) messages per user."""
+    """A counter of which every user sends x + Ber(p) messages."""
 
     users: int
     chance: Fraction
-    """p."""
+    """p: the probability of one more message."""
     promise: Claim
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
     def plan(cls, task: Task) -> BC20:
-        """The least p whose computed δ is small enough."""
-        chance = least_chance(task.users, task.epsilon, task.some_delta, pair=False)
-        claim = Claim(task.epsilon, task.some_delta, "shuffler", "computed", "hockey stick ≤ δ")
+        """The counter with the least p whose computed δ is small enough."""
+        chance = least_chance(task.users, task.epsilon, task.required_delta, pair=False)
+        claim = approximate_claim(
+            task.epsilon, task.required_delta, "computed", "hockey-stick divergence ≤ δ"
+        )
         return cls(task.users, chance, claim)
 
     @classmethod
     def published(cls, task: Task) -> BC20:
-        """p = 1 − 50 ln(2/δ)/(ε² n), for n ≥ 100 ln(2/δ)/ε² and ε ≤ 1; its δ computed."""
-        epsilon, delta, users = task.epsilon, task.some_delta, task.users
+        """The counter with p = 1 − 50 ln(2/δ)/(ε² n), for n ≥ 100 ln(2/δ)/ε² and ε ≤ 1; its δ is
+        computed."""
+        epsilon, delta, users = task.epsilon, task.required_delta, task.users
         noise = 50 * math.log(2 / delta) / float(epsilon) ** 2
         needs(epsilon <= 1, "BC20's theorem is for ε ≤ 1.")
         needs(
@@ -57,7 +61,7 @@ class BC20(Counter):
         chance = 1 - round_to(noise / users, 9, up=True)
         holds = settles(lambda: shift_delta(Binomial(users, chance), epsilon), delta)
         basis: Basis = "computed" if holds else "violated"
-        return cls(users, chance, Claim(epsilon, delta, "shuffler", basis, "published constants"))
+        return cls(users, chance, approximate_claim(epsilon, delta, basis, "published constants"))
 
     @cached_property
     def claim(self) -> Claim:
@@ -92,22 +96,28 @@ def least_chance(users: int, epsilon: Fraction, delta: Fraction, *, pair: bool) 
     def private(chance: Fraction) -> bool:
         return chance <= HALF and settles(lambda: measure(Binomial(users, chance), epsilon), delta)
 
-    needs(private(HALF), f"Even a coin flip per user is not enough noise with {users:,} users.")
+    needs(
+        private(HALF), f"With {users:,} users even p = ½ is not enough noise; plan for more users."
+    )
     return least(private, min(8 / users, 0.25), most=0.5)
 
 
 def histogram(task: Task) -> PerBucket:
-    """Per bucket, with δ computed for the pair of buckets that a replacement moves."""
-    delta = task.some_delta
+    """A counter per bucket, with δ computed for the pair of buckets that a replacement moves."""
+    delta = task.required_delta
     chance = least_chance(task.users, task.epsilon, delta, pair=True)
-    claim = Claim(task.epsilon, delta, "shuffler", "computed", "hockey stick of the pair ≤ δ")
-    return PerBucket(BC20(task.users, chance, claim), task.some_buckets, claim)
+    claim = approximate_claim(
+        task.epsilon, delta, "computed", "hockey-stick divergence of the pair ≤ δ"
+    )
+    return PerBucket(BC20(task.users, chance, claim), task.required_buckets, claim)
 
 
 def published_histogram(task: Task) -> PerBucket:
-    """Per bucket at (ε/2, δ/2): the theorem gives (2ε, 2δ) for all buckets together."""
-    counter = BC20.published(Task(task.users, task.epsilon / 2, task.some_delta / 2))
-    claim = Claim(
-        task.epsilon, task.some_delta, "shuffler", counter.claim.basis, "published constants"
+    """A counter per bucket at (ε/2, δ/2): the theorem gives (2ε, 2δ) for all buckets together."""
+    counter = BC20.published(
+        Task(users=task.users, epsilon=task.epsilon / 2, delta=task.required_delta / 2)
     )
-    return PerBucket(counter, task.some_buckets, claim)
+    claim = approximate_claim(
+        task.epsilon, task.required_delta, counter.claim.basis, "published constants"
+    )
+    return PerBucket(counter, task.required_buckets, claim)

@@ -1,7 +1,7 @@
-"""The central model: a curator sees everybody's value and adds discrete Laplace noise.
+"""The central model: one party collects everybody's value and adds discrete Laplace noise.
 
-The yardstick of every table. Messages are the raw values, so the curator must be trusted with
-them; nothing is shuffled.
+Every table shows errors as multiples of its error. Messages are the raw values, so whoever
+collects them must be trusted; nothing is shuffled.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.numbers import to_float
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival, Task
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Claim, pure_claim
 from shuffledp.rivals.draws import Counts, draw, round_randomly, unit_values, whole_values
 
-UNITS = 1 << 20  # of a real sum, per 1: rounding adds n/4 · 10⁻¹² to the MSE
+SUM_UNITS = 1 << 20  # of a real sum, per 1: rounding adds n/4 · 10⁻¹² to the MSE
 
 
 @dataclass(frozen=True)
 class CentralCount(Counter):
-    """The count plus DLap(ε): sensitivity 1."""
+    """The count plus noise DLap(ε): one user changes the count by at most 1."""
 
     users: int
     epsilon: Fraction
@@ -38,18 +39,18 @@ class CentralCount(Counter):
 
     @cached_property
     def claim(self) -> Claim:
-        return Claim(self.epsilon, Fraction(0), "central", "computed", "P(k)/P(k+1) = e^±ε")
+        return pure_claim(self.epsilon, "central", "computed", "P(k)/P(k+1) = e^±ε")
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
         return DiscreteLaplace(self.epsilon)
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
-        """The raw value: in the central model nothing happens on the device."""
+        """The user's value as it is: in the central model nothing happens on the device."""
         return np.array([int(value)])
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The curator's noisy count."""
+        """The noisy count of whoever collects the values."""
         return Bag(users, self.draw(int(messages.sum()), users, entropy), entropy.seeded)
 
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
@@ -74,8 +75,8 @@ class CentralSum(Rival):
 
     users: int
     epsilon: Fraction
-    query: ClassVar[Query] = "sum"
-    bits_per_message: ClassVar[int] = UNITS.bit_length()
+    query: ClassVar[Query] = "real-sum"
+    bits_per_message: ClassVar[int] = SUM_UNITS.bit_length()
 
     @classmethod
     def plan(cls, task: Task) -> CentralSum:
@@ -83,28 +84,28 @@ class CentralSum(Rival):
 
     @cached_property
     def claim(self) -> Claim:
-        return Claim(self.epsilon, Fraction(0), "central", "computed", "P(k)/P(k+D) = e^±ε")
+        return pure_claim(self.epsilon, "central", "computed", "P(k)/P(k+D) = e^±ε")
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
-        return DiscreteLaplace(self.epsilon / UNITS)
+        return DiscreteLaplace(self.epsilon / SUM_UNITS)
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
-        return round_randomly(unit_values(np.array([value])), UNITS, entropy)
+        return round_randomly(unit_values(np.array([value])), SUM_UNITS, entropy)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The curator's noisy sum."""
+        """The noisy sum of whoever collects the values."""
         return Bag(users, int(messages.sum()) + draw(self.noise, 1, entropy), entropy.seeded)
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
-        units = round_randomly(unit_values(values), UNITS, entropy)
+        units = round_randomly(unit_values(values), SUM_UNITS, entropy)
         return self.collect(units, units.size, entropy)
 
     def analyze(self, bag: Bag) -> NDArray[np.float64]:
-        return bag.counts / UNITS
+        return bag.counts / SUM_UNITS
 
     def mean_squared_error(self, users: int, total: float | None = None) -> float:
-        return (to_float(self.noise.variance) + users / 4) / UNITS**2
+        return (to_float(self.noise.variance) + users / 4) / SUM_UNITS**2
 
     def messages_per_user(self) -> float:
         return 1.0
@@ -116,19 +117,19 @@ class CentralHistogram(PerBucket):
 
     @classmethod
     def plan(cls, task: Task) -> CentralHistogram:
-        claim = Claim(task.epsilon, Fraction(0), "central", "computed", "ε/2 up, ε/2 down")
-        return cls(CentralCount(task.users, task.epsilon / 2), task.some_buckets, claim)
+        claim = pure_claim(task.epsilon, "central", "computed", "ε/2 up, ε/2 down")
+        return cls(CentralCount(task.users, task.epsilon / 2), task.required_buckets, claim)
 
     @property
     def bits_per_message(self) -> int:
         return (self.buckets - 1).bit_length()
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
-        """The raw bucket."""
+        """The user's bucket as it is: in the central model nothing happens on the device."""
         return whole_values(np.array([value]), self.buckets - 1)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The curator's noisy counts."""
+        """The noisy counts of whoever collects the values."""
         return self.aggregate(messages, entropy)
 
     def messages_per_user(self) -> float:

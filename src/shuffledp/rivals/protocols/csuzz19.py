@@ -24,14 +24,15 @@ from flint import arb
 
 from shuffledp.exact.laws import Binomial
 from shuffledp.exact.numbers import ball, round_to
-from shuffledp.rivals.base import Basis, Claim, Task, needs
+from shuffledp.rivals.base import Task, needs
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, settles
 from shuffledp.rivals.masses import Masses, binomial
 from shuffledp.rivals.protocols.local import RandomizedResponse, local_epsilon
 
-EVERY = 4_000  # up to so many users, every m is looked at; beyond, so many places in 0..n−1
-MOST_FLIP = 0.499  # of a bit that still tells something
-MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
+EVERY_DATA_SET_USERS = 4_000  # up to so many users, δ is computed for every number of ones
+MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing
+DELTA_MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
 
 
 def exact_delta(users: int, flip: float, epsilon: float, ones: int) -> float:
@@ -41,7 +42,7 @@ def exact_delta(users: int, flip: float, epsilon: float, ones: int) -> float:
 
 
 def _low_delta(users: int, flip: float, epsilon: float, ones: int) -> float:
-    """The direction "0 over 1"."""
+    """H_ε of the view of a user with 0 against that of a user with 1."""
     grow = math.exp(epsilon)
     alpha, beta = 1 - flip - grow * flip, grow * (1 - flip) - flip
     if alpha <= 0:
@@ -58,10 +59,10 @@ def _others(users: int, flip: float, ones: int) -> Masses:
     return np.convolve(rise, fall[::-1])
 
 
-def places(users: int) -> list[int]:
+def ones_looked_at(users: int) -> list[int]:
     """Numbers of ones among the others at which δ is computed; by symmetry half of them."""
     half = (users - 1) // 2
-    if users <= EVERY:
+    if users <= EVERY_DATA_SET_USERS:
         return list(range(half + 1))
     few = np.unique(np.concatenate([np.arange(40), np.linspace(0, half, 160).astype(int)]))
     return [int(m) for m in few]
@@ -69,8 +70,8 @@ def places(users: int) -> list[int]:
 
 @lru_cache(maxsize=128)
 def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The smallest f whose computed δ is small enough at every place looked at."""
-    e, target = float(epsilon), float(delta) / MARGIN
+    """The smallest f whose computed δ is small enough at every number of ones looked at."""
+    e, target = float(epsilon), float(delta) / DELTA_MARGIN
     worst = [0, (users - 1) // 2]
 
     def private(flip: Fraction) -> bool:
@@ -82,7 +83,9 @@ def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     needs(enough, f"Shuffling {users:,} flipped bits does not reach this (ε, δ).")
     found = least(private, min(4 / users, 0.25), most=MOST_FLIP)
     while True:
-        fails = [m for m in places(users) if exact_delta(users, float(found), e, m) > target]
+        fails = [
+            m for m in ones_looked_at(users) if exact_delta(users, float(found), e, m) > target
+        ]
         if not fails:
             return found
         worst += fails
@@ -90,23 +93,21 @@ def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def computed(task: Task) -> RandomizedResponse:
-    """Calibrated by the view itself."""
-    flip = least_flip(task.users, task.epsilon, task.some_delta)
-    every = task.users <= EVERY
-    note = (
-        "hockey stick at every data set"
-        if every
-        else (f"hockey stick at {len(places(task.users))} data sets, the ends among them")
-    )
+    """The least flip probability whose δ, computed from the view itself, is small enough."""
+    flip = least_flip(task.users, task.epsilon, task.required_delta)
+    which = "every data set"
+    if task.users > EVERY_DATA_SET_USERS:
+        which = f"{len(ones_looked_at(task.users))} data sets, the ends among them"
+    note = f"hockey-stick divergence at {which}"
     return RandomizedResponse(
-        task.users, flip, Claim(task.epsilon, task.some_delta, "shuffler", "computed", note)
+        task.users, flip, approximate_claim(task.epsilon, task.required_delta, "computed", note)
     )
 
 
 def published(task: Task) -> RandomizedResponse:
-    """λ of the theorem, and its δ computed."""
+    """The flip probability of the published theorem, and its δ computed."""
     epsilon, n = float(task.epsilon), task.users
-    log = math.log(4 / task.some_delta)
+    log = math.log(4 / task.required_delta)
     if epsilon >= math.sqrt(192 * log / n):
         noisy = 64 * log / epsilon**2
     else:
@@ -118,17 +119,17 @@ def published(task: Task) -> RandomizedResponse:
 
 
 def _checked(task: Task, flip: Fraction, note: str) -> Claim:
-    """The claim with what computing its δ gives."""
-    target = float(task.some_delta) / MARGIN
+    """The claim of a published bound: violated where its computed δ is too large."""
+    target = float(task.required_delta) / DELTA_MARGIN
     ends = (0, (task.users - 1) // 2)
     worst = max(exact_delta(task.users, float(flip), float(task.epsilon), m) for m in ends)
     basis: Basis = "theorem" if worst <= target else "violated"
-    return Claim(task.epsilon, task.some_delta, "shuffler", basis, note)
+    return approximate_claim(task.epsilon, task.required_delta, basis, note)
 
 
 def amplified(task: Task, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:
     """The smallest f for which an amplification bound, in ball arithmetic, gives ε."""
-    n, delta = task.users, task.some_delta
+    n, delta = task.users, task.required_delta
 
     def private(flip: Fraction) -> bool:
         return flip < Fraction(1, 2) and settles(
@@ -140,29 +141,30 @@ def amplified(task: Task, bound: Callable[[arb, int, Fraction], arb], name: str)
 
 
 def efmrtt_bound(local: arb, users: int, delta: Fraction) -> arb:
-    """12 ε₀ √(ln(1/δ)/n)."""
+    """The ε that [EFMRTT19] gives: 12 ε₀ √(ln(1/δ)/n)."""
     return 12 * local * (-ball(delta).log() / users).sqrt()
 
 
 def fmt_bound(local: arb, users: int, delta: Fraction) -> arb:
-    """ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n))."""
+    """The ε that [FMT21] gives: ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n))."""
     grow = local.exp()
     root = (grow * ball(4 / delta).log() / users).sqrt()
     return (1 + (grow - 1) / (grow + 1) * (8 * root + 8 * grow / users)).log()
 
 
 def efmrtt19(task: Task) -> RandomizedResponse:
-    """ε₀ ≤ ½ (so f ≥ 1/(1+√e)), n ≥ 1000, δ < 1/100."""
+    """Randomized response with the bound of [EFMRTT19], for ε₀ ≤ ½ (so f ≥ 1/(1+√e)), n ≥ 1000
+    and δ < 1/100."""
     needs(task.users >= 1000, "EFMRTT19's bound needs at least 1,000 users.")
-    needs(task.some_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
+    needs(task.required_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
     flip = amplified(task, efmrtt_bound, "EFMRTT19")
     flip = max(flip, round_to(1 / (1 + math.exp(0.5)), 9, up=True))
     return RandomizedResponse(task.users, flip, _checked(task, flip, "amplification bound"))
 
 
 def fmt21(task: Task) -> RandomizedResponse:
-    """ε₀ ≤ ln(n/(16 ln(2/δ)))."""
-    most = math.log(task.users / (16 * math.log(2 / task.some_delta)))
+    """Randomized response with the bound of [FMT21], for ε₀ ≤ ln(n/(16 ln(2/δ)))."""
+    most = math.log(task.users / (16 * math.log(2 / task.required_delta)))
     needs(most > 0, "FMT21's bound needs more users here.")
     flip = amplified(task, fmt_bound, "FMT21")
     flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))

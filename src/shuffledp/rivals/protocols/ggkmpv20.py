@@ -22,8 +22,9 @@ from shuffledp.errors import PlanningError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli
 from shuffledp.exact.numbers import round_to, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Counter, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival, Task, needs
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Basis, Claim, pure_claim
 from shuffledp.rivals.draws import (
     Counts,
     draw,
@@ -35,35 +36,35 @@ from shuffledp.rivals.draws import (
 from shuffledp.rivals.ggkmpv20_loss import Loss, Shape, bulk_loss, least_noisy, loss, shape_of
 from shuffledp.rivals.laws import CutLaplace
 
-MARGIN = 1 - 1e-6  # of ε: the computed loss errs by less than 10⁻⁸
-LARGEST_SUPPORT = 1_200_000  # bits of all users together, up to which the whole view is computed
-SCALES = np.geomspace(0.8, 2.8, 12)  # σε
+LOSS_MARGIN = 1 - 1e-6  # of ε: the computed loss errs by less than 10⁻⁸
+MOST_COMPUTED_BITS = 1_200_000  # of all users together: up to here every view is computed
+NOISE_SCALES = np.geomspace(0.8, 2.8, 12)  # σε
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GGKMPV20(Counter):
-    """One counter."""
+    """A counter of which every user sends the same number of bits."""
 
     users: int
     epsilon: Fraction
     noisy: Fraction
-    """p."""
+    """p: the probability of sending only noise."""
     slope: Fraction
-    """1/σ."""
+    """1/σ: how fast the noise falls off."""
     width: int
-    """w."""
+    """w: every user sends 2w + 1 bits."""
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
     def plan(cls, task: Task) -> GGKMPV20:
-        """The parameters with the least error, give or take 5 %, in the fewest messages."""
+        """The counter with the fewest messages whose error is within 5 % of the least."""
         return calibrated(task.users, task.epsilon)
 
     @cached_property
     def claim(self) -> Claim:
         shape = shape_of(self.users, self.noisy, self.slope, self.width)
-        limit = float(self.epsilon) * MARGIN
-        whole = self.users * (2 * self.width + 1) <= LARGEST_SUPPORT
+        limit = float(self.epsilon) * LOSS_MARGIN
+        whole = self.users * (2 * self.width + 1) <= MOST_COMPUTED_BITS
         basis: Basis = "computed" if whole else "not verified"
         note = "max-divergence of the view with none, half and all ones among the others"
         if not whole:
@@ -73,8 +74,8 @@ class GGKMPV20(Counter):
             if found.value > limit:
                 basis = "violated"
             elif whole and not found.covered:
-                basis, note = "not verified", "some views were out of reach of floats"
-        return Claim(self.epsilon, Fraction(0), "shuffler", basis, note)
+                basis, note = "not verified", "some views were too unlikely for floats"
+        return pure_claim(self.epsilon, "shuffler", basis, note)
 
     @cached_property
     def noise(self) -> CutLaplace:
@@ -114,7 +115,10 @@ def calibrated(
 ) -> GGKMPV20:
     """The cheapest counter within `slack` of the least error found, its loss computed."""
     options = frontier(users, epsilon, coarse=coarse)
-    needs(bool(options), f"{users:,} users cannot carry the noise that this ε needs.")
+    needs(
+        bool(options),
+        f"{users:,} users cannot send the noise that this ε needs; plan for more users.",
+    )
     best = min(option.mean_squared_error(users) for option in options)
     option = min(
         (option for option in options if option.mean_squared_error(users) <= slack * best),
@@ -131,7 +135,7 @@ def calibrated(
 def frontier(users: int, epsilon: Fraction, *, coarse: bool = False) -> tuple[GGKMPV20, ...]:
     """For growing widths, the counter with the least error that the tilts and the bulk allow; on
     a coarse grid where many counters are needed."""
-    scales, steps = (SCALES[2:11:4], 14) if coarse else (SCALES, 28)
+    scales, steps = (NOISE_SCALES[2:11:4], 14) if coarse else (NOISE_SCALES, 28)
     e = float(epsilon)
     found: list[GGKMPV20] = []
     widest = math.ceil((2 * math.log(users) + 6) / e) + 4
@@ -144,7 +148,11 @@ def frontier(users: int, epsilon: Fraction, *, coarse: bool = False) -> tuple[GG
             noisy = max(least_noisy(e, float(slope), int(width)), bulk) * (1 + 1e-4)
             if noisy < 0.5:
                 exact = round_to(noisy, 6, up=True)
-                options.append(GGKMPV20(users, epsilon, exact, slope, int(width)))
+                options.append(
+                    GGKMPV20(
+                        users=users, epsilon=epsilon, noisy=exact, slope=slope, width=int(width)
+                    )
+                )
         if options:
             found.append(min(options, key=lambda option: option.mean_squared_error(users)))
     return tuple(found)
@@ -156,17 +164,17 @@ def _bulk(users: int, epsilon: float, slope: float, width: int) -> float:
     wide = min(width, math.ceil(16 / slope))
     while high - low > 0.03:
         middle = (low + high) / 2
-        near = bulk_loss(Shape(users, math.exp(middle), slope, wide), 0)
-        low, high = (low, middle) if near <= epsilon * MARGIN else (middle, high)
+        near = bulk_loss(Shape(users=users, noisy=math.exp(middle), slope=slope, width=wide), 0)
+        low, high = (low, middle) if near <= epsilon * LOSS_MARGIN else (middle, high)
     return math.exp(high)
 
 
 def histogram(task: Task) -> PerBucket:
-    """Per bucket at ε/2 ([GGKMPV20] Appendix A)."""
+    """A counter at ε/2 for every bucket ([GGKMPV20] Appendix A)."""
     counter = calibrated(task.users, task.epsilon / 2)
     basis, note = counter.claim.basis, "ε/2 up, ε/2 down; " + counter.claim.note
-    claim = Claim(task.epsilon, Fraction(0), "shuffler", basis, note)
-    return PerBucket(counter, task.some_buckets, claim)
+    claim = pure_claim(task.epsilon, "shuffler", basis, note)
+    return PerBucket(counter, task.required_buckets, claim)
 
 
 @dataclass(frozen=True)
@@ -175,12 +183,12 @@ class BitByBit(Rival):
 
     counters: tuple[GGKMPV20, ...]
     epsilon: Fraction
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
 
     @classmethod
     def plan(cls, task: Task) -> BitByBit:
-        """½ log₂ n bits; bit j, of weight 2^−j, gets ε in proportion to 2^(−2j/3), which balances
-        the errors where the error is proportional to 1/ε."""
+        """The protocol with ½ log₂ n bits; bit j, of weight 2^−j, gets ε in proportion to
+        2^(−2j/3), which balances the errors where the error is proportional to 1/ε."""
         bits = max(1, math.ceil(math.log2(task.users) / 2))
         weights = [Fraction(2.0 ** (-2 * j / 3)).limit_denominator(1000) for j in range(bits)]
         parts = [task.epsilon * weight / sum(weights) for weight in weights]
@@ -194,7 +202,7 @@ class BitByBit(Rival):
 
     @property
     def units(self) -> int:
-        """The largest integer that the bits hold."""
+        """The largest whole number that the bits can write."""
         return (1 << len(self.counters)) - 1
 
     @property
@@ -208,7 +216,7 @@ class BitByBit(Rival):
         bases = {counter.claim.basis for counter in self.counters}
         order: tuple[Basis, ...] = ("violated", "not verified", "computed")
         worst = next(basis for basis in order if basis in bases)
-        return Claim(self.epsilon, Fraction(0), "shuffler", worst, "one counter per bit, Σε_j ≤ ε")
+        return pure_claim(self.epsilon, "shuffler", worst, "one counter per bit, Σε_j ≤ ε")
 
     @property
     def bits_per_message(self) -> int:
@@ -219,7 +227,7 @@ class BitByBit(Rival):
         return units[:, None] >> np.arange(len(self.counters) - 1, -1, -1) & 1
 
     def randomize(self, value: float, entropy: Entropy = SYSTEM) -> Messages:
-        """Rows (bit number, bit)."""
+        """One user's messages as rows (bit number, message of its counter)."""
         rows = []
         for number, bit in enumerate(self._bits(np.array([value]), entropy)[0]):
             sent = self.counters[number].randomize(int(bit), entropy)

@@ -21,56 +21,59 @@ from numpy.typing import NDArray
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Binomial
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import settles, swap_delta
 from shuffledp.rivals.draws import uniform, whole_values
 from shuffledp.rivals.protocols.bbgn19 import least_hidden
 
-CHUNK = 1 << 14
+CHUNK_TUPLES = 1 << 14  # drawn at once
 MOST_WORK = 1 << 32  # tuples · τ · buckets that are simulated at most
 
 
-@dataclass(frozen=True)
-class Hadamard(Rival):
-    """The histogram."""
+@dataclass(frozen=True, kw_only=True)
+class HadamardTuples(Rival):
+    """A histogram of tuples of code words among uniform tuples."""
 
     users: int
     buckets: int
     noise: int
-    """ρ: noise tuples per user."""
+    """ρ: how many noise tuples each user sends."""
     promise: Claim
     query: ClassVar[Query] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> Hadamard:
-        """The smallest ρ whose δ is computed."""
-        epsilon, delta, users = task.epsilon, task.some_delta, task.users
+    def plan(cls, task: Task) -> HadamardTuples:
+        """The histogram with the smallest ρ whose computed δ is small enough."""
+        epsilon, delta, users = task.epsilon, task.required_delta, task.users
         length = _length(users)
         start = least_hidden(epsilon, delta) / (2 * users) * 2**length
         rho = math.ceil(start)
         while not _private(users, rho, epsilon, delta):
             rho += 1
-        claim = Claim(epsilon, delta, "shuffler", "computed", "the blanket's hockey stick ≤ δ")
-        return cls(users, task.some_buckets, rho, claim)
+        claim = approximate_claim(
+            epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
+        )
+        return cls(users=users, buckets=task.required_buckets, noise=rho, promise=claim)
 
     @classmethod
-    def published(cls, task: Task) -> Hadamard:
-        """ρ = ⌈36 ln(1/δ)/ε²⌉, and its δ computed."""
-        epsilon, delta, users = task.epsilon, task.some_delta, task.users
+    def published(cls, task: Task) -> HadamardTuples:
+        """The histogram with ρ = ⌈36 ln(1/δ)/ε²⌉, and its δ computed."""
+        epsilon, delta, users = task.epsilon, task.required_delta, task.users
         rho = math.ceil(36 * -math.log(delta) / float(epsilon) ** 2)
         holds = _private(users, rho, epsilon, delta)
         basis: Basis = "computed" if holds else "violated"
-        claim = Claim(epsilon, delta, "shuffler", basis, "published constants")
-        return cls(users, task.some_buckets, rho, claim)
+        claim = approximate_claim(epsilon, delta, basis, "published constants")
+        return cls(users=users, buckets=task.required_buckets, noise=rho, promise=claim)
 
     @property
     def length(self) -> int:
-        """τ."""
+        """τ: how many code words a tuple has."""
         return _length(self.users)
 
     @property
     def column_bits(self) -> int:
-        """log₂ of the matrix's size."""
+        """How many bits number a column of the matrix: log₂ of its size."""
         return (self.buckets - 1).bit_length() + 1
 
     @cached_property
@@ -93,7 +96,7 @@ class Hadamard(Rival):
         return uniform(size, 1 << self.column_bits, entropy).reshape(tuples, self.length)
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
-        """Rows of τ columns."""
+        """One user's messages: rows of τ column numbers."""
         return np.concatenate(
             [self._own(np.array([value]), entropy), self._noise(self.noise, entropy)]
         )
@@ -118,7 +121,7 @@ class Hadamard(Rival):
         counts = self.collect(self._own(codes, entropy), codes.size).counts
         left = codes.size * self.noise
         while left:
-            now = min(left, CHUNK)
+            now = min(left, CHUNK_TUPLES)
             counts = counts + self.collect(self._noise(now, entropy), codes.size).counts
             left -= now
         return Bag(codes.size, counts, entropy.seeded)
@@ -147,6 +150,6 @@ def _private(users: int, noise: int, epsilon: Fraction, delta: Fraction) -> bool
 
 
 def _hidden(users: int, noise: int) -> Binomial:
-    """The law of S."""
+    """The law of S: how many noise tuples look like exactly one of two buckets."""
     chance = Fraction(1, 2 ** _length(users))
     return Binomial(users * noise, 2 * (chance - chance**2))

@@ -1,11 +1,11 @@
 """[GKMP20] Private counting from anonymous messages (Ghazi, Kumar, Manurangsi, Pagh, ICML 2020).
 
-A user with x = 1 sends one +1; every user sends its share of two geometric noises and of a flood
-of cancelling pairs. Only (ε, δ)-private: views with fewer −1 than the flood usually brings tell.
+A user with x = 1 sends one +1; every user sends its share of two geometric noises and of pairs
+(+1, −1) that cancel. Only (ε, δ)-private: few −1 tell that a user added nothing.
 
 * "1 over 0" is pure ε′, by the +1 noise alone.
-* "0 over 1": moving one unit from the −1 noise into the flood bounds δ by
-  Σ_f max(P(f) − e^(ε−ε′) P(f−1), 0) for every number of users: `low_delta` of the flood.
+* "0 over 1": moving one unit from the −1 noise to the pairs bounds δ by
+  Σ_f max(P(f) − e^(ε−ε′) P(f−1), 0) for every number of users: `low_delta` of the pairs.
 """
 
 from __future__ import annotations
@@ -21,48 +21,52 @@ import numpy as np
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import positive, round_to, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Counter, Messages, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Task
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, low_delta, settles
 from shuffledp.rivals.draws import Counts, draw, share_of, whole_values
 
-GAMMA = Fraction(1, 10)
-"""How much of ε goes to the flood: the error is that of DLap((1−γ)ε)."""
+PAIRS_PART = Fraction(1, 10)
+"""γ: the part of ε that the pairs take; the error is that of DLap((1−γ)ε)."""
 
-DECAYS = [Fraction(k, 100) for k in (1, 2, 3, 5, 7, 10, 15, 20, 30)]
+PAIR_DECAYS = [Fraction(k, 100) for k in (1, 2, 3, 5, 7, 10, 15, 20, 30)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GKMP20(Counter):
-    """One counter."""
+    """A counter with two geometric noises and pairs (+1, −1) that cancel."""
 
     users: int
     inner_epsilon: Fraction
-    """ε′ of the two geometric noises."""
-    flood: NegativeBinomial
-    """Pairs (+1, −1) of all users together."""
+    """ε′: the decay of the two geometric noises."""
+    pairs: NegativeBinomial
+    """The law of the number of pairs (+1, −1) that all users send together."""
     promise: Claim
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
     def plan(cls, task: Task) -> GKMP20:
-        """The smallest flood whose computed δ is small enough."""
-        inner = (1 - GAMMA) * task.epsilon
-        flood = smallest_flood(task.epsilon - inner, task.some_delta)
-        claim = Claim(
-            task.epsilon, task.some_delta, "shuffler", "computed", "flood's hockey stick ≤ δ"
+        """The counter with the fewest pairs whose computed δ is small enough."""
+        inner = (1 - PAIRS_PART) * task.epsilon
+        pairs = fewest_pairs(task.epsilon - inner, task.required_delta)
+        claim = approximate_claim(
+            task.epsilon,
+            task.required_delta,
+            "computed",
+            "hockey-stick divergence of the pairs ≤ δ",
         )
-        return cls(task.users, inner, flood, claim)
+        return cls(users=task.users, inner_epsilon=inner, pairs=pairs, promise=claim)
 
     @classmethod
     def published(cls, task: Task) -> GKMP20:
-        """NB(3(1 + ln 1/δ), 1 − e^(−0.2γε)), and its δ computed."""
-        inner = (1 - GAMMA) * task.epsilon
-        flood = published_flood(GAMMA * task.epsilon, task.some_delta)
-        holds = settles(lambda: low_delta(flood, task.epsilon - inner), task.some_delta)
+        """The counter with the published NB(3(1 + ln 1/δ), 1 − e^(−0.2γε)) pairs, δ computed."""
+        inner = (1 - PAIRS_PART) * task.epsilon
+        pairs = published_pairs(PAIRS_PART * task.epsilon, task.required_delta)
+        holds = settles(lambda: low_delta(pairs, task.epsilon - inner), task.required_delta)
         basis: Basis = "computed" if holds else "violated"
-        claim = Claim(task.epsilon, task.some_delta, "shuffler", basis, "published constants")
-        return cls(task.users, inner, flood, claim)
+        claim = approximate_claim(task.epsilon, task.required_delta, basis, "published constants")
+        return cls(users=task.users, inner_epsilon=inner, pairs=pairs, promise=claim)
 
     @cached_property
     def claim(self) -> Claim:
@@ -76,7 +80,7 @@ class GKMP20(Counter):
         plus, minus = whole_values(np.array([value]), 1), np.zeros(1, np.int64)
         plus += draw(self.noise.share(self.users), 1, entropy)
         minus += draw(self.noise.share(self.users), 1, entropy)
-        both = draw(self.flood.share(self.users), 1, entropy)
+        both = draw(self.pairs.share(self.users), 1, entropy)
         return np.repeat([1, -1], [int((plus + both)[0]), int((minus + both)[0])])
 
     def collect(self, messages: Messages, users: int) -> Bag:
@@ -84,7 +88,7 @@ class GKMP20(Counter):
 
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
         noise = draw(share_of(self.noise, users, self.users), 2, entropy)
-        both = draw(share_of(self.flood, users, self.users), 1, entropy)
+        both = draw(share_of(self.pairs, users, self.users), 1, entropy)
         return np.array([ones, 0]) + noise + both
 
     def estimate(self, counts: Counts, users: int) -> float:
@@ -98,15 +102,16 @@ class GKMP20(Counter):
         return (DiscreteLaplace(self.inner_epsilon), Fraction(1)) if same else None
 
     def messages(self, value: int) -> float:
-        noise = to_float(self.noise.mean) + to_float(self.flood.mean)
+        noise = to_float(self.noise.mean) + to_float(self.pairs.mean)
         return value + 2 * noise / self.users
 
 
 @lru_cache(maxsize=256)
-def smallest_flood(gap: Fraction, delta: Fraction) -> NegativeBinomial:
-    """The negative binomial flood with the least mean, over a few decays, whose δ is computed."""
-    floods = [NegativeBinomial(_least_shape(decay, gap, delta), decay) for decay in DECAYS]
-    return min(floods, key=lambda flood: to_float(flood.mean))
+def fewest_pairs(gap: Fraction, delta: Fraction) -> NegativeBinomial:
+    """The negative binomial number of pairs with the least mean, over a few decays, whose computed
+    δ is small enough."""
+    options = [NegativeBinomial(_least_shape(decay, gap, delta), decay) for decay in PAIR_DECAYS]
+    return min(options, key=lambda pairs: to_float(pairs.mean))
 
 
 def _least_shape(decay: Fraction, gap: Fraction, delta: Fraction) -> Fraction:
@@ -118,27 +123,31 @@ def _least_shape(decay: Fraction, gap: Fraction, delta: Fraction) -> Fraction:
     return least(private, 8.0)
 
 
-def published_flood(gap: Fraction, delta: Fraction) -> NegativeBinomial:
+def published_pairs(gap: Fraction, delta: Fraction) -> NegativeBinomial:
     """NB(3(1 + ln 1/δ), 1 − e^(−0.2·gap)), its shape rounded up."""
     shape = round_to(3 * (1 - math.log(delta)), 6, up=True)
-    return NegativeBinomial(shape, positive(gap, "the flood's share of epsilon") / 5)
+    return NegativeBinomial(shape, positive(gap, "the pairs' share of epsilon") / 5)
 
 
 def histogram(task: Task) -> PerBucket:
-    """Per bucket; a replacement costs ε′ (the bucket that goes up, purely) + (ε′ + Δ, δ) (the one
-    that goes down): 2ε′ + Δ = ε."""
-    inner = (1 - GAMMA) * task.epsilon / 2
-    delta = task.some_delta
-    flood = smallest_flood(task.epsilon - 2 * inner, delta)
-    claim = Claim(task.epsilon, delta, "shuffler", "computed", "pure ε′ up, (ε′ + Δ, δ) down")
-    return PerBucket(GKMP20(task.users, inner, flood, claim), task.some_buckets, claim)
+    """A counter per bucket; a replacement costs ε′ (the bucket that goes up, purely) and
+    (ε′ + Δ, δ) (the one that goes down): 2ε′ + Δ = ε."""
+    inner = (1 - PAIRS_PART) * task.epsilon / 2
+    delta = task.required_delta
+    pairs = fewest_pairs(task.epsilon - 2 * inner, delta)
+    claim = approximate_claim(task.epsilon, delta, "computed", "pure ε′ up, (ε′ + Δ, δ) down")
+    return PerBucket(
+        GKMP20(users=task.users, inner_epsilon=inner, pairs=pairs, promise=claim),
+        task.required_buckets,
+        claim,
+    )
 
 
 def published_histogram(task: Task) -> PerBucket:
     """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    half = Task(task.users, task.epsilon / 2, task.some_delta / 2)
+    half = Task(users=task.users, epsilon=task.epsilon / 2, delta=task.required_delta / 2)
     counter = GKMP20.published(half)
-    claim = Claim(
-        task.epsilon, task.some_delta, "shuffler", counter.claim.basis, "published constants"
+    claim = approximate_claim(
+        task.epsilon, task.required_delta, counter.claim.basis, "published constants"
     )
-    return PerBucket(counter, task.some_buckets, claim)
+    return PerBucket(counter, task.required_buckets, claim)

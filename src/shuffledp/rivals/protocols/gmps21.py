@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import round_to, to_float
-from shuffledp.rivals.base import Bag, Basis, Claim, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task
+from shuffledp.rivals.claim import Basis, Claim, approximate_claim
 from shuffledp.rivals.divergence import least, settles
 from shuffledp.rivals.draws import (
     Counts,
@@ -32,34 +33,35 @@ from shuffledp.rivals.draws import (
 )
 from shuffledp.rivals.gmps21_tree import shares, tree_delta
 
-GAMMA = Fraction(1, 10)
+ZERO_SUM_PART = Fraction(1, 10)  # of ε, for the noise that adds up to zero
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GMPS21(Rival):
-    """Sums of values in [0, 1]."""
+    """The sum of values in [0, 1] as whole numbers among noise that adds up to zero."""
 
     users: int
     units: int
-    """D."""
+    """D: a value in [0, 1] is rounded to one of 0..D."""
     inner_epsilon: Fraction
-    """ε* of the two geometric noises, at sensitivity D."""
+    """ε*: what the two geometric noises cost, when one user changes the sum by D."""
     pairs: NegativeBinomial
-    """The extra copies of {+1, −1}."""
+    """The law of how many extra pairs {+1, −1} all users send together."""
     splits: tuple[NegativeBinomial, ...]
     """Noise for |i| = 1..D; each law is used for i and for −i (for 1 only once)."""
     promise: Claim
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
 
     @classmethod
     def plan(cls, task: Task) -> GMPS21:
-        """The smallest noise whose δ is computed, D = ⌈2ε√n⌉."""
+        """The protocol with the least noise whose computed δ is small enough, D = ⌈2ε√n⌉."""
         return cls.calibrated(task, default_units(task))
 
     @classmethod
-    def calibrated(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
-        """The same for any D: every noise gets half a step's ε as its decay, and one shape."""
-        delta, budget = task.some_delta, gamma * task.epsilon
+    def calibrated(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+        """The same for any D: the decay of every noise is half the ε of one step, and all noises
+        have the same shape."""
+        delta, budget = task.required_delta, gamma * task.epsilon
         most = shares(units)
         pairs_decay = budget / 4 / most.pairs
         decays = [budget / 4 / max(most.weighted, 1) * size for size in range(1, units + 1)]
@@ -73,19 +75,26 @@ class GMPS21(Rival):
             return enough and settles(lambda: tree_delta(units, *noises(shape), budget), delta)
 
         pairs, splits = noises(least(private, 16.0, digits=3))
-        note = "shifted noises: composed hockey sticks ≤ δ"
-        claim = Claim(task.epsilon, delta, "shuffler", "computed", note)
-        return cls(task.users, units, task.epsilon - budget, pairs, splits, claim)
+        note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
+        claim = approximate_claim(task.epsilon, delta, "computed", note)
+        return cls(
+            users=task.users,
+            units=units,
+            inner_epsilon=task.epsilon - budget,
+            pairs=pairs,
+            splits=splits,
+            promise=claim,
+        )
 
     @classmethod
     def published(cls, task: Task) -> GMPS21:
-        """The published constants, D = ⌈2ε√n⌉."""
+        """The protocol with the published constants and D = ⌈2ε√n⌉."""
         return cls.with_units(task, default_units(task))
 
     @classmethod
-    def with_units(cls, task: Task, units: int, gamma: Fraction = GAMMA) -> GMPS21:
-        """The published constants for any D."""
-        delta = task.some_delta
+    def with_units(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+        """The protocol with the published constants for any D."""
+        delta = task.required_delta
         part = min(Fraction(1), gamma * task.epsilon) / 2
         reach = units * (math.ceil(math.log(units)) + 1)
         shape = round_to(3 * (1 + math.log((2 * units - 1) / (delta / 2))), 6, up=True)
@@ -96,8 +105,15 @@ class GMPS21(Rival):
         pairs = NegativeBinomial(extra, part / (5 * units))
         holds = settles(lambda: tree_delta(units, pairs, splits, gamma * task.epsilon), delta)
         basis: Basis = "computed" if holds else "theorem"
-        claim = Claim(task.epsilon, delta, "shuffler", basis, "published constants")
-        return cls(task.users, units, (1 - gamma) * task.epsilon, pairs, splits, claim)
+        claim = approximate_claim(task.epsilon, delta, basis, "published constants")
+        return cls(
+            users=task.users,
+            units=units,
+            inner_epsilon=(1 - gamma) * task.epsilon,
+            pairs=pairs,
+            splits=splits,
+            promise=claim,
+        )
 
     @cached_property
     def claim(self) -> Claim:
@@ -134,7 +150,7 @@ class GMPS21(Rival):
         return np.concatenate(sent)
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """How often each of −D..D was sent."""
+        """How often each of −D..D was sent by all users together."""
         return Bag(users, np.bincount(messages + self.units, minlength=2 * self.units + 1))
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
@@ -164,5 +180,5 @@ class GMPS21(Rival):
 
 
 def default_units(task: Task) -> int:
-    """D = ⌈2ε√n⌉, at least 2."""
+    """The number of units D = ⌈2ε√n⌉, at least 2."""
     return max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))

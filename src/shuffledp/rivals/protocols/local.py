@@ -19,7 +19,8 @@ from shuffledp.errors import PrivacyViolation
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Query, Rival, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Query, Rival, Task
+from shuffledp.rivals.claim import Claim, pure_claim
 from shuffledp.rivals.draws import (
     Counts,
     draw,
@@ -31,25 +32,25 @@ from shuffledp.rivals.draws import (
     whole_values,
 )
 
-DIGITS = 12
+CHANCE_DIGITS = 12  # to which the chance of telling the truth is rounded down
 
 
 def keep_chance(epsilon: Fraction, others: int) -> Fraction:
     """The largest chance of telling the truth among `others` equally likely lies."""
     exactly = to_float(lambda: 1 / (1 + others * (-ball(epsilon)).exp()))
-    return round_to(exactly * (1 - 1e-14), DIGITS, up=False)
+    return round_to(exactly * (1 - 1e-14), CHANCE_DIGITS, up=False)
 
 
 def check_ratio(truth: Fraction, lie: Fraction, epsilon: Fraction) -> None:
     """Raises unless truth/lie ≤ e^ε and lie/truth ≤ e^ε, decided in ball arithmetic."""
     left = lambda: ball(epsilon) - abs((ball(truth) / ball(lie)).log())  # noqa: E731
     if sign(left)[0] < 0:
-        raise PrivacyViolation("A single message gives away more than ε.", {"truth": str(truth)})
+        raise PrivacyViolation("A single message is not ε-private.", {"truth": str(truth)})
 
 
 @dataclass(frozen=True)
 class RandomizedResponse(Counter):
-    """One bit, flipped with probability f."""
+    """A counter of which every user sends its bit, flipped with probability f."""
 
     users: int
     flip: Fraction
@@ -58,10 +59,10 @@ class RandomizedResponse(Counter):
 
     @classmethod
     def plan(cls, task: Task) -> RandomizedResponse:
-        """ε-DP locally: f = 1/(1 + e^ε), rounded up."""
+        """The counter that is ε-DP message by message: f = 1/(1 + e^ε), rounded up."""
         flip = 1 - keep_chance(task.epsilon, 1)
         check_ratio(1 - flip, flip, task.epsilon)
-        claim = Claim(task.epsilon, Fraction(0), "local", "computed", "(1−f)/f ≤ e^ε")
+        claim = pure_claim(task.epsilon, "local", "computed", "(1−f)/f ≤ e^ε")
         return cls(task.users, flip, claim)
 
     @cached_property
@@ -83,7 +84,7 @@ class RandomizedResponse(Counter):
         return float((int(counts[0]) - users * self.flip) / (1 - 2 * self.flip))
 
     def mean_squared_error(self, users: int, total: float | None = None) -> float:
-        """n f(1−f)/(1−2f)², whatever the data."""
+        """n f(1−f)/(1−2f)², which does not depend on the data."""
         return float(users * self.flip * (1 - self.flip) / (1 - 2 * self.flip) ** 2)
 
     def messages(self, value: int) -> float:
@@ -95,7 +96,7 @@ class OneBitSum(Rival):
     """A value in [0, 1], rounded to a bit at random, through randomized response."""
 
     bit: RandomizedResponse
-    query: ClassVar[Query] = "sum"
+    query: ClassVar[Query] = "real-sum"
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
@@ -131,7 +132,7 @@ class OneBitSum(Rival):
         return 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BucketResponse(Rival):
     """Randomized response over B buckets: the truth, or one of the others evenly."""
 
@@ -143,18 +144,23 @@ class BucketResponse(Rival):
 
     @classmethod
     def plan(cls, task: Task) -> BucketResponse:
-        buckets = task.some_buckets
-        return cls(task.users, buckets, keep_chance(task.epsilon, buckets - 1), task.epsilon)
+        buckets = task.required_buckets
+        return cls(
+            users=task.users,
+            buckets=buckets,
+            truth=keep_chance(task.epsilon, buckets - 1),
+            epsilon=task.epsilon,
+        )
 
     @property
     def lie(self) -> Fraction:
-        """The chance of one particular other bucket."""
+        """The probability of naming one particular other bucket."""
         return (1 - self.truth) / (self.buckets - 1)
 
     @cached_property
     def claim(self) -> Claim:
         check_ratio(self.truth, self.lie, self.epsilon)
-        return Claim(self.epsilon, Fraction(0), "local", "computed", "truth/lie ≤ e^ε")
+        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
 
     @property
     def bits_per_message(self) -> int:
@@ -196,9 +202,9 @@ class BucketResponse(Rival):
         return 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HadamardResponse(Rival):
-    """A column of a Hadamard matrix, from the half where the bucket's row is +1, or the other."""
+    """A histogram of columns of a Hadamard matrix: mostly one where the bucket's row is +1."""
 
     users: int
     buckets: int
@@ -208,12 +214,17 @@ class HadamardResponse(Rival):
 
     @classmethod
     def plan(cls, task: Task) -> HadamardResponse:
-        return cls(task.users, task.some_buckets, keep_chance(task.epsilon, 1), task.epsilon)
+        return cls(
+            users=task.users,
+            buckets=task.required_buckets,
+            truth=keep_chance(task.epsilon, 1),
+            epsilon=task.epsilon,
+        )
 
     @cached_property
     def claim(self) -> Claim:
         check_ratio(self.truth, 1 - self.truth, self.epsilon)
-        return Claim(self.epsilon, Fraction(0), "local", "computed", "truth/lie ≤ e^ε")
+        return pure_claim(self.epsilon, "local", "computed", "truth/lie ≤ e^ε")
 
     @property
     def bits_per_message(self) -> int:

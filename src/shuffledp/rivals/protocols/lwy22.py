@@ -24,38 +24,49 @@ from numpy.typing import NDArray
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Poisson
 from shuffledp.exact.numbers import ball, round_to
-from shuffledp.rivals.base import Bag, Claim, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.rivals.claim import Claim, approximate_claim
 from shuffledp.rivals.divergence import settles, swap_delta
 from shuffledp.rivals.draws import draw, uniform, whole_values
 from shuffledp.rivals.protocols.bbgn19 import least_hidden
 
-CHUNK = 1 << 14
+CHUNK_MESSAGES = 1 << 14  # drawn at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrequencyOracle(Rival):
-    """The histogram."""
+    """A histogram of hashed buckets among uniform messages."""
 
     users: int
     buckets: int
     cells: int
     """b: the range of the hash functions; equal to the number of buckets without hashing."""
     noise: Fraction
-    """ρ: expected noise messages per user."""
+    """ρ: how many noise messages a user sends, expected."""
     promise: Claim
     query: ClassVar[Query] = "histogram"
 
     @classmethod
     def plan(cls, task: Task) -> FrequencyOracle:
-        """The smallest ρ whose δ is computed, at b = n/ln n."""
-        epsilon, delta, buckets = task.epsilon, task.some_delta, task.some_buckets
+        """The histogram with the smallest ρ whose computed δ is small enough, at b = n/ln n."""
+        epsilon, delta, buckets = task.epsilon, task.required_delta, task.required_buckets
         needs(task.users >= 10, "LWY22 needs at least 10 users.")
         cells = min(buckets, max(2, int(task.users / math.log(task.users))))
-        claim = Claim(epsilon, delta, "shuffler", "computed", "the blanket's hockey stick ≤ δ")
-        draft = cls(task.users, buckets, cells, Fraction(1), claim)
+        claim = approximate_claim(
+            epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
+        )
+        draft = cls(
+            users=task.users, buckets=buckets, cells=cells, noise=Fraction(1), promise=claim
+        )
         hidden = least_hidden(epsilon, delta)
         share = hidden * cells / (2 * task.users * (1 - draft.collision))
-        oracle = cls(task.users, buckets, cells, round_to(float(share), 6, up=True), claim)
+        oracle = cls(
+            users=task.users,
+            buckets=buckets,
+            cells=cells,
+            noise=round_to(float(share), 6, up=True),
+            promise=claim,
+        )
         needs(
             settles(lambda: ball(1 - oracle.collision) * swap_delta(oracle.hidden, epsilon), delta),
             "The calibration did not settle; change epsilon or delta slightly.",
@@ -64,11 +75,12 @@ class FrequencyOracle(Rival):
 
     @property
     def hashed(self) -> bool:
+        """Whether buckets are hashed: there are more of them than hash values."""
         return self.cells < self.buckets
 
     @cached_property
     def prime(self) -> int:
-        """q, the first prime above B and b."""
+        """q: the first prime number above B and b."""
         number = max(self.buckets, self.cells) + 1
         while not fmpz(number).is_prime():
             number += 1
@@ -85,7 +97,7 @@ class FrequencyOracle(Rival):
 
     @cached_property
     def hidden(self) -> Poisson:
-        """The law of S."""
+        """The law of S: how many noise messages fit exactly one of two buckets."""
         return Poisson(2 * self.users * self.noise * (1 - self.collision) / self.cells)
 
     @cached_property
@@ -120,12 +132,12 @@ class FrequencyOracle(Rival):
         return np.column_stack([self._keys(size, entropy), uniform(size, self.cells, entropy)])
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
-        """Rows (u, v, w)."""
+        """One user's messages as rows (u, v, w): a hash function and the bucket's hash."""
         count = int(draw(Poisson(self.noise), 1, entropy)[0])
         return np.concatenate([self._own(np.array([value]), entropy), self._noise(count, entropy)])
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """How many messages fit each bucket."""
+        """How many messages fit each bucket: those whose hash is the bucket's."""
         if not self.hashed:
             return Bag(users, np.bincount(messages[:, 2], minlength=self.buckets))
         fits = [
@@ -139,7 +151,7 @@ class FrequencyOracle(Rival):
         left = int(draw(Poisson(len(own) * self.noise), 1, entropy)[0])
         counts = self.collect(own, len(own)).counts
         while left:
-            now = min(left, CHUNK)
+            now = min(left, CHUNK_MESSAGES)
             counts = counts + self.collect(self._noise(now, entropy), len(own)).counts
             left -= now
         return Bag(len(own), counts, entropy.seeded)

@@ -23,21 +23,22 @@ from shuffledp.errors import PrivacyViolation
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Geometric, NegativeBinomial
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
-from shuffledp.rivals.base import Bag, Claim, Counter, Messages, Task
+from shuffledp.rivals.base import Bag, Counter, Messages, Task
 from shuffledp.rivals.buckets import PerBucket
+from shuffledp.rivals.claim import Claim, pure_claim
 from shuffledp.rivals.draws import Counts, draw, share_of, successes, whole_values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Thinning(Counter):
-    """One counter."""
+    """A counter that keeps each 1 with probability b and adds geometric noise."""
 
     users: int
     epsilon: Fraction
     keep: Fraction
-    """b."""
+    """b: the probability that a user with 1 sends it."""
     decay: Fraction
-    """c."""
+    """c: the decay of the noise."""
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
@@ -45,7 +46,12 @@ class Thinning(Counter):
         epsilon = task.epsilon
         keep = round_to(to_float(lambda: -(-ball(epsilon)).expm1()), 9, up=False)
         most = to_float(lambda: ((ball(epsilon).exp() - ball(1 - keep)) / ball(keep)).log())
-        return cls(task.users, epsilon, keep, round_to(most * (1 - 1e-15), 9, up=False))
+        return cls(
+            users=task.users,
+            epsilon=epsilon,
+            keep=keep,
+            decay=round_to(most * (1 - 1e-15), 9, up=False),
+        )
 
     @cached_property
     def claim(self) -> Claim:
@@ -56,10 +62,10 @@ class Thinning(Counter):
             - ball(self.keep) * ball(self.decay).exp()
         )
         if sign(low)[0] < 0 or sign(high)[0] < 0:
-            raise PrivacyViolation("Thinning keeps too much for ε.", {"keep": str(self.keep)})
-        return Claim(
-            self.epsilon, Fraction(0), "shuffler", "computed", "1−b ≥ e^−ε, 1−b+be^c ≤ e^ε"
-        )
+            raise PrivacyViolation(
+                "Thinning keeps too much to be ε-private.", {"keep": str(self.keep)}
+            )
+        return pure_claim(self.epsilon, "shuffler", "computed", "1−b ≥ e^−ε, 1−b+be^c ≤ e^ε")
 
     @cached_property
     def noise(self) -> NegativeBinomial:
@@ -91,7 +97,7 @@ class Thinning(Counter):
 
 
 def histogram(task: Task) -> PerBucket:
-    """Per bucket at ε/2: one bucket goes up, another down."""
-    counter = Thinning.plan(Task(task.users, task.epsilon / 2))
-    claim = Claim(task.epsilon, Fraction(0), "shuffler", counter.claim.basis, "ε/2 up, ε/2 down")
-    return PerBucket(counter, task.some_buckets, claim)
+    """A counter at ε/2 for every bucket: one bucket goes up, another down."""
+    counter = Thinning.plan(Task(users=task.users, epsilon=task.epsilon / 2))
+    claim = pure_claim(task.epsilon, "shuffler", counter.claim.basis, "ε/2 up, ε/2 down")
+    return PerBucket(counter, task.required_buckets, claim)

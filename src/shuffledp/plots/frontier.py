@@ -1,0 +1,251 @@
+"""The picture of a comparison: error against messages, ours as curves, rivals as points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from shuffledp.errors import PlanningError
+from shuffledp.exact.numbers import show
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.real_sum import plan_real_sum
+from shuffledp.plots.figures import INK, new_figure, save
+from shuffledp.plots.labels import SOFT, Labelled, label_points
+from shuffledp.protocols.results import Estimate
+from shuffledp.rivals.base import Query, Task
+from shuffledp.rivals.ours import OUR_SIDE, our_plan
+from shuffledp.rivals.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
+from shuffledp.rivals.table import Row, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+OURS, PRINTED, LIMIT = "#1664c0", "#c2571a", "#7aa7dd"
+PURE, APPROXIMATE = "#14795b", "#9a3b8f"
+GRID = "#e6ebf1"
+
+MOST_MESSAGES = 1e6  # rows with more are told in a line under the picture, not drawn
+SUM_OVERHEADS = (1, 2, 4, 8, 16, 32, 80, 200, 600, 2000)
+PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
+
+
+class Forecasts(Protocol):
+    """A forecast of an error and a cost, of ours or of a rival."""
+
+    @property
+    def rmse(self) -> float: ...
+
+    @property
+    def messages_per_user(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points (messages per user, RMSE) that a line joins, with the line's label."""
+
+    label: str
+    messages: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @classmethod
+    def through(cls, label: str, forecasts: Iterable[Forecasts]) -> Curve:
+        """The curve through the errors and costs of forecasts."""
+        points = [(forecast.messages_per_user, forecast.rmse) for forecast in forecasts]
+        return cls(label, tuple(x for x, _ in points), tuple(y for _, y in points))
+
+
+@dataclass(frozen=True)
+class OtherCurve:
+    """A further curve of one query's picture, and how it is drawn."""
+
+    make: Callable[[Task], Curve]
+    style: dict[str, Any]
+
+
+def our_curves(query: Query, task: Task, overheads: Iterable[float]) -> tuple[Curve, Curve]:
+    """(shuffledp over its error targets, the least that its family could cost at these errors)."""
+    forecasts = []
+    for overhead in overheads:
+        try:
+            forecasts.append(our_plan(query, task, Fraction(str(overhead))).forecast)
+        except PlanningError:
+            continue
+    ours = Curve.through("shuffledp (pure), over ρ", forecasts)
+    limits = tuple(forecast.limit_messages for forecast in forecasts)
+    return ours, Curve("limit of the family (any noise)", limits, ours.errors)
+
+
+def printed_curve(query: Query, task: Task) -> Curve | None:
+    """[GKM23] with the printed constants, ρ up to ½; None where they do not apply."""
+    printed = OUR_SIDE[query].printed
+    if printed is None:
+        return None
+    try:
+        found = [printed(task, Fraction(percent, 100)) for percent in PRINTED_PERCENT]
+    except PlanningError:
+        return None
+    return Curve.through("GKM23, constants as printed", found)
+
+
+def fixed_size_curve(task: Task) -> Curve:
+    """[GGKMPV20] over its number of messages, as far as more messages err less."""
+    best, kept = math.inf, []
+    for option in ggkmpv20_frontier(task.users, task.epsilon):
+        forecast = option.forecast()
+        if forecast.rmse < 0.999 * best:
+            best = forecast.rmse
+            kept.append(forecast)
+    return Curve.through("GGKMPV20 (pure), over its width", kept)
+
+
+def bits_curve(task: Task) -> Curve:
+    """Our sums bit by bit, the paper's way, with the better of two numbers of bits each."""
+    found = []
+    for overhead in SUM_OVERHEADS:
+        mse = (1 + overhead) * 2 / float(task.epsilon) ** 2
+        fewest = max(1, math.ceil(math.log2(math.sqrt(task.users / (4 * 0.5 * mse)) + 1)))
+        plans = [_bits_plan(task, overhead, bits) for bits in (fewest, fewest + 1)]
+        costs = [plan.forecast for plan in plans if plan is not None]
+        found += [min(costs, key=lambda cost: cost.messages_per_user)] if costs else []
+    return Curve.through("shuffledp, bit by bit", found)
+
+
+def _bits_plan(task: Task, overhead: float, bits: int) -> Plan[Estimate] | None:
+    try:
+        return plan_real_sum(task.users, task.epsilon, mse_overhead=overhead, radix=(2,) * bits)
+    except PlanningError:
+        return None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What the picture of one query shows beside the rivals' points."""
+
+    overheads: tuple[float, ...]
+    """The error targets of shuffledp's curve."""
+    other: OtherCurve | None = None
+
+
+PICTURES: dict[Query, Picture] = {
+    "count": Picture(
+        (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 40, 120, 400, 1500),
+        OtherCurve(fixed_size_curve, {"color": PURE, "linewidth": 1.2}),
+    ),
+    "real-sum": Picture(
+        SUM_OVERHEADS, OtherCurve(bits_curve, {"color": PRINTED, "marker": "s", "markersize": 4})
+    ),
+    "histogram": Picture((0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 20, 60, 200, 800)),
+}
+
+
+def frontier(table: Table, path: str | None = None) -> Figure:
+    """The picture of a table, saved to a file if a path is given."""
+    figure, (axes,) = new_figure(9.6, 6.2)
+    curves = _draw_curves(axes, table)
+    shown = [row for row in table.rows if not row.ours and _in_sight(row)]
+    central = next(row for row in shown if row.claim.trust == "central")
+    axes.axhline(
+        central.forecast.rmse,
+        color=SOFT,
+        linestyle="--",
+        linewidth=1.2,
+        label="central optimum (trusts one party with all raw values)",
+    )
+    points = [row for row in shown if row is not central]
+    _draw_points(axes, points)
+    _finish(axes, table)
+    level = Curve("", axes.get_xlim(), (central.forecast.rmse,) * 2)
+    lines = [(one.messages, one.errors) for one in (*curves, level)]
+    label_points(figure, axes, [_labelled(row) for row in points], lines)
+    return save(figure, path)
+
+
+def _draw_curves(axes: Axes, table: Table) -> list[Curve]:
+    picture = PICTURES[table.query]
+    ours, limit = our_curves(table.query, table.task, picture.overheads)
+    _draw(
+        axes, ours, {"color": OURS, "marker": "o", "markersize": 4, "linewidth": 2.2, "zorder": 3}
+    )
+    _draw(axes, limit, {"color": LIMIT, "linestyle": ":", "linewidth": 2})
+    curves = [ours, limit]
+    printed = printed_curve(table.query, table.task)
+    if printed is not None:
+        _draw(axes, printed, {"color": PRINTED, "marker": "s", "markersize": 4})
+        curves.append(printed)
+    if picture.other is not None:
+        curves.append(picture.other.make(table.task))
+        _draw(axes, curves[-1], picture.other.style)
+    return curves
+
+
+def _draw(axes: Axes, curve: Curve, style: dict[str, Any]) -> None:
+    axes.plot(curve.messages, curve.errors, label=curve.label, **style)
+
+
+def _finish(axes: Axes, table: Table) -> None:
+    """Scales, title and legend, and a line about the rows that are not drawn."""
+    axes.grid(True, which="major", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set(xscale="log", yscale="log", xlabel="messages per user (expected)")
+    axes.set_ylabel("root mean squared error at the worst data")
+    axes.set_title(title_of(table), loc="left", color=INK, fontsize=11)
+    axes.margins(0.08, 0.07)
+    axes.legend(loc="upper right", fontsize=8, framealpha=0.95)
+    beyond = [
+        f"{row.title}: {row.forecast.messages_per_user:.0e} messages, RMSE {row.forecast.rmse:.3g}"
+        for row in table.rows
+        if not _in_sight(row)
+    ]
+    if beyond:
+        text = "off to the right: " + "; ".join(beyond)
+        axes.text(0.0, -0.115, text, transform=axes.transAxes, fontsize=8, color=SOFT, va="top")
+
+
+def _in_sight(row: Row) -> bool:
+    return row.runnable and row.forecast.messages_per_user <= MOST_MESSAGES
+
+
+def title_of(table: Table) -> str:
+    """A comparison's query and task in one line."""
+    task = table.task
+    buckets = f", {task.buckets:,} buckets" if task.buckets else ""
+    delta = "" if task.delta is None else f", δ = {float(task.delta):g} where approximate"
+    return f"{table.query}: {task.users:,} users, ε = {show(task.epsilon)}{delta}{buckets}"
+
+
+POINT_STYLES: dict[str, dict[str, Any]] = {
+    "pure": {"marker": "D", "color": PURE, "label": "pure rival"},
+    "approximate": {
+        "marker": "o",
+        "facecolors": "white",
+        "edgecolors": APPROXIMATE,
+        "linewidths": 1.6,
+        "label": "only (ε, δ)-private",
+    },
+    "not verified": {"marker": "x", "color": INK, "label": "claim not verified"},
+    "violated": {"marker": "X", "color": "#b3261e", "label": "claim found violated"},
+}
+
+
+def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
+    """Full points for pure rivals, hollow for approximate ones, crosses where nothing supports
+    the claim."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        group = row.claim.kind if row.claim.holds else row.claim.basis
+        groups.setdefault(group, []).append(row)
+    for named, members in groups.items():
+        x = [row.forecast.messages_per_user for row in members]
+        y = [row.forecast.rmse for row in members]
+        axes.scatter(x, y, s=42, zorder=4, **POINT_STYLES[named])
+
+
+def _labelled(row: Row) -> Labelled:
+    colour = PURE if row.claim.pure else APPROXIMATE
+    return Labelled(
+        text=row.title, x=row.forecast.messages_per_user, y=row.forecast.rmse, colour=colour
+    )

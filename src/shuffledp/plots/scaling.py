@@ -1,0 +1,121 @@
+"""The picture of how protocols scale: error and messages as ε or the number of users grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from shuffledp.exact.numbers import show
+from shuffledp.plots.figures import INK, new_figure, save
+from shuffledp.plots.frontier import GRID, OURS
+from shuffledp.plots.labels import SOFT
+from shuffledp.rivals.base import Query, Task
+from shuffledp.rivals.table import Row, Table, compare, our_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EPSILONS = ("0.1", "0.2", "0.35", "0.5", "0.75", "1", "1.5", "2", "3")
+USERS = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000, 10_000_000)
+RIVAL_COLOURS = ("#14795b", "#6a8f1f", "#0f8a9d", "#9a3b8f", "#c23b62", "#c2571a", "#7a5cc4")
+
+Over = Literal["epsilon", "users"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """What grows from left to right: its label, the task at each place, and where that is."""
+
+    label: str
+    tasks: Callable[[Task], list[Task]]
+    place: Callable[[Task], float]
+    fixed: Callable[[Task], str]
+    """What stays the same, in words."""
+
+
+AXES: dict[Over, Axis] = {
+    "epsilon": Axis(
+        label="ε",
+        tasks=lambda task: [replace(task, epsilon=Fraction(e)) for e in EPSILONS],
+        place=lambda task: float(task.epsilon),
+        fixed=lambda task: f"{task.users:,} users",
+    ),
+    "users": Axis(
+        label="users",
+        tasks=lambda task: [replace(task, users=n) for n in USERS],
+        place=lambda task: float(task.users),
+        fixed=lambda task: f"ε = {show(task.epsilon)}",
+    ),
+}
+
+SHOWN_RIVALS: dict[Query, tuple[str, ...]] = {
+    "count": ("local", "ggkmpv20", "thinning", "gkmp20", "bbgn20", "csuzz19"),
+    "real-sum": ("local", "bbgn20", "bbgn20-recursive", "bbgn19"),
+    "histogram": ("local-hadamard", "thinning", "gkmp20", "bc20", "lwy22"),
+}
+OUR_OVERHEAD: dict[Query, Fraction] = {
+    "count": Fraction(1, 2),
+    "real-sum": Fraction(8),
+    "histogram": Fraction(1, 2),
+}
+
+
+def scaling(query: Query, task: Task, over: Over, path: str | None = None) -> Figure:
+    """The picture of RMSE over central and of messages per user, saved if a path is given."""
+    axis = AXES[over]
+    tasks = axis.tasks(task)
+    places = [axis.place(one) for one in tasks]
+    rivals = SHOWN_RIVALS[query]
+    tables = [compare(query, one, [OUR_OVERHEAD[query]], rivals) for one in tasks]
+    figure, panels = new_figure(11.5, 4.8, panels=2)
+    for name, style in _line_styles(query, tables):
+        found = zip(places, (table.row(name) for table in tables), strict=True)
+        held = [(place, row) for place, row in found if row is not None]
+        x = [place for place, _ in held]
+        panels[0].plot(x, [row.over_central for _, row in held], **style)
+        panels[1].plot(x, [row.forecast.messages_per_user for _, row in held], **style)
+    _finish(figure, panels, f"{query}: {axis.fixed(task)}{_delta(task)}", axis.label)
+    return save(figure, path)
+
+
+def _delta(task: Task) -> str:
+    return "" if task.delta is None else f", δ = {float(task.delta):g} where approximate"
+
+
+def _line_styles(query: Query, tables: Sequence[Table]) -> list[tuple[str, dict[str, Any]]]:
+    """(row name, style of its line) of every protocol that has a row anywhere."""
+    colours = iter(RIVAL_COLOURS)
+    styles: list[tuple[str, dict[str, Any]]] = []
+    for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_RIVALS[query]):
+        row = next((row for table in tables if (row := table.row(name)) is not None), None)
+        if row is not None:
+            styles.append((name, _line_style(row, OURS if row.ours else next(colours))))
+    return styles
+
+
+def _line_style(row: Row, colour: str) -> dict[str, Any]:
+    """A full line for a pure protocol, a dashed one for an approximate one."""
+    return {
+        "label": row.title + ("" if row.claim.pure else ", (ε, δ)"),
+        "linestyle": "-" if row.claim.pure else "--",
+        "marker": ".",
+        "color": colour,
+        "linewidth": 2.6 if row.ours else 1.5,
+    }
+
+
+def _finish(figure: Figure, panels: Sequence[Axes], title: str, label: str) -> None:
+    """Sets the scales, the title and the legend."""
+    heights = ("RMSE over the central optimum", "messages per user")
+    for panel, height in zip(panels, heights, strict=True):
+        panel.grid(True, which="major", color=GRID, linewidth=0.8)
+        panel.set_axisbelow(True)
+        panel.set(xscale="log", yscale="log", ylabel=height)
+        panel.set_xlabel(label)
+    panels[0].axhline(1.0, color=SOFT, linestyle=":", linewidth=1.2)
+    panels[0].set_title(title, loc="left", color=INK, fontsize=11)
+    handles, labels = panels[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
