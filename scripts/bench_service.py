@@ -3,7 +3,7 @@
     python scripts/bench_service.py [intake] [opening] [batch] [client] [--seconds 60] …
 
 Everything runs on 127.0.0.1, the load generator included. Figures are printed beside the machine's
-own speed at sealing, opening and writing to disk, because they mean nothing without it. Figures
+own speed at encrypting, opening and writing to disk, because they mean nothing without it. Figures
 that a busy machine gave are marked by the load average.
 """
 
@@ -29,14 +29,22 @@ import httpx
 import numpy as np
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.encryption import KeyFolder, PublicKey, encrypt_all, open_all
+from shuffledp.sealed.encryption import encrypt_all, open_all
+from shuffledp.sealed.keys import KeyFolder, PublicKey
 from shuffledp.sealed.opening import count_messages, worker_pool
+from shuffledp.sealed.ordering import order_file
+from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.tokens import EACH, new_token, token_hash
-from shuffledp.sealed.wire import MESSAGE, REPORT_HEADER, BatchHeader
+from shuffledp.sealed.wire import (
+    MESSAGE_BYTES,
+    REPORT_HEADER_BYTES,
+    REPORT_ID_PART,
+    BatchHeader,
+)
 from shuffledp.service.client.collector import call, register
-from shuffledp.service.client.sending import encrypt_report, new_report_id
+from shuffledp.service.client.sending import new_report_id
 from shuffledp.service.demo import configuration, free_port, wait_ready
+from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 10_000
 TASK_ID = bytes(32)
@@ -46,14 +54,14 @@ def calibration(folder: Path) -> dict[str, float]:
     """What one core and the disk can do here and now."""
     key = KeyFolder(folder / "calibration").new()
     begin = time.process_time()
-    sealed = encrypt_all(range(2000), key.public, TASK_ID)
-    seal = 2000 / (time.process_time() - begin)
+    messages = encrypt_all(range(2000), key.public, TASK_ID)
+    encrypted = 2000 / (time.process_time() - begin)
     begin = time.process_time()
-    open_all(pieces(sealed), key.secret, key.public.info(TASK_ID))
+    open_all(pieces(messages), key.secret, key.public.info(TASK_ID))
     opened = 2000 / (time.process_time() - begin)
     return {
-        "seals per core-second": seal,
-        "opens per core-second": opened,
+        "messages encrypted per core-second": encrypted,
+        "messages opened per core-second": opened,
         "durable 64 kB writes per second": writes(folder / "disk"),
     }
 
@@ -72,7 +80,7 @@ def writes(path: Path) -> float:
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + MESSAGE] for at in range(0, len(data), MESSAGE))
+    return (data[at : at + MESSAGE_BYTES] for at in range(0, len(data), MESSAGE_BYTES))
 
 
 def say(what: str, figure: str) -> None:
@@ -83,7 +91,7 @@ def say(what: str, figure: str) -> None:
 
 
 def bench_client(folder: Path, args: argparse.Namespace) -> None:
-    """CPU and bytes of one report at ε = 1, n = 10⁴, for several targets."""
+    """CPU time and bytes of one report at ε = 1, n = 10⁴, for several targets."""
     print("client: one report at ε = 1, n = 10⁴")
     for words, target in (
         ("MSE within 1 + 1/2 of central", {"mse_overhead": "0.5"}),
@@ -107,7 +115,13 @@ def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
     """A count at ε = 1, planned for the smallest report."""
     keys = KeyFolder(folder / "keys")
     key = (keys.all() or [keys.new()])[-1].public
-    plan = plan_count(users, 1, **target, padded=True)
+    plan = plan_count(
+        users,
+        1,
+        mse_overhead=target["mse_overhead"],
+        relative_error=target.get("relative_error"),
+        padded=True,
+    )
     return Task.create(plan.to_dict(), key, "bench")
 
 
@@ -151,7 +165,7 @@ def database(store: str, folder: Path) -> Iterator[str]:
     if store == "sqlite":
         yield f"sqlite:{folder}/intake.db"
         return
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "service"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
     import postgres_server as postgres
 
     place = postgres.programs()
@@ -218,7 +232,7 @@ def take_batches(port: int) -> None:
 
 
 def enrolled(base: str, operator: str, count: int = 600_000) -> list[str]:
-    tokens = [f"{EACH}{os.urandom(16).hex()}" for _ in range(count)]
+    tokens = [f"{EACH_PREFIX}{os.urandom(16).hex()}" for _ in range(count)]
     for start in range(0, count, 50_000):
         hashes = [token_hash(token).hex() for token in tokens[start : start + 50_000]]
         call("POST", f"{base}/tokens", operator, json={"sha256": hashes})
@@ -230,7 +244,7 @@ async def load(
 ) -> tuple[float, list[float], int]:
     """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
     host, port = base.removeprefix("http://").split(":")
-    header = encrypt_report(task, 1)[:REPORT_HEADER]
+    header = encrypt_report(task, 1)[:REPORT_HEADER_BYTES]
     end = time.perf_counter() + seconds
     times: list[float] = []
     refused = 0
@@ -256,13 +270,14 @@ async def load(
 
 def request(task: Task, header: bytes, token: str) -> bytes:
     """A POST of random bytes under a report id of its own: the shuffler cannot tell them from
-    sealed messages."""
-    size = task.report_bytes - REPORT_HEADER
+    encrypted messages."""
+    size = task.report_bytes - REPORT_HEADER_BYTES
     head = (
         f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: bench\r\n"
         f"Authorization: Bearer {token}\r\nContent-Length: {task.report_bytes}\r\n\r\n"
     )
-    return head.encode() + header[:37] + new_report_id(token) + header[53:] + os.urandom(size)
+    before, after = header[: REPORT_ID_PART.start], header[REPORT_ID_PART.stop :]
+    return head.encode() + before + new_report_id(token) + after + os.urandom(size)
 
 
 # opening
@@ -274,7 +289,7 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
     task = new_task(folder, args.target)
     print("opening")
     data = real_messages(key.public, task.id, 20_000) * 3
-    rows = np.frombuffer(data, np.uint8).reshape(-1, MESSAGE)
+    rows = np.frombuffer(data, np.uint8).reshape(-1, MESSAGE_BYTES)
     info, stop = key.public.info(task.id), threading.Event()
     for workers in range(1, (os.cpu_count() or 1) + 1):
         with worker_pool(workers) as pool:
@@ -294,19 +309,23 @@ def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
 
 
 def bench_batch(folder: Path, args: argparse.Namespace) -> None:
-    """From a sealed batch on the shuffler's disk to the published result, both steps timed."""
-    from shuffledp.sealed.ordering import order_file
-
+    """From a closed batch on the shuffler's disk to the published result, both steps timed."""
     task = new_task(folder, args.target, args.reports)
     total = args.reports * task.report_size
     print(
         f"one batch: {args.reports:,} reports of {task.report_size} messages, "
-        f"{total * MESSAGE / 1e6:,.0f} MB; all but 1 % of the messages are random bytes, "
+        f"{total * MESSAGE_BYTES / 1e6:,.0f} MB; all but 1 % of the messages are random bytes, "
         "which take as long to open and are then dropped"
     )
     raw, ordered = folder / "raw", folder / "ordered"
     write_messages(raw, task, total)
-    header = BatchHeader(task.id, os.urandom(16), args.reports, 0, args.reports)
+    header = BatchHeader(
+        task_id=task.id,
+        batch_id=os.urandom(16),
+        reports=args.reports,
+        top_up_messages=0,
+        noise_shares=args.reports,
+    )
     begin = time.perf_counter()
     digest = order_file(raw, ordered, header.to_bytes(), 256 << 20)
     say("canonical order, file to file", f"{time.perf_counter() - begin:.1f} s")
@@ -328,7 +347,7 @@ def write_messages(path: Path, task: Task, total: int) -> None:
     with open(path, "wb") as out:
         out.write(real_messages(task.key, task.id, total // 100))
         for start in range(total // 100, total, 1 << 18):
-            out.write(os.urandom(min(1 << 18, total - start) * MESSAGE))
+            out.write(os.urandom(min(1 << 18, total - start) * MESSAGE_BYTES))
 
 
 def call_put(url: str, token: str, source: Any, digest: bytes) -> None:

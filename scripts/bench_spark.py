@@ -86,9 +86,10 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
 def encrypted_batch(folder: Path) -> tuple[Any, Any, Path]:
     """(task, key, file) of a batch: a new task, its key, and a file of encrypted reports."""
     from shuffledp.planning.counting import plan_count
-    from shuffledp.sealed.encryption import KeyFolder
-    from shuffledp.sealed.task import BatchRule, Task
-    from shuffledp.service.client.sending import encrypt_report
+    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.sealed.reports import encrypt_report
+    from shuffledp.sealed.rules import BatchRule
+    from shuffledp.sealed.task import Task
 
     key = KeyFolder(folder / "keys").new()
     plan = plan_count(BATCH_REPORTS, 1).to_dict()
@@ -106,7 +107,7 @@ def bench_opening(cores: int) -> dict[str, Any]:
     from shuffledp import spark as cluster
     from shuffledp.sealed.opening import count_messages, worker_pool
     from shuffledp.sealed.replays import first_seen
-    from shuffledp.sealed.wire import BATCH_HEADER
+    from shuffledp.sealed.wire import BATCH_HEADER_BYTES
     from shuffledp.spark import batch_parts as batches
     from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
@@ -114,11 +115,11 @@ def bench_opening(cores: int) -> dict[str, Any]:
         folder = Path(name)
         task, key, reports = encrypted_batch(folder)
         messages = BATCH_REPORTS * task.report_size
-        batches.OPEN_PART = messages // (4 * cores)
+        batches.OPEN_PART_MESSAGES = messages // (4 * cores)
         session = cluster.session(f"local[{cores}]")
         batch = folder / "batch"
         shuffle_batch(session, [str(reports)], str(batch), task)
-        (folder / "messages").write_bytes(batch.read_bytes()[BATCH_HEADER:])
+        (folder / "messages").write_bytes(batch.read_bytes()[BATCH_HEADER_BYTES:])
         pool = worker_pool(cores)
 
         def in_the_pool() -> None:

@@ -1,4 +1,4 @@
-"""What reports of two sizes would save, and what the rare long one would tell the shuffler.
+"""What reports of two sizes would save, and what the rare long report would show the shuffler.
 
     python scripts/spill.py
 
@@ -9,27 +9,32 @@ noise, for counts at ε = 1. docs/decisions/0007 says why such reports are not b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from flint import arb, arb_poly, ctx
 
 from shuffledp import plan_count
+from shuffledp.accuracy.message_law import PRECISION_BITS, NoiseMessages, tails
+from shuffledp.cells.paper import PaperCell
 from shuffledp.exact.laws import NegativeBinomial
 from shuffledp.exact.numbers import ball
 from shuffledp.planning.plan import Plan
-from shuffledp.protocols.report_size import PRECISION, masses, noise_tail
+from shuffledp.protocols.results import Estimate
 
-TARGETS = {
-    "MSE within 1 + 1/2": {"mse_overhead": "1/2"},
-    "MSE within 1 + 2": {"mse_overhead": 2},
-    "1 + 1/2, or within 1 %": {"relative_error": "0.01"},
+PLANNERS: dict[str, Callable[[int], Plan[Estimate]]] = {
+    "MSE within 1 + 1/2": lambda users: plan_count(users, 1, mse_overhead="1/2"),
+    "MSE within 1 + 2": lambda users: plan_count(users, 1, mse_overhead=2),
+    "1 + 1/2, or within 1 %": lambda users: plan_count(users, 1, relative_error="0.01"),
 }
 
 
-def long_chances(plan: Plan) -> list[tuple[int, arb, arb]]:
+def long_chances(plan: Plan[Estimate]) -> list[tuple[int, arb, arb]]:
     """(B, P(long | 1), P(long | 0)) for every B between a value's own messages and K."""
-    cell, most = plan.protocol.cell, plan.report_size
-    tail, q = noise_tail(plan.protocol.uses, most), ball(cell.mute_probability)
+    (cell,), most = plan.protocol.cells, plan.report_size
+    assert isinstance(cell, PaperCell)  # its reports have no longest one
+    _, noise = cell.message_laws(copies=1)
+    tail, q = tails(noise, most), ball(cell.mute_probability)
     own = 2 * cell.input_pairs
     return [
         (short, *((1 - q) * tail[short - own - value] + q * tail[short] for value in (1, 0)))
@@ -37,10 +42,10 @@ def long_chances(plan: Plan) -> list[tuple[int, arb, arb]]:
     ]
 
 
-def shortest(plan: Plan) -> tuple[int, arb, arb]:
+def shortest(plan: Plan[Estimate]) -> tuple[int, arb, arb]:
     """The least B from which on a long report changes the odds by e^ε at most."""
     limit = ball(plan.epsilon).exp()
-    found = None
+    found: tuple[int, arb, arb] | None = None
     for chances in reversed(long_chances(plan)):
         _, one, zero = chances
         if not one / zero <= limit:
@@ -52,7 +57,7 @@ def shortest(plan: Plan) -> tuple[int, arb, arb]:
 
 def cut_noise(users: int, decay: int, cut: int, most: int) -> list[arb]:
     """P(all users' noise = k) for k = 0..most, given that nobody's share exceeds `cut`."""
-    share = masses(NegativeBinomial(Fraction(1, users), Fraction(decay)), 1, cut)
+    share = NoiseMessages(NegativeBinomial(Fraction(1, users), Fraction(decay))).masses(cut)
     product, power = arb_poly([1]), share * (1 / share(arb(1)))
     while users:
         if users & 1:
@@ -64,7 +69,7 @@ def cut_noise(users: int, decay: int, cut: int, most: int) -> list[arb]:
 
 def print_losses() -> None:
     """How much faster than e^(−a) per step the noise falls when nobody is long."""
-    with ctx.workprec(PRECISION):
+    with ctx.workprec(PRECISION_BITS):
         law = cut_noise(10**4, 1, 16, 80)
         for k in (10, 16, 17, 40):
             loss, rest = float((law[k] / law[k + 1]).log()), float(sum(law[k:], arb(0)))
@@ -76,10 +81,10 @@ def print_losses() -> None:
 
 def main() -> None:
     print(f"{'target':<24}{'n':>10}{'K':>6}{'B':>6}{'ln odds':>9}{'long reports per batch':>24}")
-    for words, target in TARGETS.items():
+    for words, planner in PLANNERS.items():
         for users in (10**4, 10**6):
-            plan = plan_count(users, 1, **target)
-            with ctx.workprec(PRECISION):
+            plan = planner(users)
+            with ctx.workprec(PRECISION_BITS):
                 short, one, zero = shortest(plan)
                 odds, often = float((one / zero).log()), float(users * one)
             print(

@@ -1,6 +1,28 @@
-"""Pure differential privacy in the shuffle model, certified for the numbers in use."""
+"""Pure differential privacy in the shuffle model, certified for the numbers in use.
 
-from shuffledp.errors import ShuffleDPError
+    shuffledp.count(data, epsilon=1)             a query on a column that this machine holds
+    shuffledp.plan_count(1_000_000, 1)           a plan for users who randomize on their devices
+    shuffledp.spark                              the same queries on Apache Spark
+
+docs/glossary.md explains every word.
+"""
+
+from shuffledp.errors import (
+    BudgetExceeded,
+    CertificateError,
+    DataError,
+    InputError,
+    MissingExtra,
+    ParameterError,
+    PlanningError,
+    PrivacyViolation,
+    SeededError,
+    ShortBatchError,
+    ShuffleDPError,
+    Undecided,
+    ValueOutOfRange,
+)
+from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
@@ -8,19 +30,44 @@ from shuffledp.planning.plan import Plan
 from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.privacy.certificate import Certificate, certify, verify
-from shuffledp.queries.calls import count, histogram, mean, quantiles, total
+from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.results import Estimate, HistogramResult, Result
+from shuffledp.queries.calls import count, histogram, integer_sum, mean, quantiles, real_sum
 from shuffledp.queries.ledger import Ledger
+from shuffledp.queries.options import QueryOptions
 from shuffledp.version import __version__
 
 __all__ = [
+    "BudgetExceeded",
     "Certificate",
+    "CertificateError",
+    "DataError",
+    "Estimate",
+    "HistogramResult",
+    "InputError",
     "Ledger",
+    "MissingExtra",
+    "ParameterError",
     "Plan",
+    "PlanningError",
+    "PrivacyViolation",
+    "QuantilesResult",
+    "QueryOptions",
+    "Report",
+    "Result",
+    "SeededEntropy",
+    "SeededError",
+    "ShortBatchError",
     "ShuffleDPError",
+    "Undecided",
+    "ValueOutOfRange",
+    "View",
     "__version__",
     "certify",
     "count",
     "histogram",
+    "integer_sum",
     "mean",
     "plan_count",
     "plan_histogram",
@@ -28,6 +75,6 @@ __all__ = [
     "plan_quantiles",
     "plan_real_sum",
     "quantiles",
-    "total",
+    "real_sum",
     "verify",
 ]

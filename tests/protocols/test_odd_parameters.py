@@ -1,14 +1,19 @@
 """What a careful reader once found wrong, so that it stays right."""
 
+from __future__ import annotations
+
 import json
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from chi2 import p_value
+from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp import (
@@ -33,6 +38,8 @@ from shuffledp.exact.sampler import SPARSE_BATCH, Sampler
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols import Histogram, Quantiles
 from shuffledp.queries.ledger import Ledger
+from shuffledp.queries.values import compared, zeros_and_ones
+from shuffledp.sealed.files import write_whole
 
 F = Fraction
 
@@ -66,13 +73,16 @@ def test_a_row_of_values_is_not_one_user(path: str) -> None:
 
 def test_levels_for_different_users_are_not_certified() -> None:
     few, many = plan_quantiles(1000, 1, (0, 1)), plan_quantiles(10**6, 1, (0, 1))
+    assert isinstance(few.protocol, Quantiles) and isinstance(many.protocol, Quantiles)
     levels = few.protocol.levels[:1] + many.protocol.levels[1:]
     with pytest.raises(ParameterError, match="same users"):
         Quantiles(epsilon=F(1), levels=levels, low=F(0), high=F(1))
 
 
 def test_buckets_have_no_stand_in() -> None:
-    cell = replace(plan_histogram(100, 1, 2).protocol.cell, stand_in=1)
+    cell = plan_histogram(100, 1, 2).protocol.cells[0]
+    assert isinstance(cell, PaperCell)
+    cell = replace(cell, stand_in=1)
     with pytest.raises(ParameterError, match="stand-in"):
         Histogram(epsilon=F(1), cell=cell, labels=(0, 1))
 
@@ -146,7 +156,7 @@ def test_messages_of_a_histogram_are_used_up() -> None:
 
 def test_messages_of_integers_use_the_stand_in() -> None:
     plan = plan_integer_sum(10**4, 1, 4, max_messages=180)
-    assert plan.protocol.cell.stand_in == 2 and plan.forecast.rmse < 7
+    assert plan.protocol.cells[0].to_dict()["stand_in"] == 2 and plan.forecast.rmse < 7
     odd = plan_integer_sum(31545348, "0.012", 50, max_messages="95.36")
     assert odd.forecast.messages_per_user <= 95.36
 
@@ -167,7 +177,7 @@ def test_lopsided_bags_are_arranged_quickly() -> None:
     assert time.perf_counter() - start < 20  # it used to take hours
 
 
-EQUALS = {
+EQUALS: dict[str, tuple[NDArray[Any], object, int]] = {
     "whole numbers": (np.array([1, 2, 2]), "2", 2),
     "beyond 2^53": (np.array([2**53, 2**53 + 1]), str(2**53 + 1), 1),
     "floats": (np.array([0.5, 1.5]), "0.5", 1),
@@ -180,7 +190,7 @@ EQUALS = {
 @pytest.mark.parametrize("name", EQUALS)
 def test_equals_compares_like_with_like(name: str) -> None:
     values, equals, expected = EQUALS[name]
-    assert shuffledp.queries.calls.truth(values, equals).sum() == expected
+    assert zeros_and_ones(compared(values, equals)).sum() == expected
 
 
 @pytest.mark.parametrize(
@@ -193,24 +203,26 @@ def test_equals_compares_like_with_like(name: str) -> None:
         (np.array(["2020-01-01"], "M8[D]"), "never"),
     ],
 )
-def test_equals_refuses_what_no_row_could_hold(values: np.ndarray, equals: object) -> None:
+def test_equals_refuses_what_no_row_could_hold(values: NDArray[Any], equals: object) -> None:
     with pytest.raises(ParameterError):
-        shuffledp.queries.calls.truth(values, equals)
+        compared(values, equals)
 
 
-BAD_CALLS = {
-    "epsilon list": lambda: shuffledp.count([1], [1]),
-    "target list": lambda: shuffledp.count([1], 1, rmse=[1]),
-    "users text": lambda: shuffledp.count([1], 1, users="x"),
-    "unknown option": lambda: shuffledp.count([1], 1, foo=1),
-    "confidence text": lambda: shuffledp.count([1], 1, confidence="x"),
+BAD_CALLS: dict[str, Callable[[], object]] = {
+    "epsilon list": lambda: shuffledp.count([1], epsilon=[1]),  # type: ignore[arg-type]
+    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1]),  # type: ignore[arg-type]
+    "users text": lambda: shuffledp.count([1], epsilon=1, users="x"),  # type: ignore[arg-type]
+    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1),  # type: ignore[call-arg]
+    "confidence text": lambda: shuffledp.count([1], epsilon=1, confidence="x"),
     "huge epsilon": lambda: plan_count(10, "1e999999999"),
-    "huge users": lambda: plan_count("1e9999999", 1),
+    "huge users": lambda: plan_count("1e9999999", 1),  # type: ignore[arg-type]
     "huge buckets": lambda: plan_histogram(10, 1, 10**12),
     "huge bounds": lambda: plan_real_sum(10, 1, bounds=(0, "1e300")),
     "narrow bounds": lambda: plan_real_sum(10, 1, bounds=(0, "1e-300")),
-    "mixed labels": lambda: shuffledp.histogram(np.array(["a", 1], object), 1, ["a", "b"]),
-    "range of texts": lambda: plan_quantiles(9, 1, (0, 1)).run(np.ones(9)).between("a", "b"),
+    "mixed labels": lambda: shuffledp.histogram(
+        np.array(["a", 1], object), epsilon=1, labels=["a", "b"]
+    ),
+    "range of texts": lambda: plan_quantiles(9, 1, (0, 1)).run(np.ones(9)).between("a", "b"),  # type: ignore[arg-type]
 }
 
 
@@ -223,16 +235,18 @@ def test_bad_calls_get_one_sentence(name: str) -> None:
 
 def test_clamping_reaches_the_bounds_of_any_type() -> None:
     values = np.array([0.0, 0.5, 1.0], np.float32)
-    assert shuffledp.total(values, 8, bounds=("0.1", "0.7"), clamp=True).users == 3
-    assert shuffledp.total(np.array([0, 1, 2]), 8, bounds=("0.5", "1.5"), clamp=True).users == 3
+    assert shuffledp.real_sum(values, epsilon=8, bounds=("0.1", "0.7"), clamp=True).users == 3
+    numbers = np.array([0, 1, 2])
+    assert shuffledp.real_sum(numbers, epsilon=8, bounds=("0.5", "1.5"), clamp=True).users == 3
 
 
 def test_a_mistake_charges_nothing(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     Ledger.create(path, 1)
-    for mistake in ({"confidence": 2}, {"users": 99}):
+    mistakes: list[dict[str, Any]] = [{"confidence": 2}, {"users": 99}]
+    for mistake in mistakes:
         with pytest.raises(ShuffleDPError):
-            shuffledp.count([1, 0], "0.1", ledger=path, **mistake)
+            shuffledp.count([1, 0], epsilon="0.1", ledger=path, **mistake)
     assert Ledger(path).entries() == []
     (tmp_path / "link.json").symlink_to(path)
     Ledger(tmp_path / "link.json").spend("0.5", "through a link")
@@ -247,16 +261,18 @@ def test_a_mistake_charges_nothing(tmp_path: Path) -> None:
 def test_columns_of_the_same_name_and_empty_cells(tmp_path: Path) -> None:
     (tmp_path / "twice.csv").write_text("a,a\n1,0\n")
     with pytest.raises(ParameterError, match="Two columns"):
-        shuffledp.count(str(tmp_path / "twice.csv"), 1, column="a")
+        shuffledp.count(str(tmp_path / "twice.csv"), epsilon=1, column="a")
     (tmp_path / "empty.csv").write_text("a,b\nx,1\n,2\n")
     with pytest.raises(ShuffleDPError, match="missing"):
-        shuffledp.histogram(str(tmp_path / "empty.csv"), 1, ["x", "y"], column="a", other="z")
+        shuffledp.histogram(
+            str(tmp_path / "empty.csv"), epsilon=1, labels=["x", "y"], column="a", other="z"
+        )
 
 
 def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(ParameterError):
-        shuffledp.sealed.files.write_whole(tmp_path / "folder", "text")
+        write_whole(tmp_path / "folder", "text")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 

@@ -1,10 +1,10 @@
-"""The front door: every kind of column, every first mistake."""
+"""Queries on this machine: every kind of column, every result, every first mistake."""
 
-import multiprocessing
-import os
-import subprocess
-import sys
+from __future__ import annotations
+
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,19 +12,17 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp.errors import (
-    BudgetExceeded,
-    InputError,
     ParameterError,
-    SeededError,
     ShortBatchError,
     ShuffleDPError,
     ValueOutOfRange,
 )
 from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.queries.ledger import Ledger
+from shuffledp.protocols.results import Result
 
 WORDS = np.array(["walk", "bike", "car"])
 ROWS = 2000
@@ -41,7 +39,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     return {kind: str(tmp_path / f"data.{kind}") for kind in ("csv", "parquet")}
 
 
-def columns(values: np.ndarray) -> dict[str, object]:
+def columns(values: NDArray[Any]) -> dict[str, object]:
     return {
         "list": values.tolist(),
         "numpy": values,
@@ -53,12 +51,16 @@ def columns(values: np.ndarray) -> dict[str, object]:
 
 @pytest.mark.parametrize("kind", columns(FLAGS))
 def test_every_kind_of_column_counts_the_same(kind: str) -> None:
-    estimate = shuffledp.count(columns(FLAGS)[kind], 8, entropy=SeededEntropy(kind))
+    estimate = shuffledp.count(columns(FLAGS)[kind], epsilon=8, entropy=SeededEntropy(kind))
     assert estimate.value == pytest.approx(500, abs=3) and estimate.users == ROWS
     labels = columns(LABELS)[kind]
-    histogram = shuffledp.histogram(labels, 8, WORDS.tolist(), entropy=SeededEntropy(kind))
+    histogram = shuffledp.histogram(
+        labels, epsilon=8, labels=WORDS.tolist(), entropy=SeededEntropy(kind)
+    )
     assert np.abs(histogram.values - [667, 667, 666]).max() < 4
-    total = shuffledp.total(columns(REALS)[kind], 8, bounds=(0, 10), entropy=SeededEntropy(kind))
+    total = shuffledp.real_sum(
+        columns(REALS)[kind], epsilon=8, bounds=(0, 10), entropy=SeededEntropy(kind)
+    )
     assert total.value == pytest.approx(REALS.sum(), abs=60)
 
 
@@ -72,57 +74,60 @@ def test_every_kind_of_column_counts_the_same(kind: str) -> None:
     ],
     ids=["pandas", "polars", "lazy", "arrow"],
 )
-def test_frames_need_a_column(frame) -> None:  # type: ignore[no-untyped-def]
-    assert shuffledp.count(frame(), 8, column="a").value == pytest.approx(500, abs=4)
+def test_frames_need_a_column(frame: Callable[[], object]) -> None:
+    assert shuffledp.count(frame(), epsilon=8, column="a").value == pytest.approx(500, abs=4)
     with pytest.raises(ParameterError, match="Which column"):
-        shuffledp.count(frame(), 8)
+        shuffledp.count(frame(), epsilon=8)
     with pytest.raises(ParameterError, match="no column 'c'; there are a, b"):
-        shuffledp.count(frame(), 8, column="c")
+        shuffledp.count(frame(), epsilon=8, column="c")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_files(files: dict[str, str], kind: str) -> None:
     path = files[kind]
-    assert shuffledp.count(path, 8, column="flag").value == pytest.approx(500, abs=4)
-    assert shuffledp.count(path, 8, column="way", equals="bike").value == pytest.approx(667, abs=4)
-    found = shuffledp.quantiles(path, 8, (0, 10), column="km")
+    assert shuffledp.count(path, epsilon=8, column="flag").value == pytest.approx(500, abs=4)
+    assert shuffledp.count(path, epsilon=8, column="way", equals="bike").value == pytest.approx(
+        667, abs=4
+    )
+    found = shuffledp.quantiles(path, epsilon=8, bounds=(0, 10), column="km")
     assert found.quantile(0.5).value == pytest.approx(5, abs=0.1)
-    mean = shuffledp.mean(path, 8, (0, 10), column="km", per_user=True)
+    mean = shuffledp.mean(path, epsilon=8, bounds=(0, 10), column="km", per_user=True)
     assert mean.value == pytest.approx(5, abs=0.05)
 
 
 def test_integer_sums_and_clamping() -> None:
     values = np.arange(1000) % 11
-    estimate = shuffledp.total(values, 8, largest=10)
+    estimate = shuffledp.integer_sum(values, epsilon=8, largest=10)
     assert estimate.value == pytest.approx(values.sum(), abs=30)
     with pytest.raises(ValueOutOfRange):
-        shuffledp.total(values, 1, largest=9)
-    clamped = shuffledp.total(values, 8, largest=9, clamp=True)
+        shuffledp.integer_sum(values, epsilon=1, largest=9)
+    clamped = shuffledp.integer_sum(values, epsilon=8, largest=9, clamp=True)
     assert clamped.value == pytest.approx(np.minimum(values, 9).sum(), abs=30)
 
 
-BAD = {
-    "nan": lambda: shuffledp.total([0.5, float("nan")], 1, bounds=(0, 1)),
-    "inf": lambda: shuffledp.total([0.5, float("inf")], 1, bounds=(0, 1)),
-    "missing": lambda: shuffledp.count([1, None], 1),
-    "missing in pandas": lambda: shuffledp.count(pd.Series([True, None]), 1),
-    "missing in polars": lambda: shuffledp.count(pl.Series([True, None]), 1),
-    "empty": lambda: shuffledp.count([], 1),
-    "not 0 or 1": lambda: shuffledp.count([0, 1, 2], 1),
-    "text without equals": lambda: shuffledp.count(["yes", "no"], 1),
-    "out of range": lambda: shuffledp.mean([5.0], 1, (0, 1)),
-    "unknown label": lambda: shuffledp.histogram(["a", "z"], 1, ["a", "b"]),
-    "duplicate bucket": lambda: shuffledp.histogram(["a"], 1, ["a", "a"]),
-    "wrong type": lambda: shuffledp.total(["a"], 1, bounds=(0, 1)),
-    "two dimensions": lambda: shuffledp.count(np.zeros((2, 2), int), 1),
-    "no column": lambda: shuffledp.count(object(), 1),
-    "no file": lambda: shuffledp.count("nothing.csv", 1),
-    "wrong suffix": lambda: shuffledp.count("data.xls", 1),
-    "neither bounds nor largest": lambda: shuffledp.total([1], 1),
-    "confidence": lambda: shuffledp.count([1, 0], 1, confidence=1.5),
-    "quantile": lambda: shuffledp.quantiles([0.5], 1, (0, 1), [2]),
-    "epsilon nan": lambda: shuffledp.count([1], float("nan")),
-    "epsilon true": lambda: shuffledp.count([1], True),
+BAD: dict[str, Callable[[], object]] = {
+    "nan": lambda: shuffledp.real_sum([0.5, float("nan")], epsilon=1, bounds=(0, 1)),
+    "inf": lambda: shuffledp.real_sum([0.5, float("inf")], epsilon=1, bounds=(0, 1)),
+    "missing": lambda: shuffledp.count([1, None], epsilon=1),
+    "missing in pandas": lambda: shuffledp.count(pd.Series([True, None]), epsilon=1),
+    "missing in polars": lambda: shuffledp.count(pl.Series([True, None]), epsilon=1),
+    "empty": lambda: shuffledp.count([], epsilon=1),
+    "not 0 or 1": lambda: shuffledp.count([0, 1, 2], epsilon=1),
+    "text without equals": lambda: shuffledp.count(["yes", "no"], epsilon=1),
+    "out of range": lambda: shuffledp.mean([5.0], epsilon=1, bounds=(0, 1)),
+    "unknown label": lambda: shuffledp.histogram(["a", "z"], epsilon=1, labels=["a", "b"]),
+    "duplicate bucket": lambda: shuffledp.histogram(["a"], epsilon=1, labels=["a", "a"]),
+    "wrong type": lambda: shuffledp.real_sum(["a"], epsilon=1, bounds=(0, 1)),
+    "two dimensions": lambda: shuffledp.count(np.zeros((2, 2), int), epsilon=1),
+    "no column": lambda: shuffledp.count(object(), epsilon=1),
+    "no file": lambda: shuffledp.count("nothing.csv", epsilon=1),
+    "wrong suffix": lambda: shuffledp.count("data.xls", epsilon=1),
+    "largest 0": lambda: shuffledp.integer_sum([1], epsilon=1, largest=0),
+    "bounds in the wrong order": lambda: shuffledp.real_sum([1], epsilon=1, bounds=(1, 0)),
+    "confidence": lambda: shuffledp.count([1, 0], epsilon=1, confidence=1.5),
+    "quantile": lambda: shuffledp.quantiles([0.5], epsilon=1, bounds=(0, 1), probabilities=[2]),
+    "epsilon nan": lambda: shuffledp.count([1], epsilon=float("nan")),
+    "epsilon true": lambda: shuffledp.count([1], epsilon=True),
 }
 
 
@@ -134,31 +139,19 @@ def test_first_mistakes_get_one_sentence(name: str) -> None:
     assert text.endswith(".") and "\n" not in text and len(text) < 250
 
 
-def test_bad_files(tmp_path: Path) -> None:
-    (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "header.csv").write_text("a\n")
-    (tmp_path / "holes.csv").write_text("a,b\n1,2\n,3\n")
-    (tmp_path / "not.parquet").write_text("hello")
-    for name in ("empty.csv", "header.csv", "not.parquet"):
-        with pytest.raises(InputError):
-            shuffledp.count(str(tmp_path / name), 1, column="a")
-    with pytest.raises(InputError, match="1 missing"):
-        shuffledp.count(str(tmp_path / "holes.csv"), 1, column="a")
-
-
 def test_one_row_is_enough_and_fewer_than_users_is_not() -> None:
-    assert shuffledp.count([1], 1).users == 1
+    assert shuffledp.count([1], epsilon=1).users == 1
     with pytest.raises(ShortBatchError):
-        shuffledp.count([1, 0, 1], 1, users=4)
-    assert shuffledp.count([1, 0, 1], 1, users=2).users == 3
+        shuffledp.count([1, 0, 1], epsilon=1, users=4)
+    assert shuffledp.count([1, 0, 1], epsilon=1, users=2).users == 3
 
 
 def test_results_print_and_plot(tmp_path: Path) -> None:
-    results = [
-        shuffledp.count(FLAGS, 1),
-        shuffledp.histogram(LABELS, 1, WORDS.tolist()),
-        shuffledp.mean(REALS, 1, (0, 10)),
-        shuffledp.quantiles(REALS, 1, (0, 10)),
+    results: list[Result] = [
+        shuffledp.count(FLAGS, epsilon=1),
+        shuffledp.histogram(LABELS, epsilon=1, labels=WORDS.tolist()),
+        shuffledp.mean(REALS, epsilon=1, bounds=(0, 10)),
+        shuffledp.quantiles(REALS, epsilon=1, bounds=(0, 10)),
     ]
     for number, result in enumerate(results):
         assert "ε = 1" in str(result) and result._repr_html_().startswith("<table>")
@@ -166,71 +159,77 @@ def test_results_print_and_plot(tmp_path: Path) -> None:
         result.plot(str(path))
         assert path.read_bytes().startswith(b"\x89PNG")
         assert result.to_dict()["certificate"]["epsilon"] == "1"
+        assert len(repr(result)) < 120 and "ε = 1" in repr(result)
     with pytest.raises(ParameterError, match="picture"):
         results[0].plot(str(tmp_path / "no" / "such.png"))
 
 
-def test_the_ledger_refuses_before_it_records(tmp_path: Path) -> None:
-    path = tmp_path / "budget.json"
-    ledger = Ledger.create(path, "1.5")
-    shuffledp.count(FLAGS, 1, ledger=path)
-    assert ledger.remaining() == shuffledp.queries.ledger.Fraction(1, 2)
-    with pytest.raises(BudgetExceeded, match=r"0\.5 left of 1\.5"):
-        shuffledp.count(FLAGS, 1, ledger=path)
-    with pytest.raises(ValueOutOfRange):
-        shuffledp.count([5], "0.1", ledger=path)  # bad data is found before anything is spent
-    with pytest.raises(SeededError):
-        shuffledp.count(FLAGS, "0.1", ledger=path, entropy=SeededEntropy(1))
-    assert len(ledger.entries()) == 1
-    for _ in range(5):
-        ledger.spend("0.1", "exactly a tenth")
-    assert ledger.remaining() == 0
-    with pytest.raises(ParameterError, match="exists"):
-        Ledger.create(path, 1)
-    with pytest.raises(ParameterError, match="no ledger"):
-        Ledger(tmp_path / "none.json").spend(1, "x")
-    path.write_text("{}")
-    with pytest.raises(ParameterError, match="is no ledger"):
-        ledger.remaining()
+@pytest.mark.parametrize(
+    "data", [FLAGS, FLAGS.tolist(), pd.Series(FLAGS)], ids=["array", "list", "Series"]
+)
+def test_a_columns_name_beside_one_column_is_refused(data: object) -> None:
+    with pytest.raises(ParameterError, match="one column already"):
+        shuffledp.count(data, epsilon=1, column="flag")
 
 
-def _race(path: str, tries: int, results) -> None:  # type: ignore[no-untyped-def]
-    done = 0
-    for _ in range(tries):
-        try:
-            Ledger(path).spend("0.01", f"by {os.getpid()}")
-            done += 1
-        except BudgetExceeded:
-            pass
-    results.put(done)
+RIVAL: dict[str, Callable[[], Result]] = {
+    "count": lambda: shuffledp.count(FLAGS, epsilon=1, protocol="central"),
+    "equals": lambda: shuffledp.count(LABELS, epsilon=1, equals="bike", protocol="central"),
+    "delta": lambda: shuffledp.count(FLAGS, epsilon=1, protocol="gkmp20", delta="1e-6"),
+    "integer_sum": lambda: shuffledp.integer_sum(
+        [0, 9], epsilon=1, largest=5, clamp=True, protocol="central"
+    ),
+    "real_sum": lambda: shuffledp.real_sum(REALS, epsilon=1, bounds=(0, 10), protocol="central"),
+    "histogram": lambda: shuffledp.histogram(
+        LABELS, epsilon=1, labels=["walk", "bike"], other="else", protocol="central"
+    ),
+}
 
 
-def test_processes_that_race_lose_nothing(tmp_path: Path) -> None:
-    path = str(tmp_path / "race.json")
-    Ledger.create(path, 1)
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    racers = [context.Process(target=_race, args=(path, 60, results)) for _ in range(3)]
-    for racer in racers:
-        racer.start()
-    for racer in racers:
-        racer.join(60)
-    assert sum(results.get(timeout=5) for _ in racers) == 100
-    assert Ledger(path).remaining() == 0 and len(Ledger(path).entries()) == 100
+@pytest.mark.parametrize("name", RIVAL)
+def test_other_protocols_answer_too(name: str) -> None:
+    found = RIVAL[name]()
+    assert found.users in (2, ROWS) and found.to_dict()["protocol"] in ("central", "gkmp20")
 
 
-def test_memory_of_a_streamed_file_stays_flat(tmp_path: Path) -> None:
-    """A file of 300 MB of raw values, counted with much less than that."""
-    path = tmp_path / "big.parquet"
-    schema = pa.schema([("x", pa.float64())])
-    with pq.ParquetWriter(path, schema) as writer:
-        for _ in range(38):
-            batch = pa.record_batch([pa.array(np.random.default_rng(1).random(1_000_000))], schema)
-            writer.write_batch(batch)
-    code = (
-        "import re, shuffledp\n"
-        f"shuffledp.total({str(path)!r}, 1, bounds=(0, 1))\n"
-        "print(re.search('VmHWM:\\\\s+(\\\\d+)', open('/proc/self/status').read())[1])"
-    )
-    peak = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(peak.stdout) < 330_000  # kB; imports alone take about a third of it
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"per_user": True},
+        {"progress": print},
+        {"rmse": 3},
+        {"mse_overhead": 1},
+        {"relative_error": "0.1"},
+        {"max_messages": 5},
+        {"expected": 9999},
+        {"ledger": "budget.json"},
+    ],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_that_other_protocols_do_not_have_are_refused(option: Any) -> None:
+    with pytest.raises(ParameterError, match=f"option {next(iter(option))} cannot be used"):
+        shuffledp.count(FLAGS, epsilon=1, protocol="central", **option)
+
+
+def test_delta_without_a_protocol_and_protocols_without_an_answer_are_refused() -> None:
+    with pytest.raises(ParameterError, match="option delta"):
+        shuffledp.count(FLAGS, epsilon=1, delta="1e-6")
+    with pytest.raises(ParameterError, match="real_sum"):
+        shuffledp.mean(REALS, epsilon=1, bounds=(0, 10), protocol="central")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="No other protocol answers quantiles"):
+        shuffledp.quantiles(REALS, epsilon=1, bounds=(0, 10), protocol="central")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="max_messages"):
+        shuffledp.quantiles(REALS, epsilon=1, bounds=(0, 10), max_messages=5)
+
+
+def test_progress_is_told_every_row() -> None:
+    for per_user in (False, True):
+        told: list[int] = []
+        shuffledp.count(FLAGS, epsilon=1, progress=told.append, per_user=per_user)
+        assert sum(told) == ROWS
+
+
+def test_a_ledger_may_be_given_as_it_is(tmp_path: Path) -> None:
+    ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 1)
+    shuffledp.integer_sum([0, 1, 2], epsilon=1, largest=2, ledger=ledger)
+    assert [entry.what for entry in ledger.entries()] == ["integer-sum"]

@@ -1,4 +1,4 @@
-"""Orders that say nothing about who sent what, in memory and on disk (must hold 8)."""
+"""The order of a batch does not depend on who sent what, in memory and on disk."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import hashlib
 import os
 from collections import Counter
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from shuffledp.sealed.ordering import order_file, ordered
-from shuffledp.sealed.wire import MESSAGE
+from shuffledp.sealed.ordering import Rows, order_file, ordered
+from shuffledp.sealed.wire import MESSAGE_BYTES
 
 
-def messages(count):
-    return np.frombuffer(os.urandom(count * MESSAGE), np.uint8).reshape(-1, MESSAGE)
+def messages(count: int) -> Rows:
+    return np.frombuffer(os.urandom(count * MESSAGE_BYTES), np.uint8).reshape(-1, MESSAGE_BYTES)
 
 
-def test_canonical_order_forgets_the_order_of_arrival():
+def test_canonical_order_forgets_the_order_of_arrival() -> None:
     rows = messages(500)
     mixed = rows[np.random.default_rng(1).permutation(500)]
     assert (ordered(rows) == ordered(mixed)).all()
@@ -26,9 +27,10 @@ def test_canonical_order_forgets_the_order_of_arrival():
     assert texts == sorted(texts)
 
 
-def test_uniform_order_depends_on_nothing_but_the_secret():
+def test_uniform_order_depends_on_nothing_but_the_secret() -> None:
     """Over many secrets every order of 4 messages is equally likely, whatever the arrival."""
-    rows, counts = messages(4), Counter()
+    rows = messages(4)
+    counts: Counter[tuple[int, ...]] = Counter()
     for _ in range(6000):
         order = ordered(rows, os.urandom(32))
         counts[tuple(int(np.flatnonzero((rows == row).all(1))[0]) for row in order)] += 1
@@ -37,7 +39,7 @@ def test_uniform_order_depends_on_nothing_but_the_secret():
     assert chi < 70  # 23 degrees of freedom: beyond 70 once in 10⁶
 
 
-def test_uniform_order_is_the_same_after_a_retry():
+def test_uniform_order_is_the_same_after_a_retry() -> None:
     rows, secret = messages(100), os.urandom(32)
     mixed = rows[::-1]
     assert (ordered(rows, secret) == ordered(mixed, secret)).all()
@@ -46,7 +48,9 @@ def test_uniform_order_is_the_same_after_a_retry():
 
 @pytest.mark.parametrize("secret", [None, bytes(range(32))])
 @pytest.mark.parametrize("skewed", [False, True])
-def test_on_disk_as_in_memory(tmp_path, secret, skewed):
+def test_the_order_on_disk_is_the_one_in_memory(
+    tmp_path: Path, secret: bytes | None, skewed: bool
+) -> None:
     rows = messages(20_000).copy()
     if skewed:  # clients may choose their bytes: all into one bucket, copies included
         rows[:15_000, :6] = 7

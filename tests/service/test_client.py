@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -11,26 +12,31 @@ import pytest
 from service_trio import Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
+from shuffledp.exact.entropy import Entropy
 from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.sealed.errors import AlreadyAnswered, Refused, Unreachable
-from shuffledp.sealed.tokens import token_hash
-from shuffledp.sealed.wire import read_upload
+from shuffledp.protocols.counting import Counting
+from shuffledp.protocols.report import Report
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
+from shuffledp.service.client import sending
 from shuffledp.service.client.outbox import Outbox
-from shuffledp.service.client.sending import AsyncClient, Client, encrypt_report
-from shuffledp.service.client.sending import sending as client_module
+from shuffledp.service.client.sending import AsyncClient, Client
+from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
+from shuffledp.service.tokens import token_hash
 
 
 @pytest.fixture
-def task(tmp_path):
+def task(tmp_path: Path) -> Task:
     return Trio(tmp_path).task()
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.001)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "FIRST_PAUSE_SECONDS", 0.001)
 
 
-def answering(answers, seen):
+def answering(answers: list[int | Exception], seen: list[bytes]) -> httpx.MockTransport:
     """A shuffler that gives these answers in turn; an exception is raised."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -43,7 +49,7 @@ def answering(answers, seen):
     return httpx.MockTransport(answer)
 
 
-def test_a_retry_sends_the_same_bytes(task, tmp_path):
+def test_a_retry_sends_the_same_bytes(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
     transport = answering([httpx.ConnectError("away"), 503, 429, 201], seen)
     with Client(task, "http://shuffler", "t", tmp_path / "box", transport=transport) as client:
@@ -52,7 +58,7 @@ def test_a_retry_sends_the_same_bytes(task, tmp_path):
     assert len(seen[0]) == task.report_bytes
 
 
-def test_an_id_lies_beside_its_token_and_is_fresh(task, tmp_path):
+def test_an_id_lies_beside_its_token_and_is_fresh(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
     for device in ("a", "b"):
         with Client(
@@ -63,11 +69,11 @@ def test_an_id_lies_beside_its_token_and_is_fresh(task, tmp_path):
     assert {name[:8] for name in ids} == {token_hash("t")[:8]} and len(set(ids)) == 2
 
 
-def test_bytes_are_stored_before_the_first_send(task, tmp_path):
+def test_bytes_are_stored_before_the_first_send(task: Task, tmp_path: Path) -> None:
     box = Outbox(tmp_path / "box")
-    stored = []
+    stored: list[bool] = []
 
-    def answer(request):
+    def answer(request: httpx.Request) -> httpx.Response:
         stored.append(box.stored(task.id) == request.read())
         return httpx.Response(201)
 
@@ -76,7 +82,9 @@ def test_bytes_are_stored_before_the_first_send(task, tmp_path):
     assert box.stored(task.id) is None and box.answered(task.id)
 
 
-def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(task, tmp_path):
+def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(
+    task: Task, tmp_path: Path
+) -> None:
     seen: list[bytes] = []
     away = answering([httpx.ConnectError("away")], seen)
     with pytest.raises(Unreachable, match="stored"):
@@ -87,7 +95,7 @@ def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(task, tmp_path
     assert len(seen) == 4 and len(set(seen)) == 1
 
 
-def test_a_second_value_is_refused(task, tmp_path):
+def test_a_second_value_is_refused(task: Task, tmp_path: Path) -> None:
     client = Client(task, "http://s", "t", tmp_path, transport=answering([201], []))
     client.send(1)
     for value in (0, 1):
@@ -102,21 +110,21 @@ def test_a_second_value_is_refused(task, tmp_path):
         fresh.send(1)
 
 
-def test_two_programs_cannot_both_answer(task, tmp_path):
+def test_two_programs_cannot_both_answer(task: Task, tmp_path: Path) -> None:
     box = Outbox(tmp_path / "box")
 
-    def keep(number):
+    def store(number: int) -> int:
         try:
-            box.keep(task.id, bytes([number]))
+            box.store(task.id, bytes([number]))
             return 1
         except AlreadyAnswered:
             return 0
 
     with ThreadPoolExecutor(8) as threads:
-        assert sum(threads.map(keep, range(32))) == 1
+        assert sum(threads.map(store, range(32))) == 1
 
 
-def test_a_task_may_allow_more_answers(tmp_path):
+def test_a_task_may_allow_more_answers(tmp_path: Path) -> None:
     task = Trio(tmp_path).task(repeat=True)
     seen: list[bytes] = []
     client = Client(task, "http://s", "t", tmp_path / "box", transport=answering([201], seen))
@@ -125,56 +133,56 @@ def test_a_task_may_allow_more_answers(tmp_path):
     assert len(set(seen)) == 2
 
 
-def test_a_final_no_is_said_with_its_reason(task, tmp_path):
+def test_a_final_no_is_said_with_its_reason(task: Task, tmp_path: Path) -> None:
     client = Client(task, "http://s", "t", tmp_path, transport=answering([409], []))
     with pytest.raises(Refused, match="used") as refused:
         client.send(1)
     assert refused.value.status == 409 and refused.value.code == "token-used"
 
 
-def test_seeded_randomness_is_refused(task, tmp_path):
+def test_seeded_randomness_is_refused(task: Task, tmp_path: Path) -> None:
     with pytest.raises(SeededError):
         Client(task, "http://s", "t", tmp_path, entropy=SeededEntropy(1))
     with pytest.raises(SeededError):
         encrypt_report(task, 1, SeededEntropy(1))
 
 
-def test_a_wrong_value_leaves_nothing_behind(task, tmp_path):
+def test_a_wrong_value_leaves_nothing_behind(task: Task, tmp_path: Path) -> None:
     client = Client(task, "http://s", "t", tmp_path / "box", transport=answering([201], []))
     with pytest.raises(ValueOutOfRange):
         client.send(7)
     client.send(1)
 
 
-def test_an_overflowing_draw_is_drawn_again(task, monkeypatch):
-    drawn = []
-    real = type(task.protocol).randomize
+def test_an_overflowing_draw_is_drawn_again(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    real = Counting.randomize
 
-    def randomize(self, value, entropy):
+    def randomize(self: Counting, value: int, entropy: Entropy) -> Report:
         report = real(self, value, entropy)
         drawn.append(1)
         if len(drawn) < 3:
             report.plus[0] = task.report_size + 1
         return report
 
-    monkeypatch.setattr(type(task.protocol), "randomize", randomize)
+    monkeypatch.setattr(Counting, "randomize", randomize)
     assert len(encrypt_report(task, 1)) == task.report_bytes and len(drawn) == 3
 
 
-def test_every_report_has_the_same_size_whatever_the_value(task):
+def test_every_report_has_the_same_size_whatever_the_value(task: Task) -> None:
     sizes = {len(encrypt_report(task, value)) for value in (0, 1) for _ in range(20)}
     assert sizes == {task.report_bytes}
     uploads = [read_upload(encrypt_report(task, 1)) for _ in range(20)]
     assert len({upload.report_id for upload in uploads}) == 20
-    joined = b"".join(upload.sealed for upload in uploads)
-    rows = np.frombuffer(joined, np.uint8).reshape(-1, 52)
-    assert len(np.unique(rows[:, :32], axis=0)) == 20 * task.report_size
+    joined = b"".join(upload.messages for upload in uploads)
+    rows = np.frombuffer(joined, np.uint8).reshape(-1, MESSAGE_BYTES)
+    assert len(np.unique(rows[:, :ENCAPSULATED_KEY_BYTES], axis=0)) == 20 * task.report_size
 
 
-def test_the_async_client_does_the_same(task, tmp_path):
+def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
 
-    async def walk():
+    async def walk() -> None:
         transport = answering([httpx.ReadTimeout("slow"), 201], seen)
         async with AsyncClient(task, "http://s", "t", tmp_path, transport=transport) as client:
             await client.send(1)

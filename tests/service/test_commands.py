@@ -6,37 +6,37 @@ import argparse
 import importlib
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, Trio, small_plan
-from test_kills import Programs
 
-from shuffledp.cli.send import parse_value
 from shuffledp.errors import ShuffleDPError
-from shuffledp.sealed.errors import AlreadyAnswered, ConfigError
-from shuffledp.service.demo import wait_ready
+from shuffledp.service.errors import AlreadyAnswered, ConfigError
 
+Run = Callable[..., str]
 MODULES = ("task", "keys", "send", "serve", "result", "config", "demo")
 
 
 @pytest.fixture
-def run(capsys):
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command and gives what it printed."""
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers()
     for name in MODULES:
         importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
 
-    def command(*words):
+    def command(*words: object) -> str:
         args = parser.parse_args([str(word) for word in words])
         args.run(args)
-        return capsys.readouterr().out
+        return str(capsys.readouterr().out)
 
     return command
 
 
-def test_from_a_plan_to_a_result(tmp_path, run, monkeypatch):
+def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHUFFLEDP_COLLECTOR_TOKEN", COLLECTOR)
     monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", OPERATOR)
     trio = Trio(tmp_path)
@@ -60,32 +60,18 @@ def test_from_a_plan_to_a_result(tmp_path, run, monkeypatch):
     assert json.loads(run("task", "show", task, "--json"))["name"] == "dark mode"
     assert "dark mode" in run("task", "show", task)
     assert "Verified" in run("task", "verify", task)
-    programs = Programs(trio)
-    try:
-        for role in programs.ports:
-            programs.start(role)
-        for url in programs.urls.values():
-            wait_ready(url)
-        shuffler, analyzer = programs.urls["shuffler"], programs.urls["analyzer"]
+    with Programs(trio).both() as (shuffler, analyzer):
         assert "Registered" in run(
             "task", "register", task, "--shuffler", shuffler, "--analyzer", analyzer
         )
         run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--out", tmp_path / "t")
         tokens = (tmp_path / "t").read_text().split()
         assert "Nothing is published" in run("result", "--task", task, "--analyzer", analyzer)
-        for place, token in enumerate(tokens):
-            words = [
-                "send",
-                "--task",
-                task,
-                "--shuffler",
-                shuffler,
-                "--token",
-                token,
-                "--outbox",
-                tmp_path / "boxes" / str(place),
-            ]
-            run(*words, "--value", place % 2)
+        for user, token in enumerate(tokens):
+            box = tmp_path / "boxes" / str(user)
+            words = ["send", "--task", task, "--shuffler", shuffler]
+            words += ["--token", token, "--outbox", box]
+            run(*words, "--value", user % 2)
         with pytest.raises(AlreadyAnswered):
             run(*words, "--value", 1)
         run(*words, "--resume")
@@ -94,11 +80,9 @@ def test_from_a_plan_to_a_result(tmp_path, run, monkeypatch):
         assert "count ≈" in run("result", "--task", task, "--analyzer", analyzer)
         assert run("result", "--task", task, "--analyzer", analyzer, "--csv").count("\n") == 2
         assert "no more" in run("task", "close", task, "--shuffler", shuffler)
-    finally:
-        programs.stop()
 
 
-def test_keys_and_tokens(tmp_path, run):
+def test_keys_and_tokens(tmp_path: Path, run: Run) -> None:
     first = json.loads(run("keys", "new", tmp_path))
     assert first["key_id"] == 1
     assert "retired" in run("keys", "retire", tmp_path, "--id", 1)
@@ -110,7 +94,9 @@ def test_keys_and_tokens(tmp_path, run):
     assert len(made["sha256"]) == 64 and made["token"] not in made["sha256"]
 
 
-def test_config_check_says_what_is_wrong(tmp_path, run, monkeypatch):
+def test_config_check_says_what_is_wrong(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "service.toml"
     file.write_text("[shuffler]\n")
     with pytest.raises(ConfigError, match="deliver_token"):
@@ -120,7 +106,7 @@ def test_config_check_says_what_is_wrong(tmp_path, run, monkeypatch):
     assert "can start" in shown and "delivery-secret" not in shown
 
 
-def test_a_missing_token_is_said(tmp_path, run, monkeypatch):
+def test_a_missing_token_is_said(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHUFFLEDP_COLLECTOR_TOKEN", raising=False)
     task = tmp_path / "task.json"
     task.write_bytes(Trio(tmp_path).task().canonical())
@@ -130,14 +116,16 @@ def test_a_missing_token_is_said(tmp_path, run, monkeypatch):
         run("task", "close", task, "--shuffler", "http://127.0.0.1:1", "--token", "t")
 
 
-def test_values_are_read_as_the_protocol_wants_them(tmp_path):
+def test_values_are_read_as_the_protocol_wants_them(tmp_path: Path) -> None:
     protocol = Trio(tmp_path).task().protocol
-    assert parse_value(protocol, "1") == 1
+    assert protocol.parse("1") == 1
     with pytest.raises(ShuffleDPError, match="number"):
-        parse_value(protocol, "yes")
+        protocol.parse("yes")
 
 
-def test_the_demo_ends_with_the_estimate_and_cleans_up(run, tmp_path, monkeypatch):
+def test_the_demo_ends_with_the_estimate_and_cleans_up(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     found = json.loads(run("demo", "--users", 30, "--epsilon", 2, "--json"))
     assert 0 <= found["truth"] <= 30 and found["reports"] == 30

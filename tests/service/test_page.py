@@ -15,12 +15,11 @@ from typing import Any
 import httpx
 import pytest
 from service_needs import missing
-from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, sha
-from test_kills import Programs
+from service_programs import Programs
+from service_trio import USERS, Trio, bearing
 
-from shuffledp.sealed.tokens import EACH, new_token
-from shuffledp.service.client.sending import encrypt_report
-from shuffledp.service.demo import free_port, wait_ready
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.service.demo import free_port
 from shuffledp.service.web.page import interval_svg, render
 
 PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
@@ -103,36 +102,20 @@ def browser() -> Iterator[Browser]:
         program.wait(15)
 
 
-def test_both_pages_in_a_browser(browser, tmp_path):
+def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     """Progress, states and drawn intervals; the page follows without being loaded again."""
     programs = Programs(Trio(tmp_path))
-    trio = programs.trio
-    task = trio.task("Who uses <b>dark</b> mode?")
-    shuffler, analyzer = programs.urls["shuffler"], programs.urls["analyzer"]
-    try:
-        for role in programs.ports:
-            programs.start(role)
-        for url in programs.urls.values():
-            wait_ready(url)
+    task = programs.trio.task("Who uses <b>dark</b> mode?")
+    with programs.both() as (shuffler, analyzer):
         browser.open(shuffler)
         assert "No task is registered yet" in browser.run("document.body.innerText")
-        for url in (analyzer, shuffler):
-            httpx.put(
-                f"{url}/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
-            ).raise_for_status()
-        tokens = [new_token(EACH) for _ in range(3 * USERS + 13)]
-        httpx.post(
-            f"{shuffler}/tokens",
-            json={"sha256": [sha(token) for token in tokens]},
-            headers=bearing(OPERATOR),
-        ).raise_for_status()
-        for place, token in enumerate(tokens):
+        programs.register(task)
+        reports = f"{shuffler}/tasks/{task.id.hex()}/reports"
+        for user, token in enumerate(programs.enrol(3 * USERS + 13)):
             httpx.post(
-                f"{shuffler}/tasks/{task.id.hex()}/reports",
-                headers=bearing(token),
-                content=encrypt_report(task, place % 2),
+                reports, headers=bearing(token), content=encrypt_report(task, user % 2)
             ).raise_for_status()
-        httpx.post(f"{shuffler}/tasks/{task.id.hex()}/reports", headers=bearing("t"), content=b"x")
+        httpx.post(reports, headers=bearing("t"), content=b"x")
         browser.wait(f"document.body.innerText.includes('13 of {USERS}')")
         browser.wait("document.querySelectorAll('.chips .scrubbed').length == 3")
         assert browser.run("document.querySelector('h2').innerText") == task.name
@@ -154,21 +137,19 @@ def test_both_pages_in_a_browser(browser, tmp_path):
         assert browser.run("document.querySelector('#age').innerText") == "live"
         assert len(browser.picture("analyzer")) > 5000
         assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
-    finally:
-        programs.stop()
 
 
-def test_a_page_without_javascript_says_the_same(tmp_path):
+def test_a_page_without_javascript_says_the_same(tmp_path: Path) -> None:
     status = {
         "role": "analyzer",
         "tasks": [
             {
                 "task": "ab" * 32,
                 "name": "<script>",
-                "kind": "histogram",
+                "query": "histogram",
                 "epsilon": "1",
                 "state": "open",
-                "messages": 7,
+                "report_size": 7,
                 "batches": [
                     {"number": 1, "state": "published", "reports": 5, "problem": ""},
                     {"number": 2, "state": "received", "reports": 5, "problem": "TaskError"},
@@ -176,7 +157,7 @@ def test_a_page_without_javascript_says_the_same(tmp_path):
                 "results": [
                     {
                         "number": 1,
-                        "minus_z_score": 9.0,
+                        "anomaly": 9.0,
                         "result": {
                             "confidence": 0.95,
                             "query": "histogram",
@@ -190,13 +171,14 @@ def test_a_page_without_javascript_says_the_same(tmp_path):
             }
         ],
     }
-    page = render(status)
+    page = render(status, "opens & publishes")
+    assert "<p>opens &amp; publishes</p>" in page
     assert "&lt;script&gt;" in page and "<script>" not in page.replace("<script src", "")
     assert "1 · a&amp;b" in page and "-4.0 … 2.0" in page and 'class="odd">+9.0' in page
     assert "received · TaskError, trying again" in page
 
 
-def test_an_interval_is_drawn_to_scale():
+def test_an_interval_is_drawn_to_scale() -> None:
     svg = interval_svg(5.0, 0.0, 10.0, 0.0, 10.0)
     assert 'x1="3.0%" x2="97.0%"' in svg and 'cx="50.0%"' in svg
     assert "interval 3.0 to 3.0" in interval_svg(3.0, 3.0, 3.0, 3.0, 3.0)

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
-from shuffledp.sealed.tokens import ONCE, new_token
-from shuffledp.sealed.wire import MESSAGE
-from shuffledp.service.client.sending import encrypt_report
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.wire import MESSAGE_BYTES
+from shuffledp.service.shuffler import dispatch
 from shuffledp.service.shuffler.store import Arrival, Verdict
+from shuffledp.service.storage.database import Transaction
+from shuffledp.service.tokens import ONCE_PREFIX, new_token
+
+Walk = Callable[[Trio], Awaitable[None]]
 
 
-def walk_with(tmp_path, stores, walk, **config):
-    async def run():
+def walk_with(tmp_path: Path, stores: dict[str, str] | None, walk: Walk, **config: Any) -> None:
+    async def run() -> None:
         async with Trio(tmp_path, stores, **config).running() as trio:
             await walk(trio)
 
     asyncio.run(run())
 
 
-def test_a_short_batch_is_never_released(tmp_path, stores):
+def test_a_short_batch_is_never_released(tmp_path: Path, stores: dict[str, str]) -> None:
     """n − 1 reports wait, for good; the n-th releases; left-overs are carried over."""
 
-    async def walk(trio):
+    async def walk(trio: Trio) -> None:
         task = trio.task()
         await trio.register(task)
         await trio.upload(task, [1] * (USERS - 1))
@@ -45,15 +53,15 @@ def test_a_short_batch_is_never_released(tmp_path, stores):
     walk_with(tmp_path, stores, walk)
 
 
-def test_left_overs_survive_a_restart(tmp_path, stores):
-    async def first():
+def test_left_overs_survive_a_restart(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def first() -> None:
         async with Trio(tmp_path, stores).running() as trio:
             task = trio.task()
             await trio.register(task)
             await trio.upload(task, [1] * (USERS + 7))
             await trio.results(task)
 
-    async def second():
+    async def second() -> None:
         async with Trio(tmp_path, stores).running() as trio:
             task = trio.task()
             assert (await trio.status(task))["have"] == 7
@@ -64,22 +72,19 @@ def test_left_overs_survive_a_restart(tmp_path, stores):
     asyncio.run(second())
 
 
-def test_bodies_are_gone_after_delivery(tmp_path, stores):
-    async def walk(trio):
+def test_bodies_are_gone_after_delivery(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk(trio: Trio) -> None:
         task = trio.task()
         await trio.register(task)
         bodies = await trio.upload(task, [1] * USERS)
         await trio.results(task)
-        for _ in range(100):
-            if (await trio.status(task))["batches"][0]["state"] == "scrubbed":
-                break
-            await asyncio.sleep(0.05)
+        await trio.scrubbed(task)
         database = trio.shuffler.database
         for table in ("reports", "top_ups", "waiting"):
             assert await database.rows(f"SELECT COUNT(*) FROM {table}") == [(0,)]
-        assert await database.rows("SELECT secret FROM batches") == [(None,)]
+        assert await database.rows("SELECT order_secret FROM batches") == [(None,)]
         assert list((tmp_path / "shuffler").iterdir()) == []
-        one = bodies[0][-MESSAGE:]
+        one = bodies[0][-MESSAGE_BYTES:]
         for file in tmp_path.rglob("*"):  # the shuffler's files only
             if file.is_file() and file.name.startswith("shuffler.db") and "wal" not in file.name:
                 assert one not in file.read_bytes()
@@ -89,8 +94,10 @@ def test_bodies_are_gone_after_delivery(tmp_path, stores):
 
 @pytest.mark.parametrize("top_up", ["missing", "full"])
 @pytest.mark.parametrize("order", ["canonical", "uniform"])
-def test_noise_top_up_releases_after_the_wait(tmp_path, stores, top_up, order):
-    async def walk(trio):
+def test_noise_top_up_releases_after_the_wait(
+    tmp_path: Path, stores: dict[str, str], top_up: str, order: str
+) -> None:
+    async def walk(trio: Trio) -> None:
         rule = {"top_up": top_up, "at_least": 5, "wait_seconds": 1}
         task = trio.task(batch=rule, order=order)
         await trio.register(task)
@@ -101,14 +108,14 @@ def test_noise_top_up_releases_after_the_wait(tmp_path, stores, top_up, order):
         (result,) = await trio.results(task)
         assert result["reports"] == 8
         assert result["noise_shares"] == (USERS if top_up == "missing" else USERS + 8)
-        assert abs(result["minus_z_score"]) < 8
+        assert abs(result["anomaly"]) < 8
         assert abs(result["result"]["estimate"] - 8) < 30
 
     walk_with(tmp_path, stores, walk)
 
 
-def test_a_full_top_up_is_added_to_full_batches_too(tmp_path, stores):
-    async def walk(trio):
+def test_a_full_top_up_is_added_to_full_batches_too(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk(trio: Trio) -> None:
         task = trio.task(batch={"top_up": "full"})
         await trio.register(task)
         await trio.upload(task, [0] * USERS)
@@ -118,15 +125,15 @@ def test_a_full_top_up_is_added_to_full_batches_too(tmp_path, stores):
     walk_with(tmp_path, stores, walk)
 
 
-def test_duplicates_and_tokens(tmp_path, stores):
+def test_duplicates_and_tokens(tmp_path: Path, stores: dict[str, str]) -> None:
     """A retry is a duplicate; a second report of a token is refused; strangers are refused."""
 
-    async def walk(trio):
+    async def walk(trio: Trio) -> None:
         task, other = trio.task(), trio.task("other")
         await trio.register(task)
         await trio.register(other)
         each, second = await trio.enrol(2)
-        (once,) = await trio.enrol(1, ONCE)
+        (once,) = await trio.enrol(1, ONCE_PREFIX)
         body = encrypt_report(task, 1)
         statuses = [(await trio.post(task, body, each)).status_code for _ in range(3)]
         assert statuses == [201, 200, 200]
@@ -144,18 +151,17 @@ def test_duplicates_and_tokens(tmp_path, stores):
     walk_with(tmp_path, stores, walk)
 
 
-def test_one_commit_judges_what_arrives_together(tmp_path, stores):
-    async def walk(trio):
+def test_one_commit_judges_what_arrives_together(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk(trio: Trio) -> None:
         await trio.register(trio.task())
         (token,) = await trio.enrol()
         hashed = bytes.fromhex(sha(token))
-        first = Arrival(1, b"a" * 16, hashed, 1, b"x")
-        together = [
-            first,
-            first,
-            Arrival(1, b"b" * 16, hashed, 1, b"y"),
-            Arrival(1, b"c" * 16, bytes(32), 1, b"z"),
-        ]
+
+        def arrival(report: bytes, token: bytes) -> Arrival:
+            return Arrival(task=1, report=report * 16, token=token, scope=1, messages=b"x")
+
+        first = arrival(b"a", hashed)
+        together = [first, first, arrival(b"b", hashed), arrival(b"c", bytes(32))]
         verdicts = await trio.shuffler.store.accept(lambda: together, frozenset())
         assert verdicts == [
             Verdict.ACCEPTED,
@@ -163,13 +169,13 @@ def test_one_commit_judges_what_arrives_together(tmp_path, stores):
             Verdict.TOKEN_USED,
             Verdict.UNKNOWN_TOKEN,
         ]
-        assert trio.shuffler.store.open_reports(1) == 1
+        assert trio.shuffler.store.waiting_reports(1) == 1
 
     walk_with(tmp_path, stores, walk)
 
 
-def test_tokens_are_stored_as_hashes(tmp_path, stores):
-    async def walk(trio):
+def test_tokens_are_stored_as_hashes(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk(trio: Trio) -> None:
         (token,) = await trio.enrol()
         rows = await trio.shuffler.database.rows("SELECT token FROM tokens")
         assert [row[0].hex() for row in rows] == [sha(token)]
@@ -177,10 +183,10 @@ def test_tokens_are_stored_as_hashes(tmp_path, stores):
     walk_with(tmp_path, stores, walk)
 
 
-def test_only_those_who_may(tmp_path):
+def test_only_those_who_may(tmp_path: Path) -> None:
     """Tasks by the collector, enrolment by the operator, uploads by the enrolled."""
 
-    async def walk(trio):
+    async def walk(trio: Trio) -> None:
         task = trio.task()
         path = f"/tasks/{task.id.hex()}"
         for server in (trio.to_shuffler, trio.to_analyzer):
@@ -201,7 +207,7 @@ def test_only_those_who_may(tmp_path):
     walk_with(tmp_path, None, walk)
 
 
-def damaged(task, other):
+def damaged(task: Task, other: Task) -> list[tuple[bytes, int, str]]:
     """Uploads that are not what they should be, with the reason each is refused for."""
     good = encrypt_report(task, 1)
     return [
@@ -217,8 +223,8 @@ def damaged(task, other):
     ]
 
 
-def test_damaged_uploads_are_refused_with_a_reason(tmp_path):
-    async def walk(trio):
+def test_damaged_uploads_are_refused_with_a_reason(tmp_path: Path) -> None:
+    async def walk(trio: Trio) -> None:
         task, other = trio.task(), trio.task("other")
         await trio.register(task)
         await trio.register(other)
@@ -237,14 +243,14 @@ def test_damaged_uploads_are_refused_with_a_reason(tmp_path):
     walk_with(tmp_path, None, walk)
 
 
-def test_too_many_at_once_are_told_to_come_back(tmp_path):
-    async def walk(trio):
+def test_too_many_at_once_are_told_to_come_back(tmp_path: Path) -> None:
+    async def walk(trio: Trio) -> None:
         task = trio.task()
         await trio.register(task)
         tokens = await trio.enrol(12)
         bodies = [known_report(task, 1)[0] for _ in tokens]
 
-        async def slow(_):
+        async def slow(_: Transaction) -> None:
             time.sleep(0.5)  # in the store's thread: the disk is busy
 
         busy = asyncio.create_task(trio.shuffler.database.run(slow))
@@ -268,10 +274,10 @@ def test_too_many_at_once_are_told_to_come_back(tmp_path):
     walk_with(tmp_path, None, walk, queue=4)
 
 
-def test_closed_tasks_and_retired_keys_take_nothing(tmp_path):
+def test_closed_tasks_and_retired_keys_take_nothing(tmp_path: Path) -> None:
     """Key states change without a restart."""
 
-    async def walk(trio):
+    async def walk(trio: Trio) -> None:
         task = trio.task()
         await trio.register(task)
         tokens = await trio.enrol(3)
@@ -297,15 +303,14 @@ def test_closed_tasks_and_retired_keys_take_nothing(tmp_path):
     walk_with(tmp_path, None, walk)
 
 
-def test_the_analyzer_is_away_for_an_hour(tmp_path, monkeypatch):
+def test_the_analyzer_is_away_for_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses grow to the configured longest one; the batch waits and arrives in the end."""
-    from shuffledp.service.shuffler import dispatch
+    passed = 0.0
+    waits: list[float] = []
 
-    passed, waits = 0.0, []
-
-    async def no_time(event, seconds):
+    async def no_time(event: asyncio.Event, seconds: float | None) -> None:
         nonlocal passed
-        if seconds is not None and seconds != dispatch.LOOK_AGAIN:
+        if seconds is not None and seconds != dispatch.LOOK_AGAIN_SECONDS:
             passed += seconds
             waits.append(seconds)
             await asyncio.sleep(0)
@@ -316,12 +321,12 @@ def test_the_analyzer_is_away_for_an_hour(tmp_path, monkeypatch):
     monkeypatch.setattr(dispatch, "_set_or_later", no_time)
 
     class Away(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request):  # httpx's name
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if passed < 3600:
                 raise httpx.ConnectError("away")
-            return await trio._analyzer_transport.handle_async_request(request)
+            return await trio.analyzer_transport.handle_async_request(request)
 
-    async def walk():
+    async def walk() -> None:
         async with trio.analyzer_running(), trio.shuffler_running(Away()):
             task = trio.task()
             await trio.register(task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +14,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio
-from test_kills import Programs, _wait_results
 
-from shuffledp.sealed.errors import Unreachable
-from shuffledp.sealed.tokens import EACH
 from shuffledp.service.client.collector import enrol, register
 from shuffledp.service.client.sending import Client, _trust
-from shuffledp.service.demo import wait_ready
+from shuffledp.service.errors import Unreachable
+from shuffledp.service.tokens import EACH_PREFIX
 
 
 def self_signed(folder: Path) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def self_signed(folder: Path) -> tuple[str, str]:
 
 
 @pytest.fixture
-def trusting(tmp_path, monkeypatch):
+def trusting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """The certificate's files; this program and those it starts trust it."""
     files = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", files[0])
@@ -59,25 +59,23 @@ def trusting(tmp_path, monkeypatch):
     _trust.cache_clear()
 
 
-def test_a_batch_over_tls(tmp_path, trusting, monkeypatch):
+def test_a_batch_over_tls(
+    tmp_path: Path, trusting: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate, key = trusting
     trio = Trio(tmp_path)
-    settings = {"tls_certificate": certificate, "tls_key": key}
-    trio.shuffler_config = replace(trio.shuffler_config, **settings)
-    trio.analyzer_config = replace(trio.analyzer_config, **settings)
+    trio.shuffler_config = replace(trio.shuffler_config, tls_certificate=certificate, tls_key=key)
+    trio.analyzer_config = replace(trio.analyzer_config, tls_certificate=certificate, tls_key=key)
     programs = Programs(trio, scheme="https")
-    shuffler, task = programs.urls["shuffler"], trio.task()
+    task = trio.task()
 
-    def device(number):
+    def device(number: int) -> Client:
         return Client(task, shuffler, tokens[number], tmp_path / f"device {number}", attempts=1)
 
-    try:
-        for role in programs.ports:
-            programs.start(role)
+    with programs.both() as (shuffler, _):
         for url in programs.urls.values():
-            wait_ready(url)
             register(task, url, COLLECTOR)
-        tokens = enrol(shuffler, OPERATOR, USERS, EACH)
+        tokens = enrol(shuffler, OPERATOR, USERS, EACH_PREFIX)
         for number in range(1, USERS):
             with device(number) as client:
                 client.send(1)
@@ -92,6 +90,4 @@ def test_a_batch_over_tls(tmp_path, trusting, monkeypatch):
         assert httpx.get(f"{shuffler}/status").json()["tasks"][0]["have"] == USERS - 1
         with device(0) as client:
             client.resume()
-        _wait_results(programs.urls["analyzer"], task, 1)
-    finally:
-        programs.stop()
+        programs.results(task)

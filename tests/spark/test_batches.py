@@ -1,4 +1,4 @@
-"""Sealed batches on a cluster: the bytes and the result of one machine."""
+"""Batches on a cluster: the bytes and the result of one machine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ import shuffledp
 from shuffledp.cli.main import Parser
 from shuffledp.errors import BudgetExceeded
 from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.encryption import KeyFolder, PrivateKey
+from shuffledp.queries.batches import release_batch
 from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.keys import KeyFolder, PrivateKey
 from shuffledp.sealed.opening import Tally, count_messages
-from shuffledp.sealed.ordering import SECRET, order_file
+from shuffledp.sealed.ordering import ORDER_SECRET_BYTES, order_file
 from shuffledp.sealed.replays import first_seen, put_in_order
-from shuffledp.sealed.task import BatchRule, Task
-from shuffledp.sealed.wire import BATCH_HEADER, MESSAGE, REPORT_HEADER, BatchHeader
-from shuffledp.service.analyzer.results import published
-from shuffledp.service.analyzer.store import Received
-from shuffledp.service.client.sending import encrypt_report
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.results import OpenedBatch
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.wire import (
+    BATCH_HEADER_BYTES,
+    MESSAGE_BYTES,
+    REPORT_HEADER_BYTES,
+    BatchHeader,
+)
 from shuffledp.spark import batch_files as files
 from shuffledp.spark import batch_parts as batches
 from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
@@ -54,9 +60,9 @@ def reports(task: Task) -> list[bytes]:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several slices and parts, though there are few messages."""
-    monkeypatch.setattr(files, "SLICE", 16 << 10)
-    monkeypatch.setattr(batches, "ORDER_PART", 40 << 10)
-    monkeypatch.setattr(batches, "OPEN_PART", 400)
+    monkeypatch.setattr(files, "SLICE_BYTES", 16 << 10)
+    monkeypatch.setattr(batches, "ORDER_PART_BYTES", 40 << 10)
+    monkeypatch.setattr(batches, "OPEN_PART_MESSAGES", 400)
 
 
 @pytest.fixture
@@ -67,11 +73,17 @@ def inputs(tmp_path: Path, reports: list[bytes]) -> list[str]:
     return [str(tmp_path / "a.reports"), str(tmp_path / "b.reports")]
 
 
+def header_of(task: Task, batch: bytes, reports: int = USERS) -> BatchHeader:
+    return BatchHeader(
+        task_id=task.id, batch_id=batch, reports=reports, top_up_messages=0, noise_shares=reports
+    )
+
+
 def on_one_machine(
     folder: Path, reports: list[bytes], task: Task, batch: bytes, secret: bytes | None = None
 ) -> bytes:
-    (folder / "raw").write_bytes(b"".join(report[REPORT_HEADER:] for report in reports))
-    header = BatchHeader(task.id, batch, len(reports), 0, len(reports)).to_bytes()
+    (folder / "raw").write_bytes(b"".join(report[REPORT_HEADER_BYTES:] for report in reports))
+    header = header_of(task, batch, len(reports)).to_bytes()
     order_file(folder / "raw", folder / "one", header, 1 << 20, secret)
     return (folder / "one").read_bytes()
 
@@ -111,7 +123,7 @@ def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
     target = str(tmp_path / "out")
     shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
     there = (tmp_path / "out").read_bytes()
-    assert [len(secret) for secret in drawn] == [SECRET]
+    assert [len(secret) for secret in drawn] == [ORDER_SECRET_BYTES]
     assert there == on_one_machine(tmp_path, reports, task, name, drawn[0])
     assert there != on_one_machine(tmp_path, reports, task, name)
     shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
@@ -120,7 +132,7 @@ def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
 
 def opened_on_one_machine(file: Path, task: Task, key: PrivateKey, earlier: list[Path]) -> Tally:
     messages = file.with_suffix(".messages")
-    messages.write_bytes(file.read_bytes()[BATCH_HEADER:])
+    messages.write_bytes(file.read_bytes()[BATCH_HEADER_BYTES:])
     put_in_order(messages, 1 << 20)
     pages = first_seen(messages, earlier, file.with_suffix(".kept"), 1000)
     with ThreadPoolExecutor(2) as pool:
@@ -137,15 +149,15 @@ def opened_on_one_machine(file: Path, task: Task, key: PrivateKey, earlier: list
 def spoilt_batch(path: Path, reports: list[bytes], task: Task) -> None:
     """A full batch in which some messages are copies, some noise, and one was altered."""
     rows = (
-        np.frombuffer(b"".join(report[REPORT_HEADER:] for report in reports), np.uint8)
-        .reshape(-1, MESSAGE)
+        np.frombuffer(b"".join(report[REPORT_HEADER_BYTES:] for report in reports), np.uint8)
+        .reshape(-1, MESSAGE_BYTES)
         .copy()
     )
     rows[10:14] = rows[0]
-    rows[20] = np.frombuffer(os.urandom(MESSAGE), np.uint8)
+    rows[20] = np.frombuffer(os.urandom(MESSAGE_BYTES), np.uint8)
     rows[30, 40] ^= 1
     rows[31, :32] = rows[32, :32]
-    header = BatchHeader(task.id, os.urandom(16), USERS, 0, USERS)
+    header = header_of(task, os.urandom(16))
     path.write_bytes(header.to_bytes() + rows.tobytes())
 
 
@@ -158,9 +170,11 @@ def test_opening_gives_the_result_of_one_machine(
     tally = opened_on_one_machine(file, task, key, [])
     header = files.batch_header(files.look_at(str(file), 0, task.report_size))
     assert header is not None
-    batch = Received(header.batch_id, 1, 1, "counted", b"", USERS, 0, USERS, tally.to_json(), None)
-    assert there == published(task, batch, 0.95)
-    # of the two with one `enc` the first in order is kept, and that may be the one that opens
+    batch = OpenedBatch(
+        id=header.batch_id, number=1, reports=USERS, noise_shares=USERS, tally=tally
+    )
+    assert there == release_batch(task, batch, ledger=None, confidence=0.95)
+    # of the two with one encapsulated key the first in order is kept; it may be the one that opens
     assert there["dropped"]["replayed"] == 5 and there["dropped"]["unopened"] in (2, 3)
 
 
@@ -196,7 +210,7 @@ def test_a_ledger_is_charged_once_per_batch(
         open_batch(spark, two, task, key, ledger=str(ledger.path))
 
 
-def test_refusals(
+def test_files_and_keys_that_do_not_fit_are_refused(
     spark: Any,
     tmp_path: Path,
     inputs: list[str],
@@ -218,17 +232,17 @@ def test_refusals(
     with pytest.raises(TaskError, match="another task"):
         shuffle_batch(spark, inputs, out, other)
     assert not os.path.exists(out)
-    header = BatchHeader(task.id, bytes(16), USERS - 1, 0, USERS - 1)
-    messages = b"".join(report[REPORT_HEADER:] for report in reports[1:])
+    header = header_of(task, bytes(16), USERS - 1)
+    messages = b"".join(report[REPORT_HEADER_BYTES:] for report in reports[1:])
     (tmp_path / "short").write_bytes(header.to_bytes() + messages)
     with pytest.raises(TaskError, match="Fewer reports"):
         open_batch(spark, str(tmp_path / "short"), task, key)
     stranger = KeyFolder(tmp_path / "keys").new()
-    with pytest.raises(TaskError, match="sealed for"):
+    with pytest.raises(TaskError, match="encrypted for"):
         open_batch(spark, str(tmp_path / "short"), task, stranger)
 
 
-def test_commands(
+def test_the_commands_shuffle_and_open_a_batch(
     spark: Any,
     tmp_path: Path,
     inputs: list[str],
@@ -244,7 +258,7 @@ def test_commands(
     monkeypatch.setattr(cluster, "cluster", lambda _: nullcontext(spark))
     (tmp_path / "task.json").write_bytes(task.canonical())
     folder = KeyFolder(tmp_path / "keys")
-    folder._write(key)
+    folder.write(key)
     top = Parser()
     cluster.add_to(top.add_subparsers())
 

@@ -11,10 +11,11 @@ from moto.server import ThreadedMotoServer
 from pyarrow.fs import FileSelector, FileSystem
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.encryption import KeyFolder
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.task import BatchRule, Task
-from shuffledp.service.client.sending import encrypt_report
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
 from shuffledp.spark import batch_files as files
 from shuffledp.spark import batch_parts as batches
 from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
@@ -39,17 +40,17 @@ def store() -> Iterator[str]:
 def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
     spark: Any, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "SLICE", 16 << 10)
-    monkeypatch.setattr(batches, "ORDER_PART", 40 << 10)
+    monkeypatch.setattr(files, "SLICE_BYTES", 16 << 10)
+    monkeypatch.setattr(batches, "ORDER_PART_BYTES", 40 << 10)
     key = KeyFolder(tmp_path / "keys").new()
     plan = plan_count(USERS, 2, mse_overhead=2, padded=True).to_dict()
     task = Task.create(plan, key.public, "dark mode", BatchRule(USERS))
-    sealed = [encrypt_report(task, user % 2) for user in range(USERS)]
-    halves = [b"".join(sealed[:15]), b"".join(sealed[10:])]  # five reports came twice
+    encrypted = [encrypt_report(task, user % 2) for user in range(USERS)]
+    halves = [b"".join(encrypted[:15]), b"".join(encrypted[10:])]  # five reports came twice
     uris = [f"s3://me:secret@sealed/in/{number}?{store}" for number in (0, 1)]
     for number, half in enumerate(halves):
         (tmp_path / str(number)).write_bytes(half)
-        system, inside = files.place(uris[number])
+        system, inside = files.file_system(uris[number])
         with system.open_output_stream(inside) as out:
             out.write(half)
     target = f"s3://me:secret@sealed/out/batch?{store}"
@@ -58,7 +59,7 @@ def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
         spark, [str(tmp_path / n) for n in "01"], str(tmp_path / "batch"), task, batch_id=NAME
     )
     assert far == near and far["copies_dropped"] == 5
-    system, inside = files.place(target)
+    system, inside = files.file_system(target)
     with system.open_input_stream(inside) as batch:
         assert batch.read() == (tmp_path / "batch").read_bytes()
     left = system.get_file_info(FileSelector("sealed/out", recursive=True))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,16 +17,31 @@ import pytest
 
 import shuffledp
 from shuffledp import spark as cluster
-from shuffledp.errors import BudgetExceeded, ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.cells.paper import PaperCell
+from shuffledp.errors import (
+    BudgetExceeded,
+    DataError,
+    ParameterError,
+    ShortBatchError,
+    ValueOutOfRange,
+)
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.queries.columns import DataError
+from shuffledp.protocols import Counting
+from shuffledp.protocols.report import shuffle
+from shuffledp.queries.options import Options
+from shuffledp.queries.questions import Count
+from shuffledp.spark import executor
 from shuffledp.spark.errors import ClusterError
 from shuffledp.spark.keyed import JobSecret
-from shuffledp.spark.queries import _as_it_is
 from shuffledp.spark.reports import PartWork, WholeWork, in_arrow, planned_and_drawn
 
 ROWS = 20_000
+COUNT = Count.of(Options(), 1)
+
+
+def part_work(protocol: Any, secret: JobSecret) -> PartWork:
+    return PartWork(protocol=protocol.to_dict(), prepare=COUNT.prepare, secret=secret)
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +77,11 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [
     ("count", "label", {"equals": "city 1"}),
     ("count", "number", {"equals": "3"}),
     ("count", "a.dotted`name", {}),
-    ("histogram", "number", {"buckets": 7}),
-    ("histogram", "label", {"buckets": ["city 0", "else"], "other": "else"}),
-    ("total", "number", {"largest": 6}),
-    ("total", "number", {"largest": 3, "clamp": True}),
-    ("total", "real", {"bounds": (0, 1)}),
+    ("histogram", "number", {"labels": 7}),
+    ("histogram", "label", {"labels": ["city 0", "else"], "other": "else"}),
+    ("integer_sum", "number", {"largest": 6}),
+    ("integer_sum", "number", {"largest": 3, "clamp": True}),
+    ("real_sum", "real", {"bounds": (0, 1)}),
     ("mean", "real", {"bounds": (0, 1)}),
     ("quantiles", "real", {"bounds": (0, 1), "bins": 16}),
 ]
@@ -74,7 +91,7 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [
 def test_same_plan_certificate_and_result_as_on_one_machine(
     frame: Any, table: Path, name: str, column: str, asked: dict[str, Any]
 ) -> None:
-    there = getattr(cluster, name)(frame, column, epsilon=2, **asked)
+    there = getattr(cluster, name)(frame, column=column, epsilon=2, **asked)
     here = getattr(shuffledp, name)(str(table), epsilon=2, column=column, **asked)
     assert type(there) is type(here)
     assert there.certificate == here.certificate
@@ -92,7 +109,7 @@ def numbers(result: Any) -> Any:
 
 
 def test_row_by_row_gives_the_same_question(frame: Any) -> None:
-    found = cluster.histogram(frame, "number", epsilon=2, buckets=7, per_user=True)
+    found = cluster.histogram(frame, column="number", epsilon=2, labels=7, per_user=True)
     assert found.users == ROWS
     assert abs(found.values - ROWS / 7).max() < 60
 
@@ -100,97 +117,161 @@ def test_row_by_row_gives_the_same_question(frame: Any) -> None:
 def test_parts_add_up_to_the_law_of_one_draw() -> None:
     """Releases drawn in 4 unequal parts have the mean and the spread that the plan proves, and a
     draw that forgets to share the noise does not."""
-    plan = shuffledp.plan_count(400, 1)
+    protocol = shuffledp.plan_count(400, 1).protocol
+    assert isinstance(protocol, Counting)
     parts = [pa.record_batch({"value": np.arange(k) % 2}) for k in (200, 120, 60, 20)]
     runs = 1200
 
     def errors(law: Any) -> Any:
-        work = [PartWork(law.describe(), _as_it_is, JobSecret()) for _ in range(runs)]
+        work = [part_work(law, JobSecret()) for _ in range(runs)]
         found = [
-            sum(
-                (one.report(law, [part], one.secret.part(at)) for at, part in enumerate(parts[1:])),
-                start=one.report(law, [parts[0]], one.secret.part(9)),
+            shuffle(
+                [
+                    one.report(law, [part], one.secret.part(at)) or pytest.fail("nobody")
+                    for at, part in enumerate(parts)
+                ]
             )
             for one in work
         ]
         sums = np.array([int(report.plus[0] - report.minus[0]) for report in found])
-        return plan.protocol.cell.estimates(sums, 400) - 200
+        return protocol.cell.estimates(sums, 400) - 200
 
-    error = plan.protocol.rmse(400, 200)
-    assert abs(errors(plan.protocol).mean()) < 5 * error / math.sqrt(runs)
-    assert 0.9 < errors(plan.protocol).std() / error < 1.1
-    whole_noise_each = replace(plan.protocol, cell=replace(plan.protocol.cell, users=100))
+    error = protocol.rmse(400, 200)
+    assert abs(errors(protocol).mean()) < 5 * error / math.sqrt(runs)
+    assert 0.9 < errors(protocol).std() / error < 1.1
+    assert isinstance(protocol.cell, PaperCell)
+    whole_noise_each = replace(protocol, cell=replace(protocol.cell, users=100))
     assert not 0.9 < errors(whole_noise_each).std() / error < 1.1
 
 
 def test_refusals_say_what_one_machine_says(frame: Any, table: Path) -> None:
-    for name, column, asked in [
+    refused: list[tuple[str, str, dict[str, Any]]] = [
         ("count", "number", {}),
         ("count", "label", {}),
-        ("total", "number", {"largest": 3}),
-        ("total", "real", {"bounds": (0, "0.5")}),
+        ("integer_sum", "number", {"largest": 3}),
+        ("real_sum", "real", {"bounds": (0, "0.5")}),
         ("quantiles", "real", {"bounds": ("0.1", 1)}),
-        ("histogram", "label", {"buckets": ["city 0", "city 1"]}),
-    ]:
+        ("histogram", "label", {"labels": ["city 0", "city 1"]}),
+    ]
+    for name, column, asked in refused:
         with pytest.raises(ValueOutOfRange) as there:
-            getattr(cluster, name)(frame, column, epsilon=1, **asked)
+            getattr(cluster, name)(frame, column=column, epsilon=1, **asked)
         with pytest.raises(ValueOutOfRange) as here:
             getattr(shuffledp, name)(str(table), epsilon=1, column=column, **asked)
         assert str(there.value) == str(here.value)
 
 
 def test_users_without_a_value_are_refused(spark: Any) -> None:
+    asks: list[Callable[[Any], object]] = [
+        lambda f: cluster.count(f, epsilon=1),
+        lambda f: cluster.real_sum(f, epsilon=1, bounds=(0, 1)),
+    ]
     for values in ("if(id < 3, null, id % 2)", "if(id < 3, double('NaN'), double(id % 2))"):
         holes = spark.range(100).selectExpr(f"{values} as x")
-        for ask in (
-            lambda f: cluster.count(f, epsilon=1),
-            lambda f: cluster.total(f, epsilon=1, bounds=(0, 1)),
-        ):
+        for ask in asks:
             with pytest.raises(DataError, match="3 missing"):
                 ask(holes)
     with pytest.raises(DataError, match="no rows"):
         cluster.count(spark.range(0).selectExpr("id % 2 as x"), epsilon=1)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [{"protocol": "central"}, {"delta": "1e-6"}, {"progress": print}],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_that_spark_cannot_keep_are_refused(frame: Any, option: dict[str, Any]) -> None:
+    name = next(iter(option))
+    for ask in (
+        lambda: cluster.count(frame, column="yes", epsilon=1, **option),
+        lambda: cluster.integer_sum(frame, column="number", epsilon=1, largest=6, **option),
+        lambda: cluster.real_sum(frame, column="real", epsilon=1, bounds=(0, 1), **option),
+        lambda: cluster.mean(frame, column="real", epsilon=1, bounds=(0, 1), **option),
+        lambda: cluster.histogram(frame, column="number", epsilon=1, labels=7, **option),
+        lambda: cluster.quantiles(frame, column="real", epsilon=1, bounds=(0, 1), **option),
+    ):
+        with pytest.raises(ParameterError, match=f"option {name} cannot be used here") as refusal:
+            ask()
+        assert str(refusal.value).endswith(".") and "\n" not in str(refusal.value)
+
+
+def test_few_values_are_planned_and_drawn_in_one_job(
+    frame: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_in_two_jobs", lambda *_: pytest.fail("two jobs"))
+    cluster.count(frame, column="yes", epsilon=1)
+    cluster.count(frame, column="label", equals="city 1", epsilon=1)
+    cluster.integer_sum(frame, column="number", epsilon=1, largest=6)
+    cluster.histogram(frame, column="number", epsilon=1, labels=7)
+
+
+def test_equal_values_are_found_as_on_one_machine(spark: Any) -> None:
+    far = spark.createDataFrame(
+        [(2**53 + n % 2, n % 2 == 0) for n in range(100)], "n long, t boolean"
+    )
+    assert abs(cluster.count(far, column="n", equals=2**53 + 1, epsilon=8).value - 50) < 10
+    assert abs(cluster.count(far, column="t", equals="true", epsilon=8).value - 50) < 10
+    for wrong in ("1.5", "x"):
+        with pytest.raises(ParameterError):
+            cluster.count(far, column="n", equals=wrong, epsilon=8)
+
+
+def test_clamping_row_by_row(frame: Any) -> None:
+    asked: dict[str, Any] = {"column": "number", "epsilon": 8, "largest": 3, "clamp": True}
+    together, each = (cluster.integer_sum(frame, per_user=one, **asked) for one in (False, True))
+    assert abs(together.value - each.value) < 100
+
+
+def test_the_examples_of_the_help_pages(spark: Any) -> None:
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    for name in ("count", "integer_sum", "real_sum", "mean", "histogram", "quantiles"):
+        (example,) = finder.find(getattr(cluster, name), name, globs={"session": spark})
+        assert example.examples
+        assert runner.run(example).failed == 0
+
+
 def test_wrong_calls(frame: Any) -> None:
     with pytest.raises(ParameterError, match="Which column"):
         cluster.count(frame, epsilon=1)
     with pytest.raises(ParameterError, match="no column 'x'"):
-        cluster.count(frame, "x", epsilon=1)
+        cluster.count(frame, column="x", epsilon=1)
     with pytest.raises(ShortBatchError):
-        cluster.count(frame, "yes", epsilon=1, users=ROWS + 1)
+        cluster.count(frame, column="yes", epsilon=1, users=ROWS + 1)
     with pytest.raises(ValueOutOfRange):
-        cluster.histogram(frame, "real", epsilon=1, buckets=3)
+        cluster.histogram(frame, column="real", epsilon=1, labels=3)
     with pytest.raises(ValueOutOfRange):
-        cluster.total(frame, "real", epsilon=1, largest=3)
+        cluster.integer_sum(frame, column="real", epsilon=1, largest=3)
 
 
 def test_a_ledger_is_charged_once_and_only_for_what_is_released(frame: Any, tmp_path: Path) -> None:
     ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 1)
     with pytest.raises(ValueOutOfRange):
-        cluster.count(frame, "number", epsilon=1, ledger=ledger.path)
+        cluster.count(frame, column="number", epsilon=1, ledger=ledger.path)
     assert ledger.spent() == 0
-    cluster.count(frame, "yes", epsilon=1, ledger=ledger.path)
+    cluster.count(frame, column="yes", epsilon=1, ledger=ledger.path)
     assert ledger.spent() == 1
     with pytest.raises(BudgetExceeded):
-        cluster.count(frame, "yes", epsilon=1, ledger=ledger.path)
+        cluster.count(frame, column="yes", epsilon=1, ledger=ledger.path)
 
 
 def test_seeds_are_marked_and_repeat(frame: Any, tmp_path: Path) -> None:
-    one, two = (cluster.count(frame, "yes", epsilon=1, entropy=SeededEntropy(5)) for _ in range(2))
+    one, two = (
+        cluster.count(frame, column="yes", epsilon=1, entropy=SeededEntropy(5)) for _ in range(2)
+    )
     assert one.seeded and two.seeded and one.value == two.value
 
 
 def test_fewer_users_may_be_counted_on(frame: Any) -> None:
-    found = cluster.count(frame, "yes", epsilon=1, users=1000)
+    found = cluster.count(frame, column="yes", epsilon=1, users=1000)
     assert found.users == ROWS
+    assert found.certificate is not None
     assert found.certificate["protocol"]["cell"]["users"] == 1000
 
 
 def test_the_secret_is_not_in_the_plan_and_prints_nothing(spark: Any, capsys: Any) -> None:
     plan, secret = shuffledp.plan_count(100, 1), JobSecret()
     values = spark.range(100).selectExpr("id % 2 as value")
-    work = PartWork(plan.protocol.describe(), _as_it_is, secret)
+    work = part_work(plan.protocol, secret)
     in_arrow(values, work, "cell long").explain(True)
     shown = capsys.readouterr().out + repr(secret)
     raw = secret._secret
@@ -217,7 +298,7 @@ def test_a_part_belongs_to_one_thread() -> None:
 def test_a_whole_that_comes_in_two_parts_is_refused(spark: Any) -> None:
     """Each part would plan for its own users only, and bring noise for them alone."""
     tally = spark.range(0, 2, 1, 2).selectExpr("id as value", "100 as count")
-    work = WholeWork(lambda users: shuffledp.plan_count(users, 1), None, _as_it_is, JobSecret())
+    work = WholeWork(make_plan=COUNT.plan, prepare=COUNT.prepare, secret=JobSecret())
     with pytest.raises(ClusterError, match="nothing was released"):
         planned_and_drawn(tally, work)
     protocol, report = planned_and_drawn(tally.coalesce(1), work)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import socket
 import subprocess
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from shuffledp import spark as cluster
+from shuffledp.cli.main import main
 from shuffledp.errors import MissingExtra, ShuffleDPError
 from shuffledp.spark import sessions
 from shuffledp.spark.errors import ClusterError, spark_failures
@@ -70,7 +73,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         sessions.prepare_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sessions.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ClusterError, match="found none; a wheel"):
         sessions.prepare_java()
     with pytest.raises(MissingExtra, match="pyspark"):
@@ -116,19 +119,31 @@ def test_other_errors_pass_unchanged() -> None:
 
 
 def test_the_command_lines_query(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "rows.csv").write_text("city,n\n" + "Ulm,1\nBonn,0\n" * 300)
-    monkeypatch.setattr(sessions, "session", lambda _: Lent(spark))
+    monkeypatch.setattr(cluster, "session", lambda _: Lent(spark))
     source = str(tmp_path / "rows.csv")
-    found = cluster.query("count", source, "city", None, epsilon="2", equals="Ulm")
-    assert found.users == 600 and abs(found.value - 300) < 40
+
+    def query(name: str, source: str, *words: str) -> tuple[int, str, str]:
+        code = main([name, source, "--engine", "spark", "--epsilon", "2", *words, "--json"])
+        return code, *capsys.readouterr()
+
+    _, out, _ = query("count", source, "--column", "city", "--equals", "Ulm")
+    found = json.loads(out)
+    assert found["users"] == 600 and abs(found["estimate"] - 300) < 40
     spark.read.csv(source, header=True, inferSchema=True).createOrReplaceTempView("cities")
-    assert cluster.query("integers", "cities", "n", None, epsilon="2", largest="1").users == 600
-    with pytest.raises(ClusterError, match="cannot read"):
-        cluster.query("count", str(tmp_path / "none.parquet"), "n", None, epsilon="2")
-    with pytest.raises(ShuffleDPError, match="no query"):
-        cluster.query("max", source, "n", None, epsilon="2")
+    _, out, _ = query("integer-sum", "cities", "--column", "n", "--largest", "1")
+    assert json.loads(out)["users"] == 600
+    _, out, _ = query("histogram", source, "--column", "n", "--labels", "0,1")
+    assert [bucket["label"] for bucket in json.loads(out)["buckets"]] == [0, 1]
+    code, out, err = query("count", str(tmp_path / "none.parquet"), "--column", "n")
+    assert code == 2 and not out and "cannot read" in err
+    code, out, err = query("count", source, "--column", "n", "--protocol", "central")
+    assert code == 2 and not out and "option protocol cannot be used here" in err
 
 
 class Lent:

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.encryption import KeyFolder
-from shuffledp.sealed.task import BatchRule, Task
-from shuffledp.service.client.sending import encrypt_report
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
 
 USERS = 400
 FAULTS = ("fails", "is slow", "loses its executor")

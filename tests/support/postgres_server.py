@@ -61,12 +61,6 @@ def running(place: Path, *settings: str) -> Iterator[str]:
     folder, user = tempfile.mkdtemp(prefix="pg-"), _user()
     if user:
         shutil.chown(folder, user)
-    options = {
-        "user": user,
-        "cwd": folder,
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
     words = [word for setting in ("listen_addresses=", *settings) for word in ("-c", setting)]
     try:
         subprocess.run(
@@ -81,10 +75,17 @@ def running(place: Path, *settings: str) -> Iterator[str]:
                 "--no-instructions",
             ],
             check=True,
-            **options,
+            user=user,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         server = subprocess.Popen(
-            [place / "postgres", "-D", f"{folder}/data", "-k", folder, *words], **options
+            [place / "postgres", "-D", f"{folder}/data", "-k", folder, *words],
+            user=user,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             _wait_ready(place, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,17 @@ from typing import Any
 import httpx
 
 from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.encryption import KeyFolder, encrypt_all
-from shuffledp.sealed.task import BatchRule, Task
-from shuffledp.sealed.tokens import EACH, new_token, token_hash
+from shuffledp.sealed.encryption import encrypt_all
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, plain_numbers
 from shuffledp.service.analyzer.app import Analyzer
-from shuffledp.service.client.sending import encrypt_report
+from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.shuffler.app import Shuffler
-from shuffledp.service.web.config import AnalyzerConfig, ShufflerConfig
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 20
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
@@ -28,15 +31,17 @@ COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery
 
 @cache
 def small_plan(users: int = USERS) -> dict[str, Any]:
-    """A cheap count: few messages, so that tests seal few."""
+    """The JSON of a cheap count: few messages, so that tests encrypt few."""
     return plan_count(users, 2, mse_overhead=2).to_dict()
 
 
 def bearing(token: str) -> dict[str, str]:
+    """The headers of a request that carries a token."""
     return {"Authorization": f"Bearer {token}"}
 
 
 def sha(token: str) -> str:
+    """A token's hash, as servers are configured with it."""
     return token_hash(token).hex()
 
 
@@ -70,49 +75,59 @@ class Trio:
         )
 
     def task(self, name: str = "test", users: int = USERS, **options: Any) -> Task:
+        """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
         key = self.keys.all()[-1].public
         return Task.create(small_plan(users), key, name, rule, **options)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Trio]:
+        """Both servers while they run."""
         async with self.analyzer_running(), self.shuffler_running():
             yield self
 
     @contextlib.asynccontextmanager
     async def analyzer_running(self) -> AsyncIterator[None]:
+        """The analyzer while it runs."""
         self.analyzer = Analyzer(self.analyzer_config)
-        self._analyzer_transport = httpx.ASGITransport(self.analyzer.app())
+        self.analyzer_transport = httpx.ASGITransport(self.analyzer.app())
         await self.analyzer.start()
         try:
             async with httpx.AsyncClient(
-                transport=self._analyzer_transport, base_url="http://analyzer", timeout=60
+                transport=self.analyzer_transport, base_url="http://analyzer", timeout=60
             ) as self.to_analyzer:
                 yield
         finally:
             await self.analyzer.stop()
 
     @contextlib.asynccontextmanager
-    async def shuffler_running(self, transport: Any = None) -> AsyncIterator[None]:
-        self.shuffler = Shuffler(self.shuffler_config, transport or self._analyzer_transport)
-        self.shuffler_transport = httpx.ASGITransport(self.shuffler.app())
+    async def shuffler_running(
+        self, transport: httpx.AsyncBaseTransport | None = None
+    ) -> AsyncIterator[None]:
+        """The shuffler while it runs; `transport` carries its requests to the analyzer."""
+        self.shuffler = Shuffler(self.shuffler_config, transport or self.analyzer_transport)
+        self.shuffler_app = self.shuffler.app()
         await self.shuffler.start()
         try:
             async with httpx.AsyncClient(
-                transport=self.shuffler_transport, base_url="http://shuffler", timeout=60
+                transport=httpx.ASGITransport(self.shuffler_app),
+                base_url="http://shuffler",
+                timeout=60,
             ) as self.to_shuffler:
                 yield
         finally:
             await self.shuffler.stop()
 
     async def register(self, task: Task) -> None:
+        """Registers a task at both servers."""
         for server in (self.to_shuffler, self.to_analyzer):
             answer = await server.put(
                 f"/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
             )
             assert answer.status_code in (200, 201), answer.text
 
-    async def enrol(self, count: int = 1, prefix: str = EACH) -> list[str]:
+    async def enrol(self, count: int = 1, prefix: str = EACH_PREFIX) -> list[str]:
+        """Fresh tokens, enrolled at the shuffler."""
         tokens = [new_token(prefix) for _ in range(count)]
         answer = await self.to_shuffler.post(
             "/tokens", json={"sha256": [sha(token) for token in tokens]}, headers=bearing(OPERATOR)
@@ -121,12 +136,13 @@ class Trio:
         return tokens
 
     async def post(self, task: Task, body: bytes, token: str) -> httpx.Response:
+        """The shuffler's answer to an upload."""
         return await self.to_shuffler.post(
             f"/tasks/{task.id.hex()}/reports", content=body, headers=bearing(token)
         )
 
-    async def upload(self, task: Task, values: list[Any]) -> list[bytes]:
-        """One enrolled client per value; the bodies that were sent."""
+    async def upload(self, task: Task, values: Sequence[Any]) -> list[bytes]:
+        """Uploads one report per value, each with a token of its own; gives the reports."""
         tokens = await self.enrol(len(values))
         bodies = [encrypt_report(task, value) for value in values]
         answers = await asyncio.gather(
@@ -136,24 +152,38 @@ class Trio:
         return bodies
 
     async def status(self, task: Task) -> dict[str, Any]:
-        tasks = (await self.to_shuffler.get("/status")).json()["tasks"]
+        """What the shuffler's status says about a task."""
+        tasks: list[dict[str, Any]] = (await self.to_shuffler.get("/status")).json()["tasks"]
         return next(one for one in tasks if one["task"] == task.id.hex())
 
+    async def scrubbed(self, task: Task) -> dict[str, Any]:
+        """The shuffler's status of a task, after its first batch was scrubbed."""
+        for _ in range(100):
+            status = await self.status(task)
+            if status["batches"] and status["batches"][0]["state"] == "scrubbed":
+                break
+            await asyncio.sleep(0.05)
+        return status
+
     async def results(self, task: Task, count: int = 1, seconds: float = 30) -> list[Any]:
-        """The results, once there are so many."""
+        """The published results of a task, after there are so many."""
         for _ in range(int(seconds / 0.05)):
             answer = await self.to_analyzer.get(f"/tasks/{task.id.hex()}/results")
-            if len(answer.json()["results"]) >= count:
-                return answer.json()["results"]
+            found: list[Any] = answer.json()["results"]
+            if len(found) >= count:
+                return found
             await asyncio.sleep(0.05)
         raise AssertionError(f"no {count} results: {await self.status(task)} {answer.text}")
 
 
-def known_report(task: Task, value: Any) -> tuple[bytes, int, int]:
-    """A sealed report, and how many +1 and −1 are inside: what only the test may know."""
+def known_report(task: Task, value: int) -> tuple[bytes, int, int]:
+    """An encrypted report, and how many +1 and −1 are inside: what only the test may know."""
     report = task.protocol.randomize(value)
-    messages = report.messages()
-    plain = plain_numbers(messages, task.report_size)
-    sealed = encrypt_all(plain.tolist(), task.key, task.id)
-    body = Upload(task.id, os.urandom(16), task.key.key_id, sealed).to_bytes()
+    numbers = plain_numbers(report.messages(), task.report_size).tolist()
+    body = Upload(
+        task_id=task.id,
+        report_id=os.urandom(16),
+        key_id=task.key.key_id,
+        messages=encrypt_all(numbers, task.key, task.id),
+    ).to_bytes()
     return body, int(report.plus.sum()), int(report.minus.sum())

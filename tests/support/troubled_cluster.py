@@ -28,15 +28,16 @@ from typing import Any
 
 import shuffledp
 from shuffledp import spark as cluster
+from shuffledp.queries.options import Options
+from shuffledp.queries.questions import Count
 from shuffledp.spark import batch_parts as batches
-from shuffledp.spark import queries as queries_module
-from shuffledp.spark import reports
+from shuffledp.spark import executor, reports
 from shuffledp.spark.keyed import JobSecret
-from shuffledp.spark.queries import _as_it_is
-from shuffledp.spark.reports import SCHEMA, PartWork, added_up, in_arrow
+from shuffledp.spark.reports import REPORT_SCHEMA, PartWork, added_up, in_arrow
 from shuffledp.spark.sessions import prepare_java
 
 USERS, PARTS = 400, 4
+COUNT = Count.of(Options(), 1)
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -66,6 +67,10 @@ class FreshEveryTime:
         from shuffledp.exact.entropy import SYSTEM
 
         return SYSTEM
+
+
+def part_work(protocol: Any, secret: Any) -> PartWork:
+    return PartWork(protocol=protocol.to_dict(), prepare=COUNT.prepare, secret=secret)
 
 
 class Troubled:
@@ -125,7 +130,7 @@ def trial(session: Any, fault: str, secret: Any, folder: Path) -> dict[str, Any]
     folder.mkdir(parents=True)
     plan = shuffledp.plan_count(USERS, "0.01")
     values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
-    work = Troubled(PartWork(plan.protocol.describe(), _as_it_is, secret), fault, str(folder))
+    work = Troubled(part_work(plan.protocol, secret), fault, str(folder))
     began = time.monotonic()
     report = added_up(values, work)  # type: ignore[arg-type]
     return {
@@ -156,13 +161,14 @@ def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[
     numbers, which is planned and drawn in one, and a batch that is ordered and opened, under a
     fault; the queries' noise comes from the same secret every time."""
     folder = data / "whole" / (fault or "nothing")
-    queries_module.JobSecret = lambda _: secret  # type: ignore[assignment,misc]
+    patched: Any = executor
+    patched.JobSecret = lambda _: secret
     frame = session.read.parquet(str(data / "rows.parquet"))
     with trouble(fault, folder):
-        labels = cluster.histogram(frame, "label", epsilon=1, buckets=["a", "b", "c"])
-        numbers = cluster.total(frame, "number", epsilon=1, largest=9)
+        labels = cluster.histogram(frame, column="label", epsilon=1, labels=["a", "b", "c"])
+        numbers = cluster.integer_sum(frame, column="number", epsilon=1, largest=9)
         batch = sealed(session, data, folder / "batch")
-    queries_module.JobSecret = JobSecret  # type: ignore[misc]
+    patched.JobSecret = JobSecret
     return {
         "gave": attempts(folder),
         "histogram": list(labels.values),
@@ -176,7 +182,7 @@ def two_actions(session: Any, secret: Any) -> list[Any]:
     """The same lineage evaluated twice: what one must never hand out."""
     plan = shuffledp.plan_count(USERS, "0.01")
     values = session.range(0, USERS, 1, PARTS).selectExpr("id % 2 as value")
-    noised = in_arrow(values, PartWork(plan.protocol.describe(), _as_it_is, secret), SCHEMA)
+    noised = in_arrow(values, part_work(plan.protocol, secret), REPORT_SCHEMA)
     added = noised.groupBy("cell").sum("plus", "minus")
     return [[list(row) for row in added.collect()] for _ in range(2)]
 
@@ -184,15 +190,19 @@ def two_actions(session: Any, secret: Any) -> list[Any]:
 def queries(session: Any, data: str) -> dict[str, Any]:
     """Every kind of query through Connect."""
     frame = session.read.parquet(data)
-    found = {
-        "count": cluster.count(frame, "label", epsilon=1, equals="b").value,
-        "histogram": cluster.histogram(frame, "label", epsilon=1, buckets=["a", "b", "c"]).values,
-        "integers": cluster.total(frame, "number", epsilon=1, largest=9).value,
-        "mean": cluster.mean(frame, "real", epsilon=1, bounds=(0, 1)).value,
-        "median": cluster.quantiles(frame, "real", epsilon=1, bounds=(0, 1)).quantile(0.5).value,
+    found: dict[str, Any] = {
+        "count": cluster.count(frame, column="label", epsilon=1, equals="b").value,
+        "histogram": cluster.histogram(
+            frame, column="label", epsilon=1, labels=["a", "b", "c"]
+        ).values,
+        "integers": cluster.integer_sum(frame, column="number", epsilon=1, largest=9).value,
+        "mean": cluster.mean(frame, column="real", epsilon=1, bounds=(0, 1)).value,
+        "median": cluster.quantiles(frame, column="real", epsilon=1, bounds=(0, 1))
+        .quantile(0.5)
+        .value,
     }
     try:
-        cluster.count(frame, "number", epsilon=1)
+        cluster.count(frame, column="number", epsilon=1)
     except shuffledp.ShuffleDPError as error:
         found["refusal"] = str(error)
     return found | {"histogram": list(found["histogram"]), "kind": type(frame).__module__}
@@ -200,7 +210,7 @@ def queries(session: Any, data: str) -> dict[str, Any]:
 
 def sealed(session: Any, folder: Path, target: Path) -> dict[str, Any]:
     """A batch shuffled and opened through Connect; the key and the reports lie in the folder."""
-    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.keys import KeyFolder
     from shuffledp.sealed.task import task_from_json
     from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
 
@@ -217,7 +227,8 @@ class Cluster:
         import pyspark
 
         prepare_java()
-        self.folder, self.running = folder, []
+        self.folder = folder
+        self.running: list[subprocess.Popen[bytes]] = []
         self.bin = Path(pyspark.__file__).parent / "bin"
         self.master, self.connect = free_port(), free_port()
         self.environment = os.environ | {
@@ -307,12 +318,12 @@ def tell(session: Any, folder: Path) -> dict[str, Any]:
         fault: whole_jobs(session, folder, fault, secret)
         for fault in ("", "fails", "loses its executor")
     }
-    for name, secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
+    for name, new_secret in (("keyed", JobSecret), ("naive", FreshEveryTime)):
         story[name] = {
-            fault: trial(session, fault, secret(), folder / name / fault)
+            fault: trial(session, fault, new_secret(), folder / name / fault)
             for fault in ("fails", "is slow", "loses its executor")
         }
-        story[name]["two actions"] = two_actions(session, secret())
+        story[name]["two actions"] = two_actions(session, new_secret())
     return story
 
 

@@ -1,4 +1,4 @@
-"""`shuffledp shuffle-batch` and `shuffledp open-batch`: sealed messages on a Spark cluster."""
+"""`shuffledp shuffle-batch` and `shuffledp open-batch`: encrypted messages on a Spark cluster."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from shuffledp.sealed.files import write_whole
 
 
 def add_to(commands: Commands) -> None:
-    """Adds both commands."""
+    """Adds the commands `shuffle-batch` and `open-batch`."""
     shuffle = add_command(
-        commands, "shuffle-batch", run_shuffle, "bring sealed messages into an order, on Spark"
+        commands, "shuffle-batch", run_shuffle, "order encrypted messages as a batch, on Spark"
     )
     shuffle.add_argument("files", nargs="+", metavar="FILE", help="reports, or one batch")
     shuffle.add_argument("--out", required=True, metavar="FILE", help="where the batch goes")
@@ -30,7 +30,9 @@ def add_to(commands: Commands) -> None:
     opening.add_argument("file", metavar="FILE", help="the batch")
     opening.add_argument("--keys", required=True, metavar="FOLDER", help="the analyzer's keys")
     opening.add_argument(
-        "--seen", metavar="FOLDER", help="what was counted before; drops it and adds this batch"
+        "--seen",
+        metavar="FOLDER",
+        help="messages that were counted before are dropped; adds those of this batch",
     )
     opening.add_argument("--ledger", metavar="FILE", help="draw on this budget, once per batch")
     opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
@@ -42,7 +44,7 @@ def add_to(commands: Commands) -> None:
 
 @contextmanager
 def cluster(master: str | None) -> Iterator[Any]:
-    """A session that ends with the command."""
+    """A Spark session that ends with the command."""
     from shuffledp.spark import session
 
     found = session(master)
@@ -76,9 +78,9 @@ def run_shuffle(args: argparse.Namespace) -> None:
 
 def run_open(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
-    from shuffledp.sealed.encryption import KeyFolder
     from shuffledp.sealed.errors import TaskError
-    from shuffledp.sealed.reading import lines
+    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.sealed.results import result_lines
     from shuffledp.spark.batch_jobs import open_batch
 
     task = read_task(args.task)
@@ -94,7 +96,7 @@ def run_open(args: argparse.Namespace) -> None:
         write_whole(args.out, json.dumps(done, indent=2, ensure_ascii=False) + "\n")
     rows = [
         (line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
-        for line in lines(done["result"])
+        for line in result_lines(done["result"])
     ]
     dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())
     emit(

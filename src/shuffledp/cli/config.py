@@ -1,4 +1,4 @@
-"""`shuffledp config check`: is the configuration complete?"""
+"""`shuffledp config check`: whether a server can start with a configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shuffledp.cli.output import Commands, add_command, emit, facts
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `config`."""
+    """Adds the command `config`."""
     parser = commands.add_parser("config", help="check a configuration", allow_abbrev=False)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     check = add_command(actions, "check", run_check, "say what is wrong before a server starts")
@@ -18,9 +18,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
-    from shuffledp.service.web.config import ROLES, load
+    from shuffledp.service.roles import ROLE_CONFIGS
+    from shuffledp.service.web.config import load_config
 
-    config = load(args.config, ROLES[args.role])
+    config = load_config(args.config, ROLE_CONFIGS[args.role])
     shown = {
         name: "(set)" if "token" in name and not name.endswith("sha256") else value
         for name, value in asdict(config).items()

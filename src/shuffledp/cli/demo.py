@@ -10,7 +10,7 @@ from shuffledp.exact.numbers import whole
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `demo`."""
+    """Adds the command `demo`."""
     parser = add_command(
         commands, "demo", run, "a local shuffler, analyzer and simulated users, in one go"
     )
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
                     ("estimate", f"{result['estimate']:,.2f}"),
                     (f"{result['confidence']:.0%} interval", f"{low:,} … {high:,}"),
                     ("ε", str(result["epsilon"])),
-                    ("V₋ z-score", f"{found['minus_z_score']:+.2f}"),
+                    ("anomaly", f"{found['anomaly']:+.2f} standard deviations"),
                 ],
             )
         ),

@@ -9,14 +9,22 @@ from shuffledp.cli.output import Commands, add_command, emit
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `keys` with its actions."""
+    """Adds the command `keys` with its actions."""
     parser = commands.add_parser("keys", help="the analyzer's keys, and tokens", allow_abbrev=False)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, run, summary in (
         ("new", run_new, "a fresh key; print its public half"),
         ("show", run_show, "the public half of the newest active key, for `task create --key`"),
-        ("retire", run_retire, "take no new reports for a key; what is on its way still opens"),
-        ("destroy", run_destroy, "erase a key: what was sealed for it never opens again"),
+        (
+            "retire",
+            run_retire,
+            "take no new reports for a key; batches on their way can still be opened",
+        ),
+        (
+            "destroy",
+            run_destroy,
+            "erase a key: what was encrypted for it can never be opened again",
+        ),
     ):
         action = add_command(actions, name, run, summary)
         action.add_argument("folder", help="the analyzer's key folder")
@@ -26,14 +34,14 @@ def add_to(commands: Commands) -> None:
 
 
 def run_new(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.keys import KeyFolder
 
     print(json.dumps(KeyFolder(args.folder).new().public.to_dict()))
 
 
 def run_show(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.encryption import KeyFolder
     from shuffledp.sealed.errors import TaskError
+    from shuffledp.sealed.keys import KeyFolder
 
     active = [key for key in KeyFolder(args.folder).all() if key.state == "active"]
     if not active:
@@ -42,20 +50,18 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def run_retire(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.keys import KeyFolder
 
     key = KeyFolder(args.folder).retire(args.id)
     emit(
         args,
         {"key_id": key.key_id, "state": key.state},
-        lambda out: out.print(
-            f"Key {key.key_id} is retired; tasks sealed for it take no more reports."
-        ),
+        lambda out: out.print(f"Key {key.key_id} is retired; its tasks take no more reports."),
     )
 
 
 def run_destroy(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.encryption import KeyFolder
+    from shuffledp.sealed.keys import KeyFolder
 
     KeyFolder(args.folder).destroy(args.id)
     emit(
@@ -66,7 +72,7 @@ def run_destroy(args: argparse.Namespace) -> None:
 
 
 def run_token(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.tokens import new_token, token_hash
+    from shuffledp.service.tokens import new_token, token_hash
 
     token = new_token()
     data = {"token": token, "sha256": token_hash(token).hex()}

@@ -11,23 +11,23 @@ from shuffledp.queries.ledger import Ledger
 
 
 def add_to(commands: Commands) -> None:
-    """The command and its verbs."""
+    """Adds `ledger create` and `ledger show`."""
     parser = commands.add_parser("ledger", help="create or show a privacy budget")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    create = add_command(verbs, "create", run_create, "make a new ledger")
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    create = add_command(actions, "create", run_create, "make a new ledger")
     create.add_argument("file", metavar="FILE")
     create.add_argument("--budget", required=True, metavar="E", help="ε in all")
-    shown = add_command(verbs, "show", run_show, "what was spent and what remains")
+    shown = add_command(actions, "show", run_show, "what was spent and what remains")
     shown.add_argument("file", metavar="FILE")
 
 
 def run_create(args: argparse.Namespace) -> None:
-    """Makes it."""
+    """Makes a new ledger and shows it."""
     _show(args, Ledger.create(args.file, args.budget))
 
 
 def run_show(args: argparse.Namespace) -> None:
-    """Shows it."""
+    """Shows what a ledger has spent and what remains."""
     _show(args, Ledger(args.file))
 
 

@@ -1,4 +1,4 @@
-"""The command `shuffledp`."""
+"""The command `shuffledp`: finds the sub-command, runs it, turns errors into one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shuffledp.version import __version__
 
 COMMANDS = (
     "plan",
-    "certify",
+    "verify",
     "query",
     "compare",
     "simulate",
@@ -32,7 +32,7 @@ COMMANDS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong input gets one sentence and exit code 2."""
+    """A parser that answers wrong input with one sentence and exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         sentence = message[0].upper() + message[1:].rstrip(".")
@@ -40,10 +40,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands."""
+    """The parser of all commands."""
     top = Parser(
         prog="shuffledp",
-        description="Pure differential privacy in the shuffle model: plan, certify, run.",
+        description="Pure differential privacy in the shuffle model: plan, run, verify.",
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"shuffledp {__version__}")
@@ -54,7 +54,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; 0 if it did, 2 with one sentence if it could not, 130 if interrupted."""
+    """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 130
+    if interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for place in range(len(words) - 1, 0, -1):
         if words[place - 1] == "--bounds":  # a lower bound below 0 is no option

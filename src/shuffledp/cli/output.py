@@ -1,4 +1,4 @@
-"""How commands talk: JSON for programs, rich tables for people, and nothing half-written."""
+"""What commands print: JSON for programs, rich tables for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Commands = Any  # argparse's sub-parsers; their type has no public name
 
 
 def console(to_error: bool = False) -> Console:
-    """The terminal, through rich; 100 columns where there is none."""
+    """Standard output (or error) as a rich console, 100 columns wide where it is no terminal."""
     try:
         from rich.console import Console
     except ImportError:
@@ -42,7 +42,7 @@ def add_command(
 
 
 def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -> None:
-    """The result: as JSON if asked for, else shown to a person."""
+    """Prints a result: `data` as JSON with --json, otherwise whatever `show` prints for people."""
     if args.json:
         print(json.dumps(data, indent=2, ensure_ascii=False))
     else:
@@ -50,7 +50,7 @@ def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -
 
 
 def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """A two-column table of facts."""
+    """A rich table of two columns: names and texts."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
@@ -75,7 +75,7 @@ def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iter
 
 
 def read_json(path: str | Path) -> Any:
-    """The JSON in a file."""
+    """What a JSON file holds; refuses a file that cannot be read."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from typing import Any
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import show
 from shuffledp.planning.plan import Plan
+from shuffledp.planning.plan_text import describe_plan
 from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.wire import MOST_REPORT_SIZE
+
+AnyPlan = Plan[Any]
+TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages")
 
 
 def add_to(commands: Commands) -> None:
-    """The command and its kinds."""
+    """Adds `plan`, with one command per query below it."""
     parser = commands.add_parser("plan", help="find the cheapest certified parameters")
-    kinds = parser.add_subparsers(metavar="KIND", required=True)
-    _kind(kinds, "count", _count, "how many users hold 1")
-    integers = _kind(kinds, "integers", _integers, "the sum of whole numbers 0..D")
+    queries = parser.add_subparsers(metavar="QUERY", required=True)
+    _query(queries, "count", _count, "how many users hold 1")
+    integers = _query(queries, "integer-sum", _integer_sum, "the sum of whole numbers 0..D")
     integers.add_argument("--largest", required=True, metavar="D", help="the largest value")
-    histogram = _kind(kinds, "histogram", _histogram, "how many users hold each label")
-    histogram.add_argument(
-        "--buckets", required=True, metavar="B", help="how many, or labels separated by commas"
-    )
-    histogram.add_argument("--other", metavar="LABEL", help="a bucket for all other labels")
-    real = _kind(kinds, "sum", _sum, "the sum of real values")
+    real = _query(queries, "real-sum", _real_sum, "the sum of real values")
     add_bounds(real, default="0,1")
     real.add_argument("--radix", metavar="C,C,…", help="fix the digits' bases, e.g. 2,2,2,2")
-    ranges = _kind(kinds, "quantiles", _quantiles, "quantiles and range counts")
+    add_labels(_query(queries, "histogram", _histogram, "how many users hold each label"))
+    ranges = _query(queries, "quantiles", _quantiles, "quantiles and range counts")
     add_bounds(ranges, default="0,1")
     ranges.add_argument("--bins", default=64, metavar="N", help="parts of the range (64)")
 
 
-def _kind(
-    kinds: Commands, name: str, make: Callable[[argparse.Namespace], Plan], summary: str
+def _query(
+    queries: Commands, name: str, make: Callable[[argparse.Namespace], AnyPlan], summary: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(kinds, name, lambda args: run(args, make), f"plan: {summary}")
+    parser = add_command(queries, name, lambda args: run(args, make), f"plan: {summary}")
     parser.add_argument(
         "--users", required=True, metavar="N", help="honest users who are sure to take part"
     )
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
-    parser.add_argument(
-        "--expected", metavar="N", help="users who may take part (the error is forecast for them)"
-    )
+    add_expected(parser)
     add_targets(parser)
     parser.add_argument(
         "--padded",
@@ -58,8 +57,11 @@ def _kind(
     return parser
 
 
+# arguments that queries take too
+
+
 def add_targets(parser: argparse.ArgumentParser) -> None:
-    """What a plan may be asked for."""
+    """Adds the options that say which error or cost a plan is asked for."""
     group = parser.add_argument_group("target (one; or an error with --relative-error beside it)")
     group.add_argument(
         "--mse-overhead", metavar="RHO", help="MSE within 1 + RHO of the central optimum"
@@ -73,8 +75,21 @@ def add_targets(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_expected(parser: argparse.ArgumentParser) -> None:
+    """Adds --expected."""
+    parser.add_argument(
+        "--expected", metavar="N", help="users who may take part (the error is forecast for them)"
+    )
+
+
+def targets_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The targets that were given, as keyword arguments of planners and queries."""
+    names = (*TARGETS, "expected")
+    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
+
+
 def add_bounds(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """--bounds LOW,HIGH."""
+    """Adds --bounds LOW,HIGH."""
     parser.add_argument(
         "--bounds",
         default=default,
@@ -92,55 +107,57 @@ def bounds_of(args: argparse.Namespace) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
+def add_labels(parser: argparse.ArgumentParser) -> None:
+    """Adds --labels and --other."""
+    parser.add_argument(
+        "--labels", required=True, metavar="L,L,…", help="labels, or how many numbers from 0 on"
+    )
+    parser.add_argument("--other", metavar="LABEL", help="a bucket for all other labels")
+
+
 def labels_of(text: str) -> int | list[str]:
-    """A number of buckets, or labels."""
+    """What --labels says: a number of buckets, or a list of labels."""
     if text.strip().isascii() and text.strip().isdigit():
         return int(text)
     return [label.strip() for label in text.split(",")]
 
 
-def aim(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The targets that were given."""
-    wanted = names or ("mse_overhead", "rmse", "relative_error", "max_messages")
-    found = {name: getattr(args, name) for name in wanted if getattr(args, name) is not None}
-    if getattr(args, "padded", False):
-        found["padded"] = True
-    if getattr(args, "expected", None) is not None:
-        found["expected"] = args.expected
-    return found
+# one planner per query
 
 
-def _count(args: argparse.Namespace) -> Plan:
-    return plan_count(args.users, args.epsilon, **aim(args))
+def _asked(args: argparse.Namespace) -> dict[str, Any]:
+    """What every planner takes besides users and ε, as keyword arguments."""
+    return {"padded": args.padded, **targets_of(args)}
 
 
-def _integers(args: argparse.Namespace) -> Plan:
-    return plan_integer_sum(args.users, args.epsilon, args.largest, **aim(args))
+def _count(args: argparse.Namespace) -> AnyPlan:
+    return plan_count(args.users, args.epsilon, **_asked(args))
 
 
-def _histogram(args: argparse.Namespace) -> Plan:
-    labels = labels_of(args.buckets)
-    return plan_histogram(args.users, args.epsilon, labels, other=args.other, **aim(args))
+def _integer_sum(args: argparse.Namespace) -> AnyPlan:
+    return plan_integer_sum(args.users, args.epsilon, args.largest, **_asked(args))
 
 
-def _sum(args: argparse.Namespace) -> Plan:
+def _histogram(args: argparse.Namespace) -> AnyPlan:
+    labels = labels_of(args.labels)
+    return plan_histogram(args.users, args.epsilon, labels, other=args.other, **_asked(args))
+
+
+def _real_sum(args: argparse.Namespace) -> AnyPlan:
     radix = None if args.radix is None else args.radix.split(",")
-    return plan_real_sum(args.users, args.epsilon, bounds=bounds_of(args), radix=radix, **aim(args))
+    bounds = bounds_of(args)
+    return plan_real_sum(args.users, args.epsilon, bounds=bounds, radix=radix, **_asked(args))
 
 
-def _quantiles(args: argparse.Namespace) -> Plan:
+def _quantiles(args: argparse.Namespace) -> AnyPlan:
     if args.max_messages is not None:
         raise ParameterError("Quantiles are planned for an error; --max-messages does not apply.")
-    names = ("mse_overhead", "rmse", "relative_error")
-    return plan_quantiles(
-        args.users, args.epsilon, bounds_of(args), bins=args.bins, **aim(args, *names)
-    )
+    bounds = bounds_of(args)
+    return plan_quantiles(args.users, args.epsilon, bounds, bins=args.bins, **_asked(args))
 
 
-def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], Plan]) -> None:
+def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan]) -> None:
     """Makes the plan, shows it, and writes it if asked."""
-    import json
-
     plan = make(args)
     data, tables = plan.to_dict(), []
     if args.fleet:
@@ -154,76 +171,11 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], Plan]) ->
     emit(args, data, lambda console: console.print(plan_table(plan), *tables))
 
 
-def plan_table(plan: Plan) -> Any:
-    """A plan for people."""
-    from shuffledp.sealed.wire import MOST_MESSAGES
-
-    f = plan.forecast
-    rows = [
-        ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
-        ("", "neighbours: replace one user's value"),
-        ("users", f"{plan.users:,} must take part; error forecast for {plan.expected:,}"),
-        ("target", str(plan.target)),
-        (
-            "messages",
-            f"{f.messages_per_user:,.2f} per user ({f.bits_per_message} bit each; "
-            f"{f.limit_messages:,.2f} if the flood were free)",
-        ),
-        ("bytes", f"{f.bytes_per_user:,.1f} bare, per user"),
-        (
-            "in the service",
-            f"{plan.report_size:,} messages in every report, to hide how many it holds: "
-            f"{plan.encrypted_bytes:,} bytes sealed"
-            + ("" if plan.target.padded else " (--padded plans for fewer)")
-            + (
-                f"; more than the {MOST_MESSAGES:,} that it takes"
-                if plan.report_size > MOST_MESSAGES
-                else ""
-            ),
-        ),
-        (
-            "RMSE",
-            f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
-            f"(central mechanism: {f.central_rmse:,.4g})",
-        ),
-        ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
-        *_printed_rows(plan.printed),
-        *_warnings(plan),
-        *_parameters(plan),
-    ]
+def plan_table(plan: AnyPlan) -> Any:
+    """A plan as a table."""
+    rows = describe_plan(plan)
+    if plan.report_size > MOST_REPORT_SIZE:
+        rows.append(
+            ("warning", f"the service takes at most {MOST_REPORT_SIZE:,} messages in a report")
+        )
     return facts(f"Plan: {plan.protocol.query}", rows)
-
-
-def _printed_rows(printed: dict[str, Any] | None) -> list[tuple[str, str]]:
-    if printed is None:
-        return []
-    if "refused" in printed:
-        return [("as printed", printed["refused"])]
-    text = f"{printed['messages_per_user']:,.0f} messages per user, RMSE {printed['rmse']:,.4g}"
-    if not printed["keeps_its_error"]:
-        text += ": more than the paper promises for its own constants (erratum 3)"
-    return [("as printed", text)]
-
-
-def _warnings(plan: Plan) -> list[tuple[str, str]]:
-    largest = plan.protocol.largest_answer(plan.expected)
-    if largest is not None and plan.forecast.rmse > largest / 2:
-        return [("warning", "the error exceeds half the range: the answer would say nothing")]
-    return []
-
-
-def _parameters(plan: Plan) -> list[tuple[str, str]]:
-    rows = []
-    for use, proof in zip(plan.protocol.uses, plan.certificate.proofs, strict=True):
-        values = {k: v for k, v in use.cell.to_dict().items() if k not in ("kind", "users")}
-        text = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
-        copies = f" × {use.copies}" if use.copies > 1 else ""
-        rows.append((f"{use.cell.kind} cell{copies}", text))
-        rows.append(("", proof.proof.summary()))
-    return rows
-
-
-def _short(value: object) -> str:
-    from fractions import Fraction
-
-    return show(Fraction(value)) if isinstance(value, str) else str(value)

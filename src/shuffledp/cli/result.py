@@ -12,7 +12,7 @@ from shuffledp.cli.task import read_task
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `result`."""
+    """Adds the command `result`."""
     parser = add_command(commands, "result", run, "read a task's published results")
     parser.add_argument("--task", required=True, help="the task file, or the task's id")
     parser.add_argument("--analyzer", required=True, help="its URL")
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def show_all(out: Any, found: Sequence[dict[str, Any]]) -> None:
-    """All batches' results, or why there are none."""
+    """Prints all batches' results, or why there are none."""
     for one in found:
         show(out, one)
     if not found:
@@ -41,21 +41,21 @@ def show_all(out: Any, found: Sequence[dict[str, Any]]) -> None:
 
 
 def show(out: Any, one: dict[str, Any]) -> None:
-    """One batch's result for people."""
-    from shuffledp.sealed.reading import lines
+    """Prints one batch's result for people."""
+    from shuffledp.sealed.results import result_lines
 
     result, dropped = one["result"], one["dropped"]
     out.print(
         f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
         f"ε = {result['epsilon']}"
     )
-    for line in lines(result):
+    for line in result_lines(result):
         out.print(
             f"  {line.label} ≈ {line.estimate:,.2f}  "
             f"({result['confidence']:.0%} interval {line.low:,.2f} … {line.high:,.2f})"
         )
     out.print(
-        f"  V₋ z-score {one['minus_z_score']:+.2f}; "
+        f"  anomaly {one['anomaly']:+.2f} standard deviations; "
         f"dropped: {dropped['replayed']:,} replayed, "
         f"{dropped['unopened']:,} unopened, {dropped['malformed']:,} malformed"
     )

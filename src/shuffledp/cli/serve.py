@@ -1,4 +1,4 @@
-"""`shuffledp shuffler`, `shuffledp analyzer`: run a server; enrol clients."""
+"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from shuffledp.sealed.files import write_whole
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `shuffler` and `analyzer`."""
-    shuffler = _add_role(commands, "shuffler", "collect sealed reports and deliver whole batches")
+    """Adds the commands `shuffler` and `analyzer`."""
+    shuffler = _add_role(
+        commands, "shuffler", "collect encrypted reports and deliver whole batches"
+    )
     _add_role(commands, "analyzer", "open batches and publish results")
     enrol = add_command(shuffler, "enrol", run_enrol, "make tokens for clients")
     enrol.add_argument("--shuffler", required=True, help="its URL")
@@ -27,23 +29,24 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
     parser = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     serve = add_command(actions, "serve", run_serve, f"run the {name} until SIGTERM")
-    serve.add_argument("--config", help="the TOML file (the environment has the last word)")
+    serve.add_argument("--config", help="the TOML file (overridden by the environment)")
     serve.set_defaults(role=name)
     return actions
 
 
 def run_serve(args: argparse.Namespace) -> None:
-    from shuffledp.service.web.lifecycle import serve_role
+    from shuffledp.service.roles import serve_role
 
     serve_role(args.role, args.config)
 
 
 def run_enrol(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.tokens import EACH, ONCE
     from shuffledp.service.client.collector import enrol
+    from shuffledp.service.tokens import EACH_PREFIX, ONCE_PREFIX
 
     token = given_token(args, "operator")
-    tokens = enrol(args.shuffler, token, args.count, ONCE if args.once else EACH)
+    prefix = ONCE_PREFIX if args.once else EACH_PREFIX
+    tokens = enrol(args.shuffler, token, args.count, prefix)
     write_whole(args.out, "\n".join(tokens) + "\n")
     emit(
         args,

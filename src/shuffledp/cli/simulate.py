@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shuffledp import plan_count, plan_integer_sum
 from shuffledp.accuracy.lattice import lattice_bins
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
-from shuffledp.cli.plan import add_targets, aim
+from shuffledp.cli.plan import add_targets, targets_of
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import whole
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
-    plan = make(args.users, args.epsilon, *shape, **aim(args))
+    plan = make(args.users, args.epsilon, *shape, **targets_of(args))
     total = whole(
         plan.users * largest // 2 if args.true_value is None else args.true_value,
         "--true-value",

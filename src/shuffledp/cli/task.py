@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Adds `task` with its actions."""
+    """Adds the command `task` with its actions."""
     parser = commands.add_parser(
         "task", help="make, check and register tasks for the service", allow_abbrev=False
     )
@@ -38,7 +38,7 @@ def add_to(commands: Commands) -> None:
 
 
 def add_token(parser: argparse.ArgumentParser, who: str) -> None:
-    """An option for a secret that rather belongs in the environment."""
+    """Adds the option --token, for a token that is better given in the environment."""
     parser.add_argument(
         "--token", help=f"the {who}'s token; best given as SHUFFLEDP_{who.upper()}_TOKEN"
     )
@@ -64,6 +64,11 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument("--top-up", choices=("none", "missing", "full"), default="none")
     parser.add_argument("--at-least", type=int, default=0, help="with a top-up: fewest reports")
     parser.add_argument("--wait-seconds", type=int, default=0, help="with a top-up: how long")
+    parser.add_argument(
+        "--padding",
+        choices=("exact", "2^-64"),
+        help="reports as long as the longest possible one, or as all but one in 2⁶⁴ batches need",
+    )
     parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
     parser.add_argument(
         "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
@@ -72,16 +77,26 @@ def _add_create(actions: Commands) -> None:
 
 def run_create(args: argparse.Namespace) -> None:
     from shuffledp.privacy.certificate import verify
-    from shuffledp.sealed.encryption import PublicKey
-    from shuffledp.sealed.task import BatchRule, Task
+    from shuffledp.sealed.keys import PublicKey
+    from shuffledp.sealed.rules import BatchRule
+    from shuffledp.sealed.task import Task
 
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
     rule = BatchRule(
-        args.reports or certificate.protocol.users, args.top_up, args.at_least, args.wait_seconds
+        args.reports or certificate.protocol.users,
+        top_up=args.top_up,
+        at_least=args.at_least,
+        wait_seconds=args.wait_seconds,
     )
     task = Task.create(
-        plan, PublicKey.from_dict(key), args.name, rule, order=args.order, repeat=args.repeat
+        plan,
+        PublicKey.from_dict(key),
+        args.name,
+        rule,
+        padding=args.padding,
+        order=args.order,
+        repeat=args.repeat,
     )
     write_whole(args.out, task.canonical())
     emit(args, summary(task), lambda out: out.print(table(task)))
@@ -105,7 +120,9 @@ def summary(task: Task) -> dict[str, Any]:
 
 
 def table(task: Task) -> Any:
-    """The task for people."""
+    """The task as a table for people."""
+    from shuffledp.protocols.report_size import promise
+
     protocol, rule = task.protocol, task.batch
     top_up = {
         "none": "never released short",
@@ -116,8 +133,8 @@ def table(task: Task) -> Any:
         task.name,
         [
             ("id", task.id.hex()),
-            ("protocol", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
-            ("guarantee", "ε-DP up to 2⁻⁶⁴ per batch, unless shuffler and analyzer act together"),
+            ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
+            ("guarantee", f"{promise(task.padding)}, unless shuffler and analyzer act together"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
@@ -140,8 +157,8 @@ def run_verify(args: argparse.Namespace) -> None:
         data,
         lambda out: out.print(
             f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
-            f"{certificate.protocol.users:,} users; reports of {task.report_size} messages "
-            f"overflow less than once in 2⁶⁴ batches of {task.batch.reports:,}.\n{task.id.hex()}"
+            f"{certificate.protocol.users:,} users; every report holds {task.report_size} messages "
+            f"(padding {task.padding}), a batch {task.batch.reports:,} reports.\n{task.id.hex()}"
         ),
     )
 

@@ -1,4 +1,4 @@
-"""`shuffledp version`."""
+"""`shuffledp version`: which versions are installed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from importlib import metadata
 from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.version import __version__
 
-PARTS = ("python-flint", "numpy", "cryptography")
+PACKAGES = ("python-flint", "numpy", "cryptography")
 
 
 def add_to(commands: Commands) -> None:
-    """The command."""
-    add_command(commands, "version", run, "versions of the program and of what it stands on")
+    """Adds `version`."""
+    add_command(
+        commands, "version", run, "versions of the program and of the packages it computes with"
+    )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Shows them."""
+    """Shows the versions of the program and of the packages it computes with."""
     versions = {"shuffledp": __version__, "python": platform.python_version()}
-    versions |= {name: metadata.version(name) for name in PARTS}
+    versions |= {name: metadata.version(name) for name in PACKAGES}
     emit(args, versions, lambda c: c.print(facts("Versions", list(versions.items()))))

@@ -27,6 +27,13 @@ def plan_count(
     `users` honest reports are sure to come (fewer are never released); the error is forecast for
     `expected` reports, which may be many more. With `padded`, what counts is not the average but
     K, the size of a report that is filled up so that its size says nothing, as the service does.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_count(1000, 1)
+    >>> plan.users, plan.certificate.loss <= 1
+    (1000, True)
+    >>> plan.forecast.rmse < 1.23 * plan.forecast.central_rmse  # √(1 + ½), the default target
+    True
     """
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     return plan_one_cell(Counting, users, epsilon, 1, target, expected, cell)

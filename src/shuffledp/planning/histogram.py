@@ -44,6 +44,11 @@ def plan_histogram(
 
     The targets are per bucket, the yardstick is DLap(ε/2) per bucket; `max_messages` counts all
     buckets together. `other` names the bucket (added if it is none of them) for unknown labels.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_histogram(1000, 1, ["walk", "bike"], other="else")
+    >>> plan.protocol.to_dict()["labels"]
+    ['walk', 'bike', 'else']
     """
     epsilon = checked_epsilon(epsilon)
     labels = checked_labels(buckets)

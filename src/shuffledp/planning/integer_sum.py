@@ -36,7 +36,15 @@ def plan_integer_sum(
     expected: int | None = None,
     cell: str = "best",
 ) -> Plan[Estimate]:
-    """The cheapest certified protocol that adds up values 0..largest, one per user."""
+    """The cheapest certified protocol that adds up values 0..largest, one per user.
+
+    The arguments after `largest` are those of `plan_count`.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_integer_sum(1000, 1, 5, rmse=10)
+    >>> plan.forecast.rmse <= 10
+    True
+    """
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     largest = whole(largest, "the largest value", most=LARGEST_VALUE)
     return plan_one_cell(IntegerSum, users, epsilon, largest, target, expected, cell)

@@ -35,6 +35,11 @@ def plan_quantiles(
     """The certified histogram, on as many levels as err least, behind quantiles and range counts.
 
     Targets are per bucket of a level, with the yardstick DLap(ε/2L) on L levels.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_quantiles(1000, 1, (0, 100), bins=10)
+    >>> plan.protocol.query, plan.users
+    ('quantiles', 1000)
     """
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)

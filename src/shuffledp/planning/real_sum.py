@@ -51,6 +51,11 @@ def plan_real_sum(
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
     digits, for example (2,) * 8 for the paper's bit by bit.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_real_sum(1000, 1, bounds=(0, 24), rmse=100)
+    >>> plan.forecast.rmse <= 100
+    True
     """
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)

@@ -67,7 +67,7 @@ class OtherCurve:
 
 
 def our_curves(query: Query, task: Task, overheads: Iterable[float]) -> tuple[Curve, Curve]:
-    """(shuffledp over its error targets, the least that its kind of cell could cost at these errors)."""
+    """(shuffledp over its error targets, the limit that its kind of cell has at these errors)."""
     forecasts = []
     for overhead in overheads:
         try:

@@ -85,6 +85,10 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
 
     Ensures: returned only if every cell was proved to cost at most `up` and `down` of its use, in
     exact or ball arithmetic, and the composed loss is at most ε.
+
+    >>> import shuffledp
+    >>> shuffledp.certify(shuffledp.plan_count(1000, 1).protocol).epsilon
+    Fraction(1, 1)
     """
     from shuffledp.version import __version__
 
@@ -114,6 +118,10 @@ def verify(data: object) -> Certificate:
     """The certificate behind its JSON (or a plan's JSON), proved again from the parameters alone.
 
     Ensures: nothing the file claims is believed; a claim that differs from the proof is an error.
+
+    >>> import shuffledp
+    >>> shuffledp.verify(shuffledp.plan_count(1000, 1).to_dict()).protocol.users
+    1000
     """
     if isinstance(data, dict) and isinstance(data.get("certificate"), dict):
         data = data["certificate"]

@@ -1,9 +1,10 @@
-"""What quantiles and range counts give: bucket counts of a range, with their covariance."""
+"""The result of quantiles: estimated bucket counts that any quantile or range is read from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from shuffledp.protocols.results import Estimate, Result
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class QuantilesResult(Result):
     """Estimated bucket counts with their covariance; intervals here are normal approximations
     (a range adds up many independent errors)."""
@@ -68,12 +69,10 @@ class QuantilesResult(Result):
         return [(q.query, q.value, q.low, q.high) for q in self.shown()]
 
     def shown(self) -> list[Estimate]:
-        """The quantiles that were asked for."""
+        """Estimates of the quantiles that were asked for in the query."""
         return self.quantiles(self.probabilities)
 
     def _reach(self) -> float:
-        from statistics import NormalDist
-
         return NormalDist().inv_cdf(0.5 + self.confidence / 2)
 
     def _crossing(self, below: Floats, rank: float) -> tuple[float, int]:

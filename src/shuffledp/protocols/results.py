@@ -1,8 +1,14 @@
-"""What the analyzer gives: an estimate with everything needed to judge it."""
+"""What the analyzer gives: estimates with everything that is needed to judge them.
+
+Every result is a `Result`: which ε and how many users it stands for, its error, its certificate,
+and ways to show it (text, notebook, JSON, picture). `Estimate` is one number, `HistogramResult`
+one number per label; `quantiles_result.QuantilesResult` is the third.
+"""
 
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -11,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.exact.numbers import show
+from shuffledp.protocols.frames import data_frame
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -18,29 +27,42 @@ ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
 
 NEIGHBOURS = "replace one user's value"
+"""Which change of the data a result hides: the certificate's neighbouring relation."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What every result carries: how sure, for whom, and with what promise."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Result(ABC):
+    """What every result carries: its privacy, its users, its error and its certificate."""
 
     epsilon: Fraction
     users: int
+    """How many reports are in it."""
     messages_per_user: float
     confidence: float
+    """How likely each interval holds the true value."""
     rmse: float
     """The forecast root mean squared error, at this estimate (of a histogram: its worst bucket)."""
     seeded: bool = False
+    """Whether the noise was repeatable, so that the result is not private."""
     certificate: Mapping[str, Any] | None = None
     clamped: bool = False
+    """Whether estimates were cut to what is possible, so that they are no longer unbiased."""
     neighbours: str = NEIGHBOURS
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON can hold it."""
+
+    @abstractmethod
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        """(name, estimate, low, high) of every number in the result."""
 
     def privacy_in_words(self) -> str:
         """What kind of privacy the result has, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
 
     def promise(self) -> dict[str, Any]:
-        """These, as JSON can hold them."""
+        """What every result carries, as JSON can hold it: the common part of `to_dict`."""
         return {
             "epsilon": float(self.epsilon),
             "epsilon_exact": str(self.epsilon),
@@ -63,6 +85,22 @@ class Result:
 
         return plot(self, path)
 
+    def marks(self) -> str:
+        """What weakens the promise, in words; empty if nothing does."""
+        return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
+
+    def __repr__(self) -> str:
+        numbers = self.rows()
+        if len(numbers) == 1:
+            name, value, low, high = numbers[0]
+            what = f"{name} ≈ {value:,.2f} in {low:,.2f} … {high:,.2f}"
+        else:
+            what = f"{len(numbers)} numbers"
+        return (
+            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}, "
+            f"{self.users:,} users{self.marks()}>"
+        )
+
     def _repr_html_(self) -> str:
         """The result in a notebook: its numbers as a table, its promise below."""
         rows = "".join(
@@ -80,16 +118,8 @@ class Result:
             f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
 
-    def rows(self) -> list[tuple[str, float, float, float]]:
-        """(name, estimate, low, high) of every number in the result."""
-        raise NotImplementedError
 
-    def marks(self) -> str:
-        """What weakens the promise, in words."""
-        return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Result):
     """An unbiased estimate of one number, with its interval and its promise."""
 
@@ -97,14 +127,14 @@ class Estimate(Result):
     value: float
     low: float
     high: float
-    errors: Callable[[], ErrorLaw] | None = field(default=None, repr=False, compare=False)
+    errors: Callable[[], ErrorLaw] | None = field(default=None, compare=False)
     """Gives the law of estimate − truth, for pictures."""
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(self.query, self.value, self.low, self.high)]
 
     def clamp(self, low: float, high: float) -> Estimate:
-        """The same, cut to what is possible, and marked as such: no longer unbiased."""
+        """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
         cut = [min(max(number, low), high) for number in (self.value, self.low, self.high)]
         return replace(self, value=cut[0], low=cut[1], high=cut[2], clamped=True)
 
@@ -126,7 +156,7 @@ class Estimate(Result):
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HistogramResult(Result):
     """Unbiased estimates of all buckets, each with its own interval and one for all at once."""
 
@@ -134,8 +164,10 @@ class HistogramResult(Result):
     values: NDArray[np.float64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    """low … high: each bucket's interval on its own."""
     joint_low: NDArray[np.int64]
     joint_high: NDArray[np.int64]
+    """joint_low … joint_high: intervals that all hold at once with this confidence."""
     query: str = "histogram"
 
     def rows(self) -> list[tuple[str, float, float, float]]:
@@ -143,10 +175,26 @@ class HistogramResult(Result):
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
     def clamp(self, low: float, high: float) -> HistogramResult:
-        """The same, cut to what is possible, and marked as such: no longer unbiased."""
+        """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
         names = ("values", "low", "high", "joint_low", "joint_high")
         cut = {name: np.clip(getattr(self, name), low, high) for name in names}
         return replace(self, clamped=True, **cut)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The buckets as a data frame: label, estimate, low, high, joint_low, joint_high.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        mixed = len({type(label) for label in self.labels}) > 1
+        columns: dict[str, list[Any]] = {
+            "label": [str(label) if mixed else label for label in self.labels],
+            "estimate": self.values.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "joint_low": self.joint_low.tolist(),
+            "joint_high": self.joint_high.tolist(),
+        }
+        return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The histogram as JSON can hold it."""

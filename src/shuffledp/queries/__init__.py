@@ -1,0 +1,10 @@
+"""Questions about a column of values, and how they are answered.
+
+query.py      what a `Query` is; questions.py the six of them, each written once
+options.py    the options that every query takes
+calls.py      the public functions: shuffledp.count, shuffledp.histogram, …
+local.py      the executor on this machine (the other one is shuffledp.spark)
+publish.py    the one place that charges a ledger and releases a result
+columns.py    columns of arrays, data frames and files
+ledger.py     a privacy budget on disk
+"""

@@ -1,4 +1,5 @@
-"""Columns from wherever people keep them, as batches of NumPy arrays; never a copy of the whole.
+"""A column of an array, a data frame or a file, as batches of NumPy arrays; the whole is never
+copied.
 
 A source is a list or NumPy array, a Series or a DataFrame's column (pandas, Polars, PyArrow and
 whatever else narwhals knows), or a CSV or Parquet file, which is streamed. One row is one user.
@@ -14,13 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import InputError, MissingExtra, ParameterError
+from shuffledp.errors import DataError, MissingExtra, ParameterError
 
 FILE_KINDS = (".csv", ".parquet")
-
-
-class DataError(InputError):
-    """The data cannot be used as it is."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +28,25 @@ class Column:
     batches: Callable[[], Iterator[NDArray[Any]]]
 
 
-def column_of(source: Any, column: str | None = None) -> Column:
-    """The column behind a source; refuses missing values, for they would be users without one."""
+def column_of(source: object, column: str | None = None) -> Column:
+    """The column behind a source; refuses missing values, which would be users without a value."""
     if isinstance(source, str | Path):
         return _file_column(Path(source), column)
     if isinstance(source, np.ndarray):
+        _refuse_name(column)
         return _array_column(source)
     if isinstance(source, list | tuple | range):
+        _refuse_name(column)
         return _array_column(_from_list(list(source)))
     return _frame_column(source, column)
+
+
+def _refuse_name(column: str | None) -> None:
+    """Refuses a column's name beside data that is one column already."""
+    if column is not None:
+        raise ParameterError(
+            "A list, array or Series is one column already; leave column out, or give a DataFrame."
+        )
 
 
 def _from_list(values: list[Any]) -> NDArray[Any]:
@@ -99,13 +106,14 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
     return array
 
 
-def _frame_column(source: Any, column: str | None) -> Column:
+def _frame_column(source: object, column: str | None) -> Column:
+    native: Any = source  # narwhals finds out whether it is a frame
     try:
         import narwhals.stable.v2 as nw
     except ImportError:
         raise MissingExtra("narwhals", "frames") from None
     try:
-        frame = nw.from_native(source, allow_series=True)
+        frame = nw.from_native(native, allow_series=True)
     except TypeError:
         raise DataError(
             f"A {type(source).__name__} is no column; give a list, a NumPy array, a Series, "
@@ -116,6 +124,8 @@ def _frame_column(source: Any, column: str | None) -> Column:
         frame = frame.select(_known(column, names)).collect()
     if isinstance(frame, nw.DataFrame):
         frame = frame[_known(column, frame.columns)]
+    else:
+        _refuse_name(column)
     if len(frame) == 0:
         raise DataError("There are no rows; a protocol needs at least one user.")
     if frame.null_count():

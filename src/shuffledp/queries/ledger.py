@@ -1,8 +1,7 @@
-"""A budget that several queries draw on: exact, refused before it is recorded, safe between
-processes.
+"""A privacy budget that several releases are paid from, exact and safe between processes.
 
-The ledger is one JSON file. `spend` takes a lock beside it, reads, decides, and replaces the file
-in one step, so that two programs that race for the last ε cannot both have it.
+The ledger is one JSON file. `spend` locks a file beside it, reads the ledger, decides, and replaces
+it in one step, so that two programs that ask for the last ε at the same time cannot both get it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
 from shuffledp.exact.numbers import ExactNumber, positive, show
 from shuffledp.sealed.files import write_whole
 
-FORMAT = "shuffledp ledger 1"
+LEDGER_FORMAT = "shuffledp ledger 1"
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,25 @@ class Entry:
 
 
 class Ledger:
-    """A privacy budget on disk. Losses of queries about the same users add up (pure ε-DP)."""
+    """A privacy budget on disk. The ε of all releases about the same users add up (pure ε-DP).
+
+    >>> import shuffledp, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = shuffledp.Ledger.create(f"{folder.name}/budget.json", 3)
+    >>> found = shuffledp.count([True, False], epsilon=1, ledger=ledger)
+    >>> ledger.remaining()
+    Fraction(2, 1)
+    >>> folder.cleanup()
+    """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).resolve()  # one lock, also for those who come through a link
+        self.path = Path(
+            path
+        ).resolve()  # so that everybody locks the same file, also through a link
 
     @classmethod
     def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
-        """A new ledger with so much to spend; refuses to replace one."""
+        """A new ledger with this ε to spend; refuses to replace a file."""
         ledger = cls(path)
         total = positive(budget, "the budget")
         with ledger._locked():
@@ -53,22 +63,28 @@ class Ledger:
 
     @property
     def budget(self) -> Fraction:
+        """The ε that all releases together may cost."""
         return self._read()[0]
 
     def entries(self) -> list[Entry]:
-        """All releases so far, oldest first."""
+        """All releases that were paid for, oldest first."""
         return self._read()[1]
 
     def spent(self) -> Fraction:
-        """The sum of all releases."""
+        """The ε of all releases so far, added up."""
         return sum((entry.epsilon for entry in self.entries()), start=Fraction(0))
 
     def remaining(self) -> Fraction:
-        """What is left."""
+        """The ε that is left to spend."""
         return self.budget - self.spent()
 
-    def spend(self, epsilon: ExactNumber, what: str, *, seeded: bool = False) -> Fraction:
-        """Records a release and gives what remains.
+    def spend(
+        self, epsilon: ExactNumber, what: str, *, seeded: bool = False, once: bool = False
+    ) -> Fraction:
+        """Records a release and gives what remains of the budget.
+
+        With `once`, an entry that says the same `what` pays for this release too, and nothing is
+        recorded a second time.
 
         Ensures: raises `BudgetExceeded` and records nothing if it is more than what remains;
         on return the entry is on disk.
@@ -82,6 +98,8 @@ class Ledger:
         with self._locked():
             budget, entries = self._read()
             left = budget - sum((entry.epsilon for entry in entries), start=Fraction(0))
+            if once and any(entry.what == what for entry in entries):
+                return left
             if cost > left:
                 raise BudgetExceeded(
                     f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
@@ -93,7 +111,7 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One process at a time; the lock goes with the process that holds it."""
+        """Lets one process at a time into the block; a process that ends gives its lock back."""
         try:
             lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
@@ -109,7 +127,7 @@ class Ledger:
     def _read(self) -> tuple[Fraction, list[Entry]]:
         try:
             data = json.loads(self.path.read_text(encoding="utf-8"))
-            if data["format"] != FORMAT:
+            if data["format"] != LEDGER_FORMAT:
                 raise ValueError
             entries = [
                 Entry(Fraction(row["epsilon"]), row["what"], row["when"]) for row in data["entries"]
@@ -127,7 +145,7 @@ class Ledger:
 
     def _write(self, budget: Fraction, entries: list[Entry]) -> None:
         data: dict[str, Any] = {
-            "format": FORMAT,
+            "format": LEDGER_FORMAT,
             "budget": str(budget),
             "entries": [
                 {"epsilon": str(entry.epsilon), "what": entry.what, "when": entry.when}

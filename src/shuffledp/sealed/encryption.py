@@ -1,90 +1,36 @@
-"""HPKE for single messages (RFC 9180: X25519, HKDF-SHA256, AES-128-GCM), and the analyzer's keys.
+"""Encryption of single messages with HPKE (RFC 9180: X25519, HKDF-SHA256, AES-128-GCM).
 
-Every message is sealed on its own: one key per user with derived keys would make a user's
-messages linkable. The task's id stands in `info`, so a ciphertext opens under its own task only.
+Every message is encrypted on its own: one key per user, with keys derived from it, would show
+which messages come from the same user. The task's id is part of HPKE's `info`, so a ciphertext
+can be opened under its own task only.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.keys import PublicKey
 
 SUITE_NAME = "HPKE X25519 HKDF-SHA256 AES-128-GCM"
-KEY_FORMAT = "shuffledp analyzer key 1"
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
-@dataclass(frozen=True)
-class PublicKey:
-    """The analyzer's key as tasks carry it."""
-
-    key_id: int
-    epoch: int
-    raw: bytes
-
-    def info(self, task_id: bytes) -> bytes:
-        """What every ciphertext is bound to."""
-        return b"shuffledp/v1 msg" + task_id + struct.pack(">IH", self.epoch, self.key_id)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"key_id": self.key_id, "epoch": self.epoch, "public": self.raw.hex()}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> PublicKey:
-        """The key in a task or key file; refuses what is none."""
-        try:
-            key = cls(int(data["key_id"]), int(data["epoch"]), bytes.fromhex(data["public"]))
-            X25519PublicKey.from_public_bytes(key.raw)
-        except (KeyError, TypeError, ValueError):
-            raise TaskError(
-                "The analyzer's key is malformed; ask for the file that `keys show` prints."
-            ) from None
-        if not (0 < key.key_id < 1 << 16 and 0 < key.epoch < 1 << 32):
-            raise TaskError("A key needs a number in 1..65535 and an epoch above 0.")
-        return key
-
-
-@dataclass(frozen=True)
-class PrivateKey:
-    """A key of the analyzer. Secret: it prints only its number."""
-
-    key_id: int
-    epoch: int
-    state: str
-    """active, or retired: it still opens what is on its way, but shufflers accept no more."""
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"PrivateKey({self.key_id}, {self.state})"
-
-    @property
-    def public(self) -> PublicKey:
-        key = X25519PrivateKey.from_private_bytes(self.secret).public_key()
-        return PublicKey(self.key_id, self.epoch, key.public_bytes(Encoding.Raw, PublicFormat.Raw))
-
-
-def encrypt_all(plain: Iterable[int], key: PublicKey, task_id: bytes) -> bytes:
-    """Every number sealed on its own, one after the other."""
+def encrypt_all(numbers: Iterable[int], key: PublicKey, task_id: bytes) -> bytes:
+    """The encrypted messages of these numbers, one after the other."""
     recipient = X25519PublicKey.from_public_bytes(key.raw)
     info = key.info(task_id)
-    return b"".join(_SUITE.encrypt(struct.pack(">I", number), recipient, info) for number in plain)
+    return b"".join(
+        _SUITE.encrypt(struct.pack(">I", number), recipient, info) for number in numbers
+    )
 
 
 def open_all(messages: Iterable[bytes], secret: bytes, info: bytes) -> tuple[list[int], int]:
-    """The numbers inside sealed messages, and how many could not be opened."""
+    """The numbers inside encrypted messages, and how many messages could not be opened."""
     key = X25519PrivateKey.from_private_bytes(secret)
     numbers, unopened = [], 0
     for message in messages:
@@ -94,81 +40,3 @@ def open_all(messages: Iterable[bytes], secret: bytes, info: bytes) -> tuple[lis
         except (InvalidTag, ValueError, struct.error):
             unopened += 1
     return numbers, unopened
-
-
-class KeyFolder:
-    """The analyzer's keys, one file each; read again whenever asked, so that keys may be added,
-    retired or destroyed while the analyzer runs."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def all(self) -> list[PrivateKey]:
-        """All keys that are still there, oldest first."""
-        files = self.path.glob("key-*.json") if self.path.is_dir() else ()
-        return sorted((self._read(file) for file in files), key=lambda key: key.key_id)
-
-    def find(self, key_id: int, epoch: int) -> PrivateKey | None:
-        """The key of this number and epoch, if it still exists."""
-        return next((k for k in self.all() if (k.key_id, k.epoch) == (key_id, epoch)), None)
-
-    def new(self) -> PrivateKey:
-        """A fresh key with the next number, in an epoch of its own."""
-        number = 1 + max((self._number(file) for file in self.path.glob("key-*")), default=0)
-        key = PrivateKey(number, number, "active", X25519PrivateKey.generate().private_bytes_raw())
-        self._write(key)
-        return key
-
-    def retire(self, key_id: int) -> PrivateKey:
-        """The key, from now on only for what is on its way."""
-        key = replace(self._known(key_id), state="retired")
-        self._write(key)
-        return key
-
-    def destroy(self, key_id: int) -> None:
-        """Erases the key: what was sealed for it can never be opened again."""
-        self._known(key_id)
-        file = self._file(key_id)
-        file.write_bytes(bytes(file.stat().st_size))
-        file.rename(file.with_suffix(".destroyed"))  # its number is not given out again
-
-    def _known(self, key_id: int) -> PrivateKey:
-        key = next((key for key in self.all() if key.key_id == key_id), None)
-        if key is None:
-            raise TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")
-        return key
-
-    @staticmethod
-    def _number(file: Path) -> int:
-        found = re.match(r"key-(\d+)", file.name)
-        return int(found.group(1)) if found else 0
-
-    def _file(self, key_id: int) -> Path:
-        return self.path / f"key-{key_id}.json"
-
-    def _read(self, file: Path) -> PrivateKey:
-        try:
-            data = json.loads(file.read_text())
-            return PrivateKey(
-                data["key_id"], data["epoch"], data["state"], bytes.fromhex(data["secret"])
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            raise TaskError(
-                f"The key file {file.name} cannot be read; restore or remove it."
-            ) from None
-
-    def _write(self, key: PrivateKey) -> None:
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        data = {
-            "format": KEY_FORMAT,
-            "key_id": key.key_id,
-            "epoch": key.epoch,
-            "state": key.state,
-            "secret": key.secret.hex(),
-        }
-        part = self._file(key.key_id).with_suffix(".part")
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as out:
-            json.dump(data, out)
-            out.flush()
-            os.fsync(out.fileno())
-        part.replace(self._file(key.key_id))

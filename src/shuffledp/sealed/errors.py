@@ -1,13 +1,8 @@
-"""What the services raise on purpose.
+"""Errors about tasks, keys, messages and batches.
 
 ShuffleDPError
-└── ServiceError
-    ├── TaskError             a task, key or message is not what it claims to be
-    ├── AlreadyAnswered       this device has a report for this task already
-    ├── Unreachable           no answer; the sealed report is stored and can be sent again
-    ├── Refused               the other side said no, with its reason
-    ├── ConfigError           the configuration does not add up
-    └── StorageUnavailable    nothing was stored; try again later
+└── TaskError           a task, key, message or file is not what it claims to be
+    └── BatchRefused    a batch is not what its task's rule allows
 """
 
 from __future__ import annotations
@@ -15,34 +10,16 @@ from __future__ import annotations
 from shuffledp.errors import ShuffleDPError
 
 
-class ServiceError(ShuffleDPError):
-    """Root of the services' errors."""
+class TaskError(ShuffleDPError):
+    """A task, key, message or file is not what it claims to be."""
 
 
-class TaskError(ServiceError):
-    """A task, key or message is not what it claims to be."""
+class BatchRefused(TaskError):
+    """A batch is not what its task's rule allows; nothing of it was opened."""
 
-
-class AlreadyAnswered(ServiceError):
-    """A second value for the same task would weaken the guarantee; nothing was randomized."""
-
-
-class Unreachable(ServiceError):
-    """The other side did not answer in time; what was to be sent is kept."""
-
-
-class Refused(ServiceError):
-    """The other side refused for good, and said why."""
-
-    def __init__(self, message: str, status: int, code: str = "") -> None:
+    def __init__(self, code: str, message: str, *, have: int, need: int) -> None:
         super().__init__(message)
-        self.status = status
         self.code = code
-
-
-class ConfigError(ServiceError):
-    """The configuration does not add up."""
-
-
-class StorageUnavailable(ServiceError):
-    """The storage is full or away; nothing was stored and nothing acknowledged."""
+        """short-batch, long-batch, top-up or batch-size."""
+        self.have = have
+        self.need = need

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from shuffledp.protocols.report import Report
 from shuffledp.sealed.encryption import open_all
 from shuffledp.sealed.ordering import Rows
-from shuffledp.sealed.wire import DUMMY, MESSAGE
+from shuffledp.sealed.wire import DUMMY_NUMBER, MESSAGE_BYTES
 
-CHUNK = 2048
+CHUNK_MESSAGES = 2048
 """Messages opened in one go by one worker."""
 
 
 @dataclass
 class Tally:
-    """What a batch holds."""
+    """How many messages of each kind a batch holds, and how many were dropped."""
 
     plus: NDArray[np.int64]
     minus: NDArray[np.int64]
@@ -35,6 +35,7 @@ class Tally:
 
     @classmethod
     def empty(cls, cells: int) -> Tally:
+        """The tally of no messages, for a protocol with so many cells."""
         return cls(np.zeros(cells, np.int64), np.zeros(cells, np.int64))
 
     def add(self, part: Opened) -> None:
@@ -48,26 +49,28 @@ class Tally:
         self.dropped["unopened"] += part.unopened
         self.dropped["malformed"] += part.malformed
 
-    def report(self, shares: int) -> Report:
-        """The tally as a batch that `Protocol.release` can judge."""
-        return Report(users=shares, plus=self.plus, minus=self.minus)
+    def report(self, noise_shares: int) -> Report:
+        """The tally as the report of a batch, which `Protocol.release` accepts or refuses."""
+        return Report(users=noise_shares, plus=self.plus, minus=self.minus)
 
     def to_json(self) -> str:
+        """The tally as it is stored."""
         return json.dumps(
             {"plus": self.plus.tolist(), "minus": self.minus.tolist(), "dropped": self.dropped}
         )
 
     @classmethod
     def from_json(cls, text: str) -> Tally:
+        """The tally behind `to_json`."""
         data = json.loads(text)
         return cls(
             np.array(data["plus"], np.int64), np.array(data["minus"], np.int64), data["dropped"]
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Opened:
-    """What a worker found: which plain numbers, how often, and what was not one."""
+    """What a worker found: which numbers, how often each, and how many messages held none."""
 
     numbers: bytes
     counts: bytes
@@ -77,29 +80,29 @@ class Opened:
 
 
 def open_chunk(data: bytes, secret: bytes, info: bytes, cells: int) -> Opened:
-    """Opens the messages in `data`, in a worker of its own."""
-    messages = (data[start : start + MESSAGE] for start in range(0, len(data), MESSAGE))
+    """What is inside the messages in `data`; run by a worker process."""
+    messages = (data[start : start + MESSAGE_BYTES] for start in range(0, len(data), MESSAGE_BYTES))
     found, unopened = open_all(messages, secret, info)
     plain = np.array(found, np.int64)
-    dummy, known = plain == DUMMY, plain < 2 * cells
+    dummy, known = plain == DUMMY_NUMBER, plain < 2 * cells
     numbers, counts = np.unique(plain[known], return_counts=True)
     return Opened(
-        numbers.tobytes(),
-        counts.astype(np.int64).tobytes(),
-        int(dummy.sum()),
-        unopened,
-        int((~dummy & ~known).sum()),
+        numbers=numbers.tobytes(),
+        counts=counts.astype(np.int64).tobytes(),
+        dummies=int(dummy.sum()),
+        unopened=unopened,
+        malformed=int((~dummy & ~known).sum()),
     )
 
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
-    """So many opening workers; 0: one per core."""
+    """A pool of so many worker processes; 0 means one per core."""
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers or None, mp_context=context, initializer=_leave_with_parent)
+    return ProcessPoolExecutor(workers or None, mp_context=context, initializer=_end_with_parent)
 
 
-def _leave_with_parent() -> None:
-    """Ends a worker whose analyzer was killed; it would wait for work for ever."""
+def _end_with_parent() -> None:
+    """Makes a worker end when its analyzer is killed; otherwise it would wait for ever."""
 
     def watch() -> None:
         parent = multiprocessing.parent_process()
@@ -120,7 +123,10 @@ def count_messages(
     stop: threading.Event,
     ahead: int = 8,
 ) -> Tally:
-    """The tally of all pages; only a few chunks are in memory at a time."""
+    """The tally of all pages of (new rows, number of copies); at most `ahead` chunks are in memory.
+
+    Ensures: raises `InterruptedError` soon after `stop` is set.
+    """
     tally = Tally.empty(cells)
     pending: deque[Future[Opened]] = deque()
     for rows, replayed in pages:
@@ -137,5 +143,5 @@ def count_messages(
 
 
 def _chunks(rows: Rows) -> Iterator[bytes]:
-    for start in range(0, len(rows), CHUNK):
-        yield rows[start : start + CHUNK].tobytes()
+    for start in range(0, len(rows), CHUNK_MESSAGES):
+        yield rows[start : start + CHUNK_MESSAGES].tobytes()

@@ -1,10 +1,11 @@
-"""An order of the whole batch that says nothing about who sent what.
+"""The order of a batch's messages, which says nothing about who sent what.
 
-Canonical order sorts the messages by their own bytes: it is a function of the bag of messages, so
-it needs no randomness, is the same after every retry, and puts replays side by side. Uniform order
+Canonical order sorts the messages by their own bytes: it depends on the messages alone, so it
+needs no randomness, is the same after every retry, and puts replays side by side. Uniform order
 sorts by AES-256 of each message's first block under a key that is drawn for the batch and erased
-with it: a permutation that nobody without the key can tell from a uniform one, also stable under
-retries. Both sort on disk, bucket by bucket, where a batch is larger than the memory allowed.
+with it: nobody without the key can tell this order from a uniformly random one, and it too is the
+same after every retry. Both sort on disk, bucket by bucket, where a batch is larger than the memory
+allowed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from shuffledp.sealed.wire import MESSAGE
+from shuffledp.sealed.wire import MESSAGE_BYTES
 
 Rows = NDArray[np.uint8]
-SECRET = 32
-PAGE = 1 << 15  # rows read at a time
-_BLOCK = 16
-_HEAD = 8
+"""One encrypted message per row."""
+ORDER_SECRET_BYTES = 32
+PAGE_ROWS = 1 << 15
+"""Messages read at a time."""
+_BLOCK_BYTES = 16
+_HEAD_BYTES = 8
 
 
 def sort_keys(rows: Rows, secret: bytes | None) -> NDArray[np.uint8]:
@@ -34,22 +37,22 @@ def sort_keys(rows: Rows, secret: bytes | None) -> NDArray[np.uint8]:
     if secret is None:
         return rows
     stream = Cipher(AES(secret), ECB()).encryptor()
-    blocks = stream.update(np.ascontiguousarray(rows[:, :_BLOCK]).tobytes())
-    return np.frombuffer(blocks, np.uint8).reshape(len(rows), _BLOCK)
+    blocks = stream.update(np.ascontiguousarray(rows[:, :_BLOCK_BYTES]).tobytes())
+    return np.frombuffer(blocks, np.uint8).reshape(len(rows), _BLOCK_BYTES)
 
 
 def ordered(rows: Rows, secret: bytes | None = None) -> Rows:
-    """The rows in canonical order, or in the order that a secret gives; where its keys agree, the
-    rows themselves decide, so that the order is always a function of the bag."""
+    """The rows in canonical order, or in the order that a secret gives. Where the keys of two rows
+    agree, the rows themselves decide: the order never depends on the order of arrival."""
     keys = sort_keys(rows, secret)
-    heads = np.ascontiguousarray(keys[:, :_HEAD]).view(">u8")[:, 0].astype(np.uint64)
+    heads = np.ascontiguousarray(keys[:, :_HEAD_BYTES]).view(">u8")[:, 0].astype(np.uint64)
     order = np.argsort(heads)  # on whole numbers: seven times as fast as on the rows
     same = np.diff(heads[order]) == 0
     if same.any():
-        places = np.flatnonzero(np.append(same, False) | np.append(False, same))
-        tied = order[places]
+        tied_at = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        tied = order[tied_at]
         texts = np.ascontiguousarray(np.hstack((keys[tied], rows[tied])))
-        order[places] = tied[np.argsort(texts.view(f"S{texts.shape[1]}")[:, 0])]
+        order[tied_at] = tied[np.argsort(texts.view(f"S{texts.shape[1]}")[:, 0])]
     return np.take(rows, order, axis=0)
 
 
@@ -72,17 +75,17 @@ def order_file(
     return digest.digest()
 
 
-def read_rows(file: BinaryIO, rows: int = PAGE) -> Iterator[Rows]:
+def read_rows(file: BinaryIO, rows: int = PAGE_ROWS) -> Iterator[Rows]:
     """The messages in a file from where it stands, page by page."""
-    while data := file.read(rows * MESSAGE):
-        yield np.frombuffer(data, np.uint8).reshape(-1, MESSAGE)
+    while data := file.read(rows * MESSAGE_BYTES):
+        yield np.frombuffer(data, np.uint8).reshape(-1, MESSAGE_BYTES)
 
 
 def _in_order(raw: Path, memory: int, secret: bytes | None, depth: int) -> Iterator[Rows]:
     """All rows of a file in order, in pieces of at most `memory` bytes."""
-    deepest = depth + 2 > (_BLOCK if secret else MESSAGE)
+    deepest = depth + 2 > (_BLOCK_BYTES if secret else MESSAGE_BYTES)
     if raw.stat().st_size <= memory or deepest:
-        rows = np.fromfile(raw, np.uint8).reshape(-1, MESSAGE)
+        rows = np.fromfile(raw, np.uint8).reshape(-1, MESSAGE_BYTES)
         yield ordered(rows, secret)
         return
     buckets = _split(raw, memory, secret, depth)
@@ -98,7 +101,7 @@ def _split(raw: Path, memory: int, secret: bytes | None, depth: int) -> list[Pat
     with open(raw, "rb") as file:
         for rows in read_rows(file):
             counts += np.bincount(_leading(rows, secret, depth), minlength=1 << 16)
-    numbers = _bucket_numbers(counts, memory // MESSAGE)
+    numbers = _bucket_numbers(counts, memory // MESSAGE_BYTES)
     paths = [raw.with_name(f"{raw.name}.{number}") for number in range(int(numbers[-1]) + 1)]
     for path in paths:
         path.unlink(missing_ok=True)
@@ -109,6 +112,7 @@ def _split(raw: Path, memory: int, secret: bytes | None, depth: int) -> list[Pat
 
 
 def _leading(rows: Rows, secret: bytes | None, depth: int) -> NDArray[np.int64]:
+    """Two bytes of each row's key, from `depth` on, as one number."""
     keys = sort_keys(rows, secret)[:, depth : depth + 2].astype(np.int64)
     return keys[:, 0] * 256 + keys[:, 1]
 
@@ -127,6 +131,7 @@ def _bucket_numbers(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 def _spread(rows: Rows, buckets: NDArray[np.int64], paths: list[Path]) -> None:
+    """Appends each row to the file of its bucket."""
     order = np.argsort(buckets, kind="stable")
     edges = np.flatnonzero(np.diff(buckets[order])) + 1
     for group in np.split(order, edges):

@@ -1,10 +1,10 @@
-"""Messages that were seen before are dropped: within a batch and across all batches of a key.
+"""Dropping messages that were seen before: within a batch and across all batches of a key.
 
-A shuffler that repeats one user's ciphertexts c times would read that user's value off the
-published result. Every message has its own encapsulated key, `enc`, so equal ones are copies (and
-an altered `enc` no longer opens). Of every counted batch the first 16 bytes of each `enc` are
-kept, sorted, until the key is destroyed; a batch in canonical order is compared with them page
-by page, so memory stays flat.
+If a shuffler could repeat one user's ciphertexts c times, the published result would show that
+user's value. Every message begins with its own encapsulated key, so equal keys are copies (and a
+message with an altered one no longer opens). Of every counted batch the first 16 bytes of each
+encapsulated key are kept, sorted, until the analyzer's key is destroyed. A batch in canonical order
+is compared with them page by page, so memory does not grow with the batch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from shuffledp.sealed.files import sync
 from shuffledp.sealed.ordering import Rows, order_file, read_rows
-from shuffledp.sealed.wire import ENC, MESSAGE
+from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES
 
-KEPT = 16
+KEPT_KEY_BYTES = 16
+"""How much of each message's encapsulated key is kept to recognise a copy."""
 Texts = NDArray[np.bytes_]
 
 
@@ -32,11 +33,11 @@ def texts(rows: Rows, width: int) -> Texts:
 
 
 def in_canonical_order(file: Path) -> bool:
-    """Whether the messages in a file ascend."""
+    """Whether the messages in a file are in canonical order."""
     last: Any = None
     with open(file, "rb") as source:
         for rows in read_rows(source):
-            names = texts(rows, MESSAGE)
+            names = texts(rows, MESSAGE_BYTES)
             if (last is not None and names[0] < last) or (names[1:] < names[:-1]).any():
                 return False
             last = names[-1]
@@ -44,7 +45,7 @@ def in_canonical_order(file: Path) -> bool:
 
 
 def put_in_order(file: Path, memory: int) -> None:
-    """Brings a file into canonical order unless it is."""
+    """Brings the messages in a file into canonical order, if they are not."""
     if in_canonical_order(file):
         return
     target = file.with_name(f"{file.name}.ordered")
@@ -57,22 +58,23 @@ def put_in_order(file: Path, memory: int) -> None:
 def first_seen(
     file: Path, earlier: Iterable[Path], remember: Path, page: int
 ) -> Iterator[tuple[Rows, int]]:
-    """(rows that are new, how many were not) of a file in canonical order, page by page.
+    """(new rows, number of copies) of a file in canonical order, page by page.
 
-    Ensures: when the last page was taken, `remember` holds every `enc` of this file, on disk.
+    Ensures: after the last page, `remember` holds the beginnings of all encapsulated keys of this
+    file, on disk.
     """
-    known = [np.memmap(path, f"S{KEPT}", "r") for path in earlier if path.stat().st_size]
+    known = [np.memmap(path, f"S{KEPT_KEY_BYTES}", "r") for path in earlier if path.stat().st_size]
     part = remember.with_suffix(".part")
     last: Any = None
     with open(file, "rb") as source, open(part, "wb") as out:
         for rows in read_rows(source, page):
-            names = texts(rows, ENC)
+            names = texts(rows, ENCAPSULATED_KEY_BYTES)
             fresh = np.ones(len(rows), bool)
             fresh[1:] = names[1:] != names[:-1]
             fresh[0] = last is None or names[0] != last
             last = names[-1]
-            fresh &= ~_among(texts(rows, KEPT), known)
-            out.write(np.ascontiguousarray(rows[:, :KEPT]).tobytes())
+            fresh &= ~_among(texts(rows, KEPT_KEY_BYTES), known)
+            out.write(np.ascontiguousarray(rows[:, :KEPT_KEY_BYTES]).tobytes())
             yield rows[fresh], int(len(rows) - fresh.sum())
         out.flush()
         os.fsync(out.fileno())

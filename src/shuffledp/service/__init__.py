@@ -1,9 +1,10 @@
-"""Client, shuffler and analyzer as services: three roles that share only the wire format.
+"""Client, shuffler and analyzer as services.
 
     collector   task = plan + K + batch rule + analyzer's key, named by its hash
-    client      value ──▶ randomize ──▶ pad to K ──▶ seal each message ──▶ store ──▶ send
-    shuffler    collect ──▶ a full batch ──▶ an order that says nothing ──▶ deliver ──▶ scrub
+    client      value ──▶ randomize ──▶ pad to K ──▶ encrypt each message ──▶ store ──▶ send
+    shuffler    collect ──▶ close a full batch ──▶ order its messages ──▶ deliver ──▶ scrub
     analyzer    open ──▶ drop replays ──▶ tally ──▶ release ──▶ publish
 
-The shuffler and the analyzer must have different operators: together they learn every value.
+Shuffler and analyzer share `shuffledp.sealed` (tasks, bytes, rules), `web` (serving) and `storage`
+(databases), and nothing else. They must have different operators: together they learn every value.
 """

@@ -1,4 +1,4 @@
-"""`python -m shuffledp.service shuffler --config file.toml`: one server, nothing else."""
+"""`python -m shuffledp.service shuffler --config file.toml`: runs one server."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import argparse
 import sys
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.service.web.config import ROLES
-from shuffledp.service.web.lifecycle import serve_role
+from shuffledp.service.roles import ROLE_CONFIGS, serve_role
 
 
 def main() -> int:
-    """Serves a role; 2 with one sentence if it cannot."""
+    """Serves a role; exit code 2 with one sentence if it cannot."""
     parser = argparse.ArgumentParser(prog="python -m shuffledp.service")
-    parser.add_argument("role", choices=sorted(ROLES))
+    parser.add_argument("role", choices=sorted(ROLE_CONFIGS))
     parser.add_argument("--config", help="the TOML file")
     args = parser.parse_args()
     try:

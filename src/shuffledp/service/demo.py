@@ -1,4 +1,4 @@
-"""A working trio on this machine: two servers, simulated users, an estimate beside the truth."""
+"""The whole service on this machine: two servers, simulated users, the estimate and the truth."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ import httpx
 
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.encryption import KeyFolder
-from shuffledp.sealed.errors import Unreachable
-from shuffledp.sealed.task import BatchRule, Task
-from shuffledp.sealed.tokens import EACH, new_token, token_hash
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
 from shuffledp.service.client.collector import enrol, register, results
 from shuffledp.service.client.sending import Client
+from shuffledp.service.errors import Unreachable
+from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 Say = Callable[[str], None]
-PATIENCE = 120.0
+RESULT_SECONDS = 120.0
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Servers:
     """Two running servers and the tokens to talk to them."""
 
@@ -43,7 +44,7 @@ class Servers:
 
 
 def free_port() -> int:
-    """A port on which nobody listens now."""
+    """A port on which no program listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -65,7 +66,11 @@ def local_servers(folder: Path) -> Iterator[Servers]:
         for url in urls.values():
             wait_ready(url)
         yield Servers(
-            folder, urls["shuffler"], urls["analyzer"], tokens["collector"], tokens["operator"]
+            folder=folder,
+            shuffler=urls["shuffler"],
+            analyzer=urls["analyzer"],
+            collector_token=tokens["collector"],
+            operator_token=tokens["operator"],
         )
     finally:
         for server in running:
@@ -84,7 +89,7 @@ def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.P
 
 
 def configuration(folder: Path, ports: dict[str, int], tokens: dict[str, str]) -> str:
-    """The TOML file of a local trio."""
+    """The TOML file of both servers, with all their files in one folder."""
     sha = {name: token_hash(token).hex() for name, token in tokens.items()}
     return f"""
 [shuffler]
@@ -110,7 +115,7 @@ drain_seconds = 0
 
 
 def wait_ready(url: str, seconds: float = 30.0) -> None:
-    """Waits until a server says that it is ready."""
+    """Waits until a server says that it is ready; raises `Unreachable` after so many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(httpx.TransportError):
@@ -150,17 +155,17 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
         "per report, whatever the value"
     )
     values = simulated(users)
-    tokens = enrol(servers.shuffler, servers.operator_token, users, EACH)
+    tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
     _send_all(servers, task, values, tokens, say)
     result = _wait_result(servers, task)
     return {"truth": sum(values), **result}
 
 
 def _send_all(servers: Servers, task: Task, values: list[int], tokens: list[str], say: Say) -> None:
-    def send(place: int) -> None:
-        outbox = servers.folder / "devices" / str(place)
-        with Client(task, servers.shuffler, tokens[place], outbox) as client:
-            client.send(values[place])
+    def send(user: int) -> None:
+        outbox = servers.folder / "devices" / str(user)
+        with Client(task, servers.shuffler, tokens[user], outbox) as client:
+            client.send(values[user])
 
     with ThreadPoolExecutor(4) as threads:
         for done, _ in enumerate(threads.map(send, range(len(values))), start=1):
@@ -169,10 +174,10 @@ def _send_all(servers: Servers, task: Task, values: list[int], tokens: list[str]
 
 
 def _wait_result(servers: Servers, task: Task) -> dict[str, Any]:
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + RESULT_SECONDS
     while time.monotonic() < end:
         found = results(servers.analyzer, task.id.hex())
         if found:
             return found[0]
         time.sleep(0.1)
-    raise Unreachable(f"No result after {PATIENCE:.0f} s; look at the logs with --keep.")
+    raise Unreachable(f"No result after {RESULT_SECONDS:.0f} s; look at the logs with --keep.")

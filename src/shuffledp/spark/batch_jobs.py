@@ -1,8 +1,8 @@
-"""`shuffle_batch` and `open_batch`: from files of sealed messages to a batch, and to a result."""
+"""`shuffle_batch` and `open_batch`: files of encrypted messages to a batch, a batch to a
+result."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,16 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.errors import MissingExtra
 from shuffledp.exact.entropy import SYSTEM
+from shuffledp.queries.batches import release_batch
 from shuffledp.queries.ledger import Ledger
-from shuffledp.sealed.encryption import PrivateKey
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.ordering import SECRET
+from shuffledp.sealed.keys import PrivateKey
+from shuffledp.sealed.ordering import ORDER_SECRET_BYTES
+from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import BatchHeader, read_upload
 from shuffledp.spark import batch_parts as batches
-from shuffledp.spark.batch_files import Sealed, batch_header, beside, join, look_at, place, shown
+from shuffledp.spark.batch_files import (
+    MessageFile,
+    batch_header,
+    beside,
+    file_system,
+    join,
+    look_at,
+    shown,
+)
 from shuffledp.spark.batch_parts import OpenPart, part_name
 
 
@@ -33,7 +42,8 @@ def shuffle_batch(
     order: str | None = None,
     batch_id: bytes | None = None,
 ) -> dict[str, Any]:
-    """Writes a batch whose order says nothing: canonical, or uniform under a fresh secret.
+    """Writes a batch in an order that does not show who sent what: canonical, or uniform under a
+    fresh secret.
 
     Inputs are files of reports, or one batch in any order; a report that came more than once
     counts once. Ensures: raises unless the batch is as large as the task's rule says; canonical
@@ -43,7 +53,7 @@ def shuffle_batch(
     files = [look_at(path, number, task.report_size) for number, path in enumerate(inputs)]
     header, firsts = _header(session, files, task, batch_id)
     uniform = (order or task.order) == "uniform"
-    secret = SYSTEM.words(SECRET, np.uint8).tobytes() if uniform else None
+    secret = SYSTEM.words(ORDER_SECRET_BYTES, np.uint8).tobytes() if uniform else None
     with _folder_beside(target) as folder:
         counts = batches.order_parts(session, files, firsts, folder, secret)
         _check_total(sum(counts.values()), header, task)
@@ -59,9 +69,9 @@ def shuffle_batch(
 
 
 def _header(
-    session: Any, files: list[Sealed], task: Task, batch_id: bytes | None
+    session: Any, files: list[MessageFile], task: Task, batch_id: bytes | None
 ) -> tuple[BatchHeader, dict[bytes, int]]:
-    """(the batch's header, the first places of repeated reports)."""
+    """(the batch's header, the first positions of repeated reports)."""
     known = [header for file in files if (header := batch_header(file))]
     if known:
         if len(files) > 1:
@@ -70,7 +80,7 @@ def _header(
         return known[0], {}
     for file in files:
         _check_task(read_upload(file.read(0, 1).tobytes()).task_id, task)
-    different, firsts = batches.first_places(session, files)
+    different, firsts = batches.first_positions(session, files)
     if task.batch.top_up != "none" or different != task.batch.reports:
         raise TaskError(
             f"The files hold {different:,} different reports; a batch of this task holds "
@@ -78,7 +88,14 @@ def _header(
             "many."
         )
     name = batch_id or SYSTEM.words(16, np.uint8).tobytes()
-    return BatchHeader(task.id, name, different, 0, different), firsts
+    header = BatchHeader(
+        task_id=task.id,
+        batch_id=name,
+        reports=different,
+        top_up_messages=0,
+        noise_shares=different,
+    )
+    return header, firsts
 
 
 def open_batch(
@@ -95,8 +112,8 @@ def open_batch(
     publish for it.
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
-    before; this batch's are added. Ensures: goes through the protocol's own door; a ledger is
-    charged before anything is released, once per batch.
+    before; this batch's are added. Ensures: raises `ShortBatchError` if the batch has less noise
+    than the certificate needs; a ledger is charged before anything is released, once per batch.
     """
     task.verify()
     file = look_at(path, 0, task.report_size)
@@ -112,45 +129,37 @@ def open_batch(
             tally = batches.open_parts(session, file, work)
             join(folder, sorted(os.listdir(folder)), f"{kept}.part", b"")
             os.replace(f"{kept}.part", kept)
-    return _published(task, header, tally.to_json(), confidence, ledger)
+    batch = OpenedBatch(
+        id=header.batch_id,
+        number=1,
+        reports=header.reports,
+        noise_shares=header.noise_shares,
+        tally=tally,
+    )
+    return release_batch(
+        task, batch, ledger=None if ledger is None else Ledger(ledger), confidence=confidence
+    )
 
 
 def _opening(task: Task, key: PrivateKey, earlier: tuple[str, ...], folder: str = "") -> OpenPart:
-    cells = len(task.protocol.cells)
-    return OpenPart(key.secret, key.public.info(task.id), cells, earlier, folder)
+    return OpenPart(
+        key=key.secret,
+        info=key.public.info(task.id),
+        cells=len(task.protocol.cells),
+        earlier=earlier,
+        folder=folder,
+    )
 
 
-def _checked_header(file: Sealed, task: Task, key: PrivateKey) -> BatchHeader:
-    """The header of a batch that the task's rule allows: the second lock on short batches."""
-    if importlib.util.find_spec("starlette") is None:
-        raise MissingExtra("starlette", "service")
-    from shuffledp.service.analyzer.receiving import check_header
-    from shuffledp.service.web.problems import Problem
-
+def _checked_header(file: MessageFile, task: Task, key: PrivateKey) -> BatchHeader:
+    """The header of a batch that the task's rule allows; raises `TaskError` otherwise."""
     header = batch_header(file)
     if header is None:
         raise TaskError(f"{shown(file.path)} holds reports, not a batch; shuffle it first.")
-    _check_task(header.task_id, task)
     if key.public != task.key:
-        raise TaskError("The key is not the one that the task's messages are sealed for.")
-    try:
-        check_header(header, task, header.batch_id, header.size(task.report_size))
-    except Problem as problem:
-        raise TaskError(problem.detail) from None
+        raise TaskError("The key is not the one that the task's messages are encrypted for.")
+    task.check_batch(header, header.batch_bytes(task.report_size))
     return header
-
-
-def _published(
-    task: Task, header: BatchHeader, tally: str, confidence: float, ledger: str | None
-) -> dict[str, Any]:
-    from shuffledp.service.analyzer.results import published, record_release
-    from shuffledp.service.analyzer.store import Received
-
-    numbers = (header.reports, header.extra, header.shares)
-    batch = Received(header.batch_id, 1, 1, "counted", b"", *numbers, tally, None)
-    if ledger is not None:
-        record_release(ledger, str(Ledger(ledger).budget), task, batch)
-    return published(task, batch, confidence)
 
 
 def _check_task(found: bytes, task: Task) -> None:
@@ -159,8 +168,8 @@ def _check_task(found: bytes, task: Task) -> None:
 
 
 def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
-    """No message may be lost or doubled on the way."""
-    if messages != header.reports * task.report_size + header.extra:
+    """Raises `TaskError` if a message was lost or doubled on the way."""
+    if messages != header.messages(task.report_size):
         raise TaskError("The parts do not add up to the batch; nothing was written: run it again.")
 
 
@@ -168,7 +177,7 @@ def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
 def _folder_beside(target: str) -> Iterator[str]:
     """A folder for parts, gone afterwards."""
     folder = beside(target, ".parts")
-    system, inside = place(folder)
+    system, inside = file_system(folder)
     system.create_dir(inside)
     system.delete_dir_contents(inside)
     try:

@@ -21,33 +21,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.opening import CHUNK, Opened, Tally, open_chunk
-from shuffledp.sealed.ordering import Rows, ordered, sort_keys
+from shuffledp.sealed.opening import CHUNK_MESSAGES, Opened, Tally, open_chunk
+from shuffledp.sealed.ordering import PAGE_ROWS, Rows, ordered, sort_keys
 from shuffledp.sealed.replays import first_seen
-from shuffledp.sealed.wire import MESSAGE
-from shuffledp.spark.batch_files import REPORT_ID, Sealed, shown, write_whole
+from shuffledp.sealed.wire import MESSAGE_BYTES, REPORT_ID_BYTES, REPORT_ID_PART
+from shuffledp.spark.batch_files import MessageFile, shown, write_whole
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.reports import in_arrow
 
-Slices = list[tuple[Sealed, int, int]]
-ORDER_PART = 32 << 20
+Slices = list[tuple[MessageFile, int, int]]
+ORDER_PART_BYTES = 32 << 20
 """Bytes of messages that a worker sorts at a time."""
-OPEN_PART = 100_000
+OPEN_PART_MESSAGES = 100_000
 """Messages that a worker opens at a time: about five seconds."""
-PAGE = 1 << 15
-SPREAD = "part int, data binary"
-DROPPED = {"dummies": -1, "replayed": -2, "unopened": -3, "malformed": -4}
+PART_COLUMNS = "part int, data binary"
+COUNT_COLUMNS = "number long, count long"
+DROPPED_NUMBERS = {"dummies": -1, "replayed": -2, "unopened": -3, "malformed": -4}
+"""Numbers that stand for dropped messages among the counts of a part."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Reads slices and sends every message to its part."""
+    """Reads slices of files and gives each message with the number of its part."""
 
     slices: Slices
     parts: int
     secret: bytes | None
     firsts: dict[bytes, int]
-    """For each report that came more than once, the place of the one that counts."""
+    """For each report that came more than once, the position of the one that counts."""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -64,15 +65,15 @@ class Spread:
                     ["part", "data"],
                 )
 
-    def messages(self, file: Sealed, first: int, count: int) -> Rows:
+    def messages(self, file: MessageFile, first: int, count: int) -> Rows:
         """The messages of a slice, without those of reports that came before."""
         rows = file.read(first, count)
         if file.head:
             _check_heads(file, rows)
             rows = rows[self._counts(file, first, rows)]
-        return rows[:, file.head :].reshape(-1, MESSAGE)
+        return rows[:, file.head :].reshape(-1, MESSAGE_BYTES)
 
-    def _counts(self, file: Sealed, first: int, rows: Rows) -> NDArray[np.bool_]:
+    def _counts(self, file: MessageFile, first: int, rows: Rows) -> NDArray[np.bool_]:
         counts = np.ones(len(rows), bool)
         if self.firsts:
             for at, name in enumerate(report_ids(rows)):
@@ -87,20 +88,21 @@ def part_numbers(messages: Rows, parts: int, secret: bytes | None) -> NDArray[np
 
 
 def report_ids(rows: Rows) -> list[bytes]:
-    names = np.ascontiguousarray(rows[:, REPORT_ID]).tobytes()
-    return [names[at : at + 16] for at in range(0, len(names), 16)]
+    """The ids of reports, one per row."""
+    names = np.ascontiguousarray(rows[:, REPORT_ID_PART]).tobytes()
+    return [names[at : at + REPORT_ID_BYTES] for at in range(0, len(names), REPORT_ID_BYTES)]
 
 
-def position(file: Sealed, record: int) -> int:
+def position(file: MessageFile, record: int) -> int:
     """A number for a record of a file; earlier files and records have smaller ones."""
     return (file.number << 40) + record
 
 
-def _check_heads(file: Sealed, rows: Rows) -> None:
+def _check_heads(file: MessageFile, rows: Rows) -> None:
     """Refuses a report that is not of the file's task, key and length."""
     first = np.frombuffer(file.header, np.uint8)
     same = rows[:, : file.head] == first
-    same[:, REPORT_ID] = True
+    same[:, REPORT_ID_PART] = True
     if not same.all():
         raise TaskError(
             f"{shown(file.path)} mixes reports of different tasks; sort them out first."
@@ -109,7 +111,7 @@ def _check_heads(file: Sealed, rows: Rows) -> None:
 
 @dataclass(frozen=True)
 class ReadIds:
-    """The ids of all reports, each with its place."""
+    """Reads slices and gives the id of each report with its position."""
 
     slices: Slices
 
@@ -120,15 +122,15 @@ class ReadIds:
             file, first, count = self.slices[number]
             rows = file.read(first, count)
             _check_heads(file, rows)
-            places = position(file, first) + np.arange(count)
+            positions = position(file, first) + np.arange(count)
             yield pa.RecordBatch.from_arrays(
-                [pa.array(report_ids(rows), pa.binary()), pa.array(places)], ["id", "place"]
+                [pa.array(report_ids(rows), pa.binary()), pa.array(positions)], ["id", "position"]
             )
 
 
 @dataclass(frozen=True)
 class OrderPart:
-    """Sorts a part and writes it; says how many messages it holds."""
+    """Sorts each part and writes it to a file; gives how many messages it holds."""
 
     folder: str
     secret: bytes | None
@@ -139,16 +141,16 @@ class OrderPart:
             yield _pairs([part], [len(rows)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenPart:
-    """Drops a part's copies, opens the rest, and tells how often each number came."""
+    """Drops the copies in each part, opens the rest, and gives how often each number came."""
 
     key: bytes
     info: bytes
     cells: int
     earlier: tuple[str, ...]
     folder: str = ""
-    """Where the first bytes of every message's key are kept; "" keeps none."""
+    """Where the first bytes of every message's encapsulated key are kept; "" keeps none."""
 
     def __repr__(self) -> str:
         return f"OpenPart({self.cells} cells)"  # never the key
@@ -165,20 +167,20 @@ class OpenPart:
     def _count(self, rows: Rows, folder: Path) -> tuple[list[int], list[int]]:
         (folder / "rows").write_bytes(rows.tobytes())
         pages = first_seen(
-            folder / "rows", [Path(path) for path in self.earlier], folder / "kept", PAGE
+            folder / "rows", [Path(path) for path in self.earlier], folder / "kept", PAGE_ROWS
         )
-        found: dict[int, int] = dict.fromkeys(DROPPED.values(), 0)
+        found: dict[int, int] = dict.fromkeys(DROPPED_NUMBERS.values(), 0)
         for fresh, replayed in pages:
-            found[DROPPED["replayed"]] += replayed
-            for start in range(0, len(fresh), CHUNK):
-                data = fresh[start : start + CHUNK].tobytes()
+            found[DROPPED_NUMBERS["replayed"]] += replayed
+            for start in range(0, len(fresh), CHUNK_MESSAGES):
+                data = fresh[start : start + CHUNK_MESSAGES].tobytes()
                 _add(found, open_chunk(data, self.key, self.info, self.cells))
         return list(found), list(found.values())
 
 
 def _add(found: dict[int, int], opened: Opened) -> None:
     for name in ("dummies", "unopened", "malformed"):
-        found[DROPPED[name]] += getattr(opened, name)
+        found[DROPPED_NUMBERS[name]] += getattr(opened, name)
     numbers = np.frombuffer(opened.numbers, np.int64).tolist()
     for number, count in zip(numbers, np.frombuffer(opened.counts, np.int64).tolist(), strict=True):
         found[number] = found.get(number, 0) + count
@@ -187,12 +189,12 @@ def _add(found: dict[int, int], opened: Opened) -> None:
 # jobs
 
 
-def first_places(session: Any, files: list[Sealed]) -> tuple[int, dict[bytes, int]]:
-    """(different reports, the first place of each that came more than once)."""
+def first_positions(session: Any, files: list[MessageFile]) -> tuple[int, dict[bytes, int]]:
+    """(number of different reports, the first position of each that came more than once)."""
     slices = [one for file in files for one in file.slices()]
-    ids = in_arrow(_slice_frame(session, slices), ReadIds(slices), "id binary, place long")
-    seen = ids.groupBy("id").agg({"place": "min", "*": "count"})
-    seen = seen.selectExpr("id", "`count(1)` as times", "`min(place)` as place").persist()
+    ids = in_arrow(_slice_frame(session, slices), ReadIds(slices), "id binary, position long")
+    seen = ids.groupBy("id").agg({"position": "min", "*": "count"})
+    seen = seen.selectExpr("id", "`count(1)` as times", "`min(position)` as position").persist()
     with spark_failures():
         different = int(seen.count())
         copied = seen.where("times > 1").collect()
@@ -201,42 +203,51 @@ def first_places(session: Any, files: list[Sealed]) -> tuple[int, dict[bytes, in
 
 
 def order_parts(
-    session: Any, files: list[Sealed], firsts: dict[bytes, int], folder: str, secret: bytes | None
+    session: Any,
+    files: list[MessageFile],
+    firsts: dict[bytes, int],
+    folder: str,
+    secret: bytes | None,
 ) -> dict[int, int]:
     """Writes all messages into sorted parts; gives how many each part holds."""
-    size = sum(file.records * file.messages * MESSAGE for file in files)
-    spread = _spread(session, files, -(-size // ORDER_PART), secret, firsts)
-    written = in_arrow(spread, OrderPart(folder, secret), "number long, count long")
+    size = sum(file.records * file.messages * MESSAGE_BYTES for file in files)
+    spread = _spread(session, files, -(-size // ORDER_PART_BYTES), secret, firsts)
+    written = in_arrow(spread, OrderPart(folder, secret), COUNT_COLUMNS)
     with spark_failures():
         return {row[0]: row[1] for row in written.collect()}
 
 
-def open_parts(session: Any, file: Sealed, work: OpenPart) -> Tally:
+def open_parts(session: Any, file: MessageFile, work: OpenPart) -> Tally:
     """What is inside a batch's messages; the first bytes of each key go to the work's folder."""
-    spread = _spread(session, [file], -(-file.records // OPEN_PART), None, {})
-    opened = in_arrow(spread, work, "number long, count long")
+    spread = _spread(session, [file], -(-file.records // OPEN_PART_MESSAGES), None, {})
+    opened = in_arrow(spread, work, COUNT_COLUMNS)
     with spark_failures():
         rows = opened.groupBy("number").sum("count").collect()
     tally = Tally.empty(work.cells)
-    places = {number: name for name, number in DROPPED.items()}
+    names = {number: name for name, number in DROPPED_NUMBERS.items()}
     for number, count in rows:
-        if number in places:
-            tally.dropped[places[number]] += count
+        if number in names:
+            tally.dropped[names[number]] += count
         else:
             (tally.plus if number % 2 else tally.minus)[number // 2] += count
     return tally
 
 
 def part_name(part: int) -> str:
+    """The file name of a part; names sort like numbers."""
     return f"part-{part:07d}"
 
 
 def _spread(
-    session: Any, files: list[Sealed], parts: int, secret: bytes | None, firsts: dict[bytes, int]
+    session: Any,
+    files: list[MessageFile],
+    parts: int,
+    secret: bytes | None,
+    firsts: dict[bytes, int],
 ) -> Any:
     slices = [one for file in files for one in file.slices()]
-    work = Spread(slices, max(1, parts), secret, firsts)
-    spread = in_arrow(_slice_frame(session, slices), work, SPREAD)
+    work = Spread(slices=slices, parts=max(1, parts), secret=secret, firsts=firsts)
+    spread = in_arrow(_slice_frame(session, slices), work, PART_COLUMNS)
     return spread.repartitionById(work.parts, "part")
 
 
@@ -250,17 +261,18 @@ def _numbers(batches: Iterable[Any]) -> Iterator[int]:
 
 
 def _parts(batches: Iterable[Any]) -> Iterator[tuple[int, Rows]]:
-    """The parts that a task got, whole."""
+    """(number, messages) of each part that a Spark task got."""
     pieces: dict[int, list[bytes]] = {}
     for batch in batches:
         for part, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             pieces.setdefault(part, []).append(data.as_py())
     for part in sorted(pieces):
         data = b"".join(pieces.pop(part))
-        yield part, np.frombuffer(data, np.uint8).reshape(-1, MESSAGE)
+        yield part, np.frombuffer(data, np.uint8).reshape(-1, MESSAGE_BYTES)
 
 
 def _pairs(numbers: list[int], counts: list[int]) -> Any:
+    """Numbers and counts as Arrow columns."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays(

@@ -1,17 +1,32 @@
-"""A column of a Spark frame, ready to be counted in the JVM."""
+"""A column of a Spark DataFrame: read, compared and grouped in the JVM."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 from typing import Any
 
-from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import exact
-from shuffledp.queries.columns import DataError
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.queries.query import ColumnKind, Grouping
+from shuffledp.queries.values import comparable
 from shuffledp.spark.errors import spark_failures
 
-WHOLE = ("byte", "short", "integer", "long")
-FLOATING = ("float", "double", "decimal")
+KINDS: dict[str, ColumnKind] = {
+    "boolean": "truth",
+    "byte": "whole",
+    "short": "whole",
+    "integer": "whole",
+    "long": "whole",
+    "float": "real",
+    "double": "real",
+    "decimal": "real",
+    "string": "text",
+    "char": "text",
+    "varchar": "text",
+    "date": "date",
+    "timestamp": "date",
+    "timestamp_ntz": "date",
+}
+"""What a column holds, by Spark's name of its type."""
 
 
 def read(session: Any, source: str) -> Any:
@@ -28,45 +43,49 @@ def read(session: Any, source: str) -> Any:
 
 
 def values_of(frame: Any, column: str | None) -> Any:
-    """The column alone, as `value`, with what is no number missing; decimals become doubles, as
-    on one machine."""
+    """The column alone, as `value`; NaN becomes missing, and decimals become doubles, as on one
+    machine."""
     name = _known(column, frame.columns)
     quoted = f"`{name.replace('`', '``')}`"
-    if kind_of(frame, name) in FLOATING:
+    if _type_name(frame, name) in ("float", "double", "decimal"):
         quoted = f"nanvl(cast({quoted} as double), cast(null as double))"
     return frame.selectExpr(f"{quoted} as value")
 
 
-def kind_of(frame: Any, name: str) -> str:
-    """Spark's name of a column's type."""
+def _type_name(frame: Any, name: str) -> str:
     return str(frame.schema[name].dataType.typeName())
 
 
-def is_whole(values: Any) -> bool:
-    return kind_of(values, "value") in WHOLE
+def kind_of(values: Any) -> ColumnKind:
+    """What kind of values the column `value` holds, by its Spark type."""
+    return KINDS.get(_type_name(values, "value"), "other")
 
 
-def equal_to(values: Any, wanted: Any) -> Any:
+def equal_to(values: Any, wanted: object) -> Any:
     """True or false per row: is it the wanted value?"""
-    kind = kind_of(values, "value")
-    if kind in (*WHOLE, *FLOATING, "boolean"):
-        values = values.selectExpr("cast(value as int) as value") if kind == "boolean" else values
-        wanted = float(exact(wanted, "the value to compare with"))
-    elif kind == "string" and not isinstance(wanted, str):
-        return values.selectExpr("if(value is null, null, false) as value")
-    return values.select((values["value"] == wanted).alias("value"))
+    one = comparable(wanted, kind_of(values))
+    return values.select((values["value"] == one).alias("value"))
 
 
-def within(most: int, clamp: bool = False) -> str:
-    """SQL: a whole number in 0..most; others are moved there, or have one stand-in for them all, so
-    that a column of other numbers, to be refused, does not make a group of each."""
-    if clamp:
-        return f"case when value < 0 then 0 when value > {most} then {most} else value end"
-    return f"case when value >= 0 and value <= {most} then value when value is not null then -1 end"
+def grouped_by(values: Any, grouping: Grouping) -> Any:
+    """The column after what may be counted together was made equal: numbers outside 0..largest are
+    moved there, or all become −1, which the protocol refuses, so that a column of other numbers
+    does not make a group of each."""
+    most = grouping.largest
+    if most is None:
+        return values
+    if grouping.clamp:
+        sql = f"case when value < 0 then 0 when value > {most} then {most} else value end"
+    else:
+        fits = f"value >= 0 and value <= {most}"
+        if kind_of(values) == "real":
+            fits += " and value = floor(value)"
+        sql = f"case when {fits} then value when value is not null then -1 end"
+    return values.selectExpr(f"{sql} as value")
 
 
 def missing_values(count: int) -> DataError:
-    """The refusal of users without a value."""
+    """The error to raise for so many rows without a value."""
     return DataError(
         f"The column has {count:,} missing values; every row is one user with one value: "
         "fill or drop them first."

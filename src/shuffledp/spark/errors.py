@@ -1,4 +1,4 @@
-"""What goes wrong between here and a cluster.
+"""The error that a Spark cluster causes, and how Spark's own errors become it.
 
 ShuffleDPError
 └── ClusterError    no Java, a version too old, a master that does not answer, a failed job
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from shuffledp.errors import ShuffleDPError
 
-SPARKS_OWN = ("pyspark", "py4j", "grpc")
+SPARK_PACKAGES = ("pyspark", "py4j", "grpc")
 """Whose errors mean that Spark failed."""
 
 
@@ -26,7 +26,7 @@ def spark_failures(sentence: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error).__module__.split(".")[0] not in SPARKS_OWN:
+        if type(error).__module__.split(".")[0] not in SPARK_PACKAGES:
             raise
         raise ClusterError(
             sentence
@@ -36,8 +36,8 @@ def spark_failures(sentence: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def without_remarks() -> Iterator[None]:
-    """Keeps pyspark from speaking about versions of pandas, which is not used."""
+def without_pandas_warnings() -> Iterator[None]:
+    """Hides pyspark's warnings about versions of pandas, which is not used."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*pandas", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*pandas", category=UserWarning)

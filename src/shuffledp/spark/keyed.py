@@ -1,9 +1,10 @@
-"""Noise that a cluster may draw again and again and always finds the same.
+"""Random bits for Spark tasks that stay the same when a task runs again.
 
-Spark runs a task anew after a failure, beside a slow one, or when somebody asks a second time.
-Noise from the operating system would then differ from run to run, and two answers for one budget
-are one too many. So the driver draws one secret per job from its operating system, every part of
-the data gets a keystream of its own from it, and the secret is dropped with the job.
+Spark runs a task a second time after a failure, beside a slow copy, or when a frame is evaluated
+again. With bits from the operating system each run would draw other noise, and two noisy answers
+tell more than the one that was paid for. So the driver draws one secret per job from its operating
+system, every part of the data gets a keystream of its own from it, and the secret is dropped with
+the job.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import numpy as np
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SECRET_BYTES, SYSTEM, Entropy
 
-SECRET = 32
+JOB_SECRET_BYTES = 32
 
 
 class JobSecret:
-    """A secret for one job. It prints nothing of itself."""
+    """The secret of one job; printing it shows nothing of it."""
 
     def __init__(self, entropy: Entropy = SYSTEM) -> None:
-        self._secret = entropy.words(SECRET, np.uint8).tobytes()
+        self._secret = entropy.words(JOB_SECRET_BYTES, np.uint8).tobytes()
         self.seeded = entropy.seeded
 
     def part(self, number: int) -> PartEntropy:
-        """The bits of one part of the data."""
+        """The random bits for the part of the data with this number."""
         label = b"shuffledp spark part" + number.to_bytes(8, "big")
         return PartEntropy(
             hashlib.shake_256(label + self._secret).digest(SECRET_BYTES), self.seeded

@@ -1,4 +1,4 @@
-"""Reports drawn where the data is, and added up.
+"""Reports that are drawn where the data is, and added up on the driver.
 
     JVM      group by value, count           (or nothing: every row crosses, where an encoder
                                               draws, or devices are rehearsed)
@@ -10,9 +10,9 @@
 A protocol depends on the number of users. Where a grouped column is sure to have few values, one
 task gets them all and plans itself, so that one job does everything; otherwise a first job counts.
 
-k users' shares of noise add up to NB(k/n) and Poi(kλ/n), so parts of any sizes give together the
-law of one machine's single draw. What a part gives is a function of its rows and the secret: run
-again after a failure, or twice at the same time, it gives the same.
+Users draw independently of each other, so parts of any sizes give together the law of one machine's
+single draw. What a part gives is a function of its rows and the secret: if it runs again after a
+failure, or twice at the same time, it gives the same.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.base import Counts
 from shuffledp.errors import (
+    DataError,
     InputError,
     ParameterError,
     PlanningError,
@@ -39,24 +40,25 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
-from shuffledp.queries.columns import DataError, to_numpy
+from shuffledp.protocols.results import Result
+from shuffledp.queries.columns import to_numpy
 from shuffledp.spark.columns import missing_values
-from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
+from shuffledp.spark.errors import ClusterError, spark_failures, without_pandas_warnings
 from shuffledp.spark.keyed import JobSecret
 
 Values = NDArray[Any]
 Batches = Iterable[Any]
-SCHEMA = "cell long, said string, plus long, minus long, users long"
+REPORT_SCHEMA = "cell long, said string, plus long, minus long, users long"
 REFUSED, PLANNED = -1, -2
 """In place of a cell: a refusal, and the protocol that was planned; both in `said`."""
 REFUSALS = {kind.__name__: kind for kind in (ParameterError, DataError, PlanningError)}
-PARTS = 8
+MOST_PARTS = 8
 """At most so many parts share a column of texts after grouping: each draws for every cell."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartWork:
-    """What every part of the data is put through; travels to the workers."""
+    """What a worker does with one part of the data: gives the report of its rows."""
 
     protocol: dict[str, Any]
     prepare: Callable[[Values], Values]
@@ -76,19 +78,25 @@ class PartWork:
             cells = range(len(report.plus))
             yield _row_batch(cells, report.plus, report.minus, report.users, "")
 
-    def report(self, protocol: Protocol, batches: Batches, entropy: Entropy) -> Report | None:
-        """The part's report; None if nobody is in it."""
+    def report(
+        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
+    ) -> Report | None:
+        """The report of a part's rows; None if it has none."""
         draw = self._each if self.per_user else self._together
         return draw(protocol, (batch for batch in batches if batch.num_rows), entropy)
 
-    def _each(self, protocol: Protocol, batches: Batches, entropy: Entropy) -> Report | None:
+    def _each(
+        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
+    ) -> Report | None:
         total: Report | None = None
         for batch in batches:
             part = protocol.randomize_all(self.prepare(to_numpy(batch.column(0))), entropy)
             total = part if total is None else total + part
         return total
 
-    def _together(self, protocol: Protocol, batches: Batches, entropy: Entropy) -> Report | None:
+    def _together(
+        self, protocol: Protocol[Result], batches: Batches, entropy: Entropy
+    ) -> Report | None:
         tally: Counts | None = None
         for batch in batches:
             codes = protocol.encode(self.prepare(to_numpy(batch.column(0))), entropy)
@@ -97,14 +105,14 @@ class PartWork:
         return None if tally is None else protocol.aggregate_tally(tally, entropy)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WholeWork:
-    """What a single part with everybody in it, as values and how many hold each, is put through:
-    it plans for the users it finds."""
+    """What a worker does with a single part that holds all users, as values and how many hold
+    each: plans for so many users and gives their report."""
 
-    make_plan: Callable[[int], Plan]
-    users: int | None
-    """How many are sure to come; None: all that are there."""
+    make_plan: Callable[[int], Plan[Any]]
+    users: int | None = None
+    """How many the guarantee may count on; None: all that are there."""
     prepare: Callable[[Values], Values]
     secret: JobSecret
 
@@ -122,7 +130,8 @@ class WholeWork:
             return
         described = protocol.to_dict()
         yield _row_batch([PLANNED], [0], [0], 0, json.dumps(described))
-        yield from PartWork(described, self.prepare, self.secret)(given)
+        work = PartWork(protocol=described, prepare=self.prepare, secret=self.secret)
+        yield from work(given)
 
 
 def checked_users(rows: int, missing: int, users: int | None) -> int:
@@ -140,7 +149,7 @@ def nobody() -> DataError:
     return DataError("There are no rows; a protocol needs at least one user.")
 
 
-def tally_of(protocol: Protocol, codes: Values, batch: Any) -> Counts:
+def tally_of(protocol: Protocol[Result], codes: Values, batch: Any) -> Counts:
     """How many users hold each code: rows, or where the batch has a second column, what it says."""
     if batch.num_columns == 1:
         return protocol.tally(codes)
@@ -156,14 +165,14 @@ def added_up(frame: Any, work: PartWork) -> Report:
     noise in it, nor the report of a single part, which has that part's noise only. A part that
     refuses its data refuses all of it.
     """
-    noised = in_arrow(frame, work, SCHEMA)
+    noised = in_arrow(frame, work, REPORT_SCHEMA)
     added = noised.groupBy("cell", "said").sum("plus", "minus", "users")
     return _report(_collected(added.toDF("cell", "said", "plus", "minus", "users")), work.secret)
 
 
-def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Any, Report]:
+def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Protocol[Any], Report]:
     """The protocol for the users in a frame that is one part, and their report; in one job."""
-    planned, *rows = _collected(in_arrow(frame, work, SCHEMA))
+    planned, *rows = _collected(in_arrow(frame, work, REPORT_SCHEMA))
     if [row[0] for row in rows] != list(range(len(rows))):
         raise ClusterError(
             "Spark split what it was told to keep in one part; nothing was "
@@ -173,7 +182,8 @@ def planned_and_drawn(frame: Any, work: WholeWork) -> tuple[Any, Report]:
 
 
 def _collected(noised: Any) -> list[Any]:
-    """The rows, by cell; raises what was refused."""
+    """The rows that the job gives, in the order of the cells; raises the error that a part gave
+    instead."""
     with spark_failures():
         rows = noised.collect()
     if not rows:
@@ -202,8 +212,8 @@ def _refusal(kind: str, *what: Any) -> ShuffleDPError:
 
 
 def in_arrow(frame: Any, work: Callable[[Batches], Iterator[Any]], schema: str) -> Any:
-    """`frame.mapInArrow`, without its remarks."""
-    with without_remarks():
+    """`frame.mapInArrow`, without pyspark's warnings about pandas."""
+    with without_pandas_warnings():
         return frame.mapInArrow(work, schema)
 
 

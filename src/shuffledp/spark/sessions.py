@@ -1,4 +1,4 @@
-"""A Spark session, or one sentence that says why there is none."""
+"""Starts a Spark session, or raises `ClusterError` with one sentence that says why not."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.spark.errors import ClusterError, spark_failures, without_remarks
+from shuffledp.spark.errors import ClusterError, spark_failures, without_pandas_warnings
 
 OLDEST_SPARK = (4, 1)
 OLDEST_JAVA = 17
-MASTERS = r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\s*\d+,\s*\d+\]|yarn|k8s://.+"
-REMOTE = r"(spark|sc)://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?([,;/].*)?"
-PORTS = {"spark": 7077, "sc": 15002}
-PATIENCE = 5.0  # seconds for a master to take a connection
-LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-QUIET = {
+MASTER_PATTERN = r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\s*\d+,\s*\d+\]|yarn|k8s://.+"
+REMOTE_PATTERN = r"(spark|sc)://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?([,;/].*)?"
+DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
+CONNECT_SECONDS = 5.0  # seconds for a master to take a connection
+LOOPBACK_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+QUIET_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "16",
 }
-WITHOUT_VECTORS = """#!/bin/sh
+JAVA_WITHOUT_VECTORS = """#!/bin/sh
 for word; do
   shift
   [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
@@ -55,7 +55,7 @@ def session(master: str | None = None, **settings: str) -> Any:
 
 
 def require_spark() -> None:
-    """Refuses a missing or an old pyspark."""
+    """Raises `MissingExtra` without pyspark, and `ClusterError` where it is too old."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingExtra("pyspark", "spark")
     from pyspark import __version__ as version
@@ -71,14 +71,14 @@ def _start(master: str, settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("shuffledp")
-    local = LOOPBACK if master.startswith("local") else {}
-    for name, value in (QUIET | local | settings).items():
+    local = LOOPBACK_SETTINGS if master.startswith("local") else {}
+    for name, value in (QUIET_SETTINGS | local | settings).items():
         builder = builder.config(name, value)
     with (
         spark_failures(
             f"Spark did not start on {master}; check the master's URL, and Java in JAVA_HOME."
         ),
-        without_remarks(),
+        without_pandas_warnings(),
     ):
         return builder.getOrCreate()
 
@@ -88,7 +88,7 @@ def _connect(url: str) -> Any:
 
     with (
         spark_failures(f"{url} did not answer as a Spark Connect server does; check the URL."),
-        without_remarks(),
+        without_pandas_warnings(),
     ):
         found = SparkSession.builder.remote(url).getOrCreate()
         _ = found.version  # asks the server
@@ -97,17 +97,17 @@ def _connect(url: str) -> Any:
 
 def _check_master(master: str) -> None:
     """Refuses what is no master's URL, and a host that takes no connection."""
-    if re.fullmatch(MASTERS, master):
+    if re.fullmatch(MASTER_PATTERN, master):
         return
-    found = re.fullmatch(REMOTE, master)
+    found = re.fullmatch(REMOTE_PATTERN, master)
     if found is None:
         raise ClusterError(
             f"{master!r} is no Spark master; use local[2], spark://HOST:PORT, yarn, "
             "k8s://URL, or sc://HOST:PORT for Spark Connect."
         )
-    host, port = found[2].strip("[]"), int((found[3] or ":0")[1:]) or PORTS[found[1]]
+    host, port = found[2].strip("[]"), int((found[3] or ":0")[1:]) or DEFAULT_PORTS[found[1]]
     try:
-        socket.create_connection((host, port), PATIENCE).close()
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError:
         raise ClusterError(
             f"Nobody answers at {master}; check host and port, and that the cluster runs."
@@ -156,6 +156,6 @@ def _bundled_home(java: Path) -> Path:
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     start = home / "bin" / "java"
     start.parent.mkdir()
-    start.write_text(WITHOUT_VECTORS.format(java=java))
+    start.write_text(JAVA_WITHOUT_VECTORS.format(java=java))
     start.chmod(0o755)
     return home

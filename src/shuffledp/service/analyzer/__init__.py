@@ -1,1 +1,1 @@
-"""The analyzer: opens whole batches, drops replays, tallies, publishes."""
+"""The analyzer: opens whole batches, releases and publishes their results."""

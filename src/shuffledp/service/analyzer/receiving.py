@@ -1,4 +1,4 @@
-"""A delivery: checked against the task, streamed to disk, kept once."""
+"""A delivery from the shuffler: its announcement is checked, its messages are written to disk."""
 
 from __future__ import annotations
 
@@ -6,18 +6,33 @@ import asyncio
 import hashlib
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from starlette.requests import ClientDisconnect, Request
 
+from shuffledp.sealed.errors import BatchRefused
 from shuffledp.sealed.files import sync
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import BATCH_HEADER, BatchHeader, read_batch_header
+from shuffledp.sealed.wire import BATCH_HEADER_BYTES, BatchHeader, read_batch_header
 from shuffledp.service.web.problems import Problem
 
+REFUSAL_STATUS = {"batch-size": 413}
+"""HTTP statuses of refused batches; 422 where none is named."""
 
-def announced(request: Request, most: int) -> tuple[bytes, bytes, int]:
-    """(batch id, digest, length) that a delivery says about itself."""
+
+@dataclass(frozen=True)
+class Announcement:
+    """What a delivery says about itself before its first byte."""
+
+    batch_id: bytes
+    digest: bytes
+    length: int
+
+
+def announced(request: Request, most: int) -> Announcement:
+    """The announcement in a request's path and headers; refuses more than `most` bytes."""
     batch, digest = request.path_params["batch"], request.headers.get("x-content-sha256", "")
     length = request.headers.get("content-length", "")
     if not re.fullmatch("[0-9a-f]{32}", batch) or not re.fullmatch("[0-9a-f]{64}", digest):
@@ -28,7 +43,7 @@ def announced(request: Request, most: int) -> tuple[bytes, bytes, int]:
         )
     if not re.fullmatch("[0-9]{1,15}", length):
         raise Problem(411, "length", "Send a Content-Length.")
-    if not BATCH_HEADER <= int(length) <= most:
+    if not BATCH_HEADER_BYTES <= int(length) <= most:
         raise Problem(
             413,
             "batch-size",
@@ -36,45 +51,24 @@ def announced(request: Request, most: int) -> tuple[bytes, bytes, int]:
             have=int(length),
             need=most,
         )
-    return bytes.fromhex(batch), bytes.fromhex(digest), int(length)
+    return Announcement(bytes.fromhex(batch), bytes.fromhex(digest), int(length))
 
 
-def check_header(header: BatchHeader, task: Task, batch: bytes, length: int) -> None:
-    """Refuses a batch that the task's rule does not allow: the second lock on short batches."""
-    rule, users = task.batch, task.protocol.users
-    if header.batch_id != batch:
+def check_delivery(said: Announcement, header: BatchHeader, task: Task) -> None:
+    """Raises a `Problem` unless the batch is the announced one and follows its task's rule."""
+    if header.batch_id != said.batch_id:
         raise Problem(400, "batch-name", "The batch's header names another batch.")
-    allowed = rule.reports if rule.top_up == "none" or not rule.at_least else rule.at_least
-    if not allowed <= header.reports <= rule.reports:
+    try:
+        task.check_batch(header, said.length)
+    except BatchRefused as refused:
+        status = REFUSAL_STATUS.get(refused.code, 422)
         raise Problem(
-            422,
-            "short-batch",
-            "Fewer reports than the task's rule allows; nothing is released.",
-            have=header.reports,
-            need=allowed,
-        )
-    added = rule.extra_shares(header.reports, users)
-    extra = task.protocol.top_up_size(added) if added else 0
-    if header.shares != header.reports + added or header.extra != extra:
-        raise Problem(
-            422,
-            "top-up",
-            "The noise top-up is not what the task's rule asks for.",
-            have=header.extra,
-            need=extra,
-        )
-    if header.size(task.report_size) != length:
-        raise Problem(
-            413,
-            "batch-size",
-            "The batch's length does not follow from its header.",
-            have=length,
-            need=header.size(task.report_size),
-        )
+            status, refused.code, str(refused), have=refused.have, need=refused.need
+        ) from None
 
 
 class Download:
-    """A delivery on its way to disk: the header first, then the messages into a file."""
+    """A delivery while it arrives: its header first, then its messages into a file."""
 
     def __init__(self, request: Request, part: Path, length: int) -> None:
         self._chunks = request.stream()
@@ -85,20 +79,20 @@ class Download:
 
     async def header(self) -> BatchHeader:
         """The batch's header, from the first bytes."""
-        while len(self._rest) < BATCH_HEADER:
+        while len(self._rest) < BATCH_HEADER_BYTES:
             self._rest += await self._next()
-        head, self._rest = self._rest[:BATCH_HEADER], self._rest[BATCH_HEADER:]
+        head, self._rest = self._rest[:BATCH_HEADER_BYTES], self._rest[BATCH_HEADER_BYTES:]
         self._digest.update(head)
         return read_batch_header(head)
 
     async def messages(self, digest: bytes, target: Path) -> None:
-        """Writes the messages to `target`, complete and on disk, or nothing."""
+        """Writes the messages to `target`, complete and durable, or nothing."""
         try:
             with open(self._part, "wb") as out:
-                await asyncio.to_thread(self._keep, out, self._rest)
+                await asyncio.to_thread(self._write, out, self._rest)
                 while self._taken < self._length:
-                    await asyncio.to_thread(self._keep, out, await self._next())
-                await asyncio.to_thread(_sync, out.fileno())
+                    await asyncio.to_thread(self._write, out, await self._next())
+                await asyncio.to_thread(_make_durable, out)
             if self._digest.digest() != digest:
                 raise Problem(422, "digest", "The batch was damaged on its way; deliver it again.")
             self._part.replace(target)
@@ -106,9 +100,9 @@ class Download:
         finally:
             self._part.unlink(missing_ok=True)
 
-    def _keep(self, out: object, data: bytes) -> None:
+    def _write(self, out: BinaryIO, data: bytes) -> None:
         self._digest.update(data)
-        out.write(data)  # type: ignore[attr-defined]
+        out.write(data)
 
     async def _next(self) -> bytes:
         try:
@@ -119,5 +113,6 @@ class Download:
         return data
 
 
-def _sync(number: int) -> None:
-    os.fsync(number)
+def _make_durable(out: BinaryIO) -> None:
+    out.flush()
+    os.fsync(out.fileno())

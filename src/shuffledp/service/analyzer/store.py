@@ -1,4 +1,4 @@
-"""What the analyzer keeps: batches (received → counted → published), tallies and results."""
+"""The batches that the analyzer stores: received → counted → published."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp.sealed.opening import Tally
+from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.wire import BatchHeader
 from shuffledp.service.storage.database import Database, Transaction
 
-COLUMNS = "id, task, number, state, digest, reports, extra, shares, tally, result"
+BATCH_COLUMNS = (
+    "id",
+    "task",
+    "number",
+    "state",
+    "digest",
+    "reports",
+    "top_up_messages",
+    "noise_shares",
+    "tally",
+    "result",
+)
 
 
-@dataclass
-class Received:
-    """A batch at the analyzer."""
+@dataclass(kw_only=True)
+class StoredBatch:
+    """A batch at the analyzer, as it is stored."""
 
     id: bytes
     task: int
@@ -22,10 +35,22 @@ class Received:
     state: str
     digest: bytes
     reports: int
-    extra: int
-    shares: int
+    top_up_messages: int
+    noise_shares: int
     tally: str | None
     result: str | None
+
+    @property
+    def opened(self) -> OpenedBatch:
+        """The batch with its tally. Requires: it was counted."""
+        assert self.tally is not None
+        return OpenedBatch(
+            id=self.id,
+            number=self.number,
+            reports=self.reports,
+            noise_shares=self.noise_shares,
+            tally=Tally.from_json(self.tally),
+        )
 
     @property
     def published(self) -> dict[str, Any]:
@@ -35,22 +60,21 @@ class Received:
 
 
 class AnalyzerStore:
-    """Batches by id."""
+    """Batches in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, batch: bytes) -> Received | None:
-        """The batch of this id, if it was received."""
-        rows = await self._database.rows(f"SELECT {COLUMNS} FROM batches WHERE id=$1", batch)
-        return Received(*rows[0]) if rows else None
+    async def find(self, batch: bytes) -> StoredBatch | None:
+        """The batch of this id; None if it was not received."""
+        rows = await self._select("WHERE id=$1", batch)
+        return rows[0] if rows else None
 
     async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
-        """Keeps a batch; False if it was here already."""
+        """Stores a batch as received; False if there is one of this id."""
 
-        async def keep(transaction: Transaction) -> bool:
+        async def store(transaction: Transaction) -> bool:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
-            names = ("id", "task", "number", "state", "digest", "reports", "extra", "shares")
             row = (
                 header.batch_id,
                 task,
@@ -58,33 +82,38 @@ class AnalyzerStore:
                 "received",
                 digest,
                 header.reports,
-                header.extra,
-                header.shares,
+                header.top_up_messages,
+                header.noise_shares,
             )
-            return bool(await transaction.insert("batches", names, [row]))
+            columns = BATCH_COLUMNS[: len(row)]
+            return bool(await transaction.insert("batches", columns, [row]))
 
-        return await self._database.run(keep)
+        return await self._database.run(store)
 
-    async def batches(self, task: int | None = None) -> list[Received]:
+    async def batches(self, task: int | None = None) -> list[StoredBatch]:
         """All batches, or those of a task, in order of arrival."""
-        where = "" if task is None else "WHERE task=$1"
-        rows = await self._database.rows(
-            f"SELECT {COLUMNS} FROM batches {where} ORDER BY task, number",
-            *(() if task is None else (task,)),
-        )
-        return [Received(*row) for row in rows]
+        if task is None:
+            return await self._select("")
+        return await self._select("WHERE task=$1", task)
 
-    async def count(self, batch: Received, tally: str) -> None:
-        """received → counted."""
+    async def _select(self, where: str, *values: int | bytes) -> list[StoredBatch]:
+        rows = await self._database.rows(
+            f"SELECT {', '.join(BATCH_COLUMNS)} FROM batches {where} ORDER BY task, number", *values
+        )
+        return [StoredBatch(**dict(zip(BATCH_COLUMNS, row, strict=True))) for row in rows]
+
+    async def count(self, batch: StoredBatch, tally: Tally) -> None:
+        """Stores a batch's tally: received → counted."""
+        text = tally.to_json()
         await self._database.rows(
             "UPDATE batches SET state='counted', tally=$1 WHERE id=$2 AND state='received'",
-            tally,
+            text,
             batch.id,
         )
-        batch.state, batch.tally = "counted", tally
+        batch.state, batch.tally = "counted", text
 
-    async def publish(self, batch: Received, result: dict[str, Any]) -> None:
-        """counted → published."""
+    async def publish(self, batch: StoredBatch, result: dict[str, Any]) -> None:
+        """Stores a batch's result: counted → published."""
         text = json.dumps(result, ensure_ascii=False)
         await self._database.rows(
             "UPDATE batches SET state='published', result=$1 WHERE id=$2 AND state='counted'",

@@ -1,4 +1,4 @@
-"""What the collector and the operators ask of the servers: register, enrol, read results."""
+"""Requests of the collector and the operators: register a task, enrol clients, read results."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 
 import httpx
 
-from shuffledp.sealed.errors import Refused, Unreachable
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.tokens import new_token, token_hash
+from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.tokens import new_token, token_hash
+
+TOKENS_PER_REQUEST = 10_000
 
 
 def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Response:
-    """One request; a refusal or silence becomes an error with the server's reason."""
+    """A server's answer to one request; raises `Refused` with the server's reason, or
+    `Unreachable`."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         answer = httpx.request(method, url, headers=headers, timeout=60, **content)
@@ -33,7 +36,7 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
 
 
 def register(task: Task, server: str, token: str) -> bool:
-    """Registers a task at a server; False if it knew it."""
+    """Registers a task at a server; False if it was registered already."""
     answer = call(
         "PUT", f"{server.rstrip('/')}/tasks/{task.id.hex()}", token, content=task.canonical()
     )
@@ -41,26 +44,26 @@ def register(task: Task, server: str, token: str) -> bool:
 
 
 def close(task_id: bytes, shuffler: str, token: str) -> None:
-    """Lets a shuffler take no more reports for a task."""
+    """Closes a task at a shuffler: it accepts no more reports."""
     call("POST", f"{shuffler.rstrip('/')}/tasks/{task_id.hex()}/close", token)
 
 
 def enrol(shuffler: str, token: str, count: int, prefix: str) -> list[str]:
-    """Fresh enrolment tokens; the shuffler learns only their hashes."""
+    """Fresh tokens for so many clients, enrolled at a shuffler, which learns only their hashes."""
     tokens = [new_token(prefix) for _ in range(count)]
     hashes = [token_hash(one).hex() for one in tokens]
-    for start in range(0, count, 10_000):
+    for start in range(0, count, TOKENS_PER_REQUEST):
         call(
             "POST",
             f"{shuffler.rstrip('/')}/tokens",
             token,
-            json={"sha256": hashes[start : start + 10_000]},
+            json={"sha256": hashes[start : start + TOKENS_PER_REQUEST]},
         )
     return tokens
 
 
 def results(analyzer: str, task_id: str) -> Sequence[dict[str, Any]]:
-    """Everything that was published for a task."""
+    """All results that an analyzer has published for a task."""
     found: list[dict[str, Any]] = call(
         "GET", f"{analyzer.rstrip('/')}/tasks/{task_id}/results"
     ).json()["results"]

@@ -1,4 +1,4 @@
-"""The device's side: verify, randomize, pad to K, seal, store, send, and send the same again.
+"""Sending a value from a device: verify the task, randomize, pad, encrypt, store, send.
 
     Client(task, "https://shuffler.example", token).send(1)
 
@@ -21,55 +21,35 @@ import httpx
 
 from shuffledp.errors import SeededError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.sealed.encryption import encrypt_all
-from shuffledp.sealed.errors import Refused, Unreachable
+from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.tokens import token_hash
-from shuffledp.sealed.wire import Upload, plain_numbers
+from shuffledp.sealed.wire import REPORT_ID_BYTES
 from shuffledp.service.client.outbox import Outbox
+from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.tokens import token_hash
 
 DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
-ATTEMPTS = 8
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0
-PASSING = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same bytes are worth sending again."""
+DEFAULT_ATTEMPTS = 8
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
+TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
+"""Answers after which the same bytes are sent again."""
 
 
-def encrypt_report(task: Task, value: Any, entropy: Entropy = SYSTEM, token: str = "") -> bytes:
-    """One user's report as it is posted: exactly K messages, each sealed on its own; `token` is
-    the one that it will be posted with.
-
-    Requires: a verified task.
-    Ensures: the size does not depend on the value; a draw of more than K messages is drawn again
-    (probability below 2⁻⁶⁴ per batch).
-    """
-    if entropy.seeded:
-        raise SeededError(
-            "Reports of real people need the operating system's randomness; leave the seed out."
-        )
-    messages = task.protocol.randomize(value, entropy).messages()
-    while len(messages) > task.report_size:
-        messages = task.protocol.randomize(value, entropy).messages()
-    plain = plain_numbers(messages, task.report_size)
-    sealed = encrypt_all(plain.tolist(), task.key, task.id)
-    return Upload(task.id, new_report_id(token), task.key.key_id, sealed).to_bytes()
-
-
-def new_report_id(token: str = "") -> bytes:
-    """A fresh id. It begins like the hash of the token, which the shuffler stores beside it: both
-    then lie in one page of its disk, and half the writes are saved."""
-    beginning = token_hash(token)[:8] if token else os.urandom(8)
-    return beginning + os.urandom(8)
+def new_report_id(token: str) -> bytes:
+    """A fresh report id, whose first half is that of the token's hash. The shuffler stores both in
+    one table: they then lie in one page of its disk, which saves half the writes."""
+    half = REPORT_ID_BYTES // 2
+    return token_hash(token)[:half] + os.urandom(half)
 
 
 @lru_cache(maxsize=1)
 def _trust() -> ssl.SSLContext:
-    """The certificates that clients trust, read once: reading them takes longer than sealing."""
+    """The certificates that clients trust, read once: reading takes longer than encrypting."""
     return httpx.create_ssl_context()
 
 
 class _Sender:
-    """What both clients share."""
+    """What `Client` and `AsyncClient` share."""
 
     def __init__(
         self,
@@ -79,7 +59,7 @@ class _Sender:
         outbox: str | Path | Outbox | None = None,
         *,
         entropy: Entropy = SYSTEM,
-        attempts: int = ATTEMPTS,
+        attempts: int = DEFAULT_ATTEMPTS,
     ) -> None:
         if entropy.seeded:
             raise SeededError(
@@ -96,36 +76,40 @@ class _Sender:
             "Content-Type": "application/octet-stream",
         }
 
-    def seal(self, value: Any) -> bytes:
-        """Randomizes, pads, seals and stores a value; the first and only time per task."""
-        self.outbox.claim(self.task.id)
-        body = encrypt_report(self.task, value, self._entropy, self._token)
-        self.outbox.keep(self.task.id, body)
+    def encrypt(self, value: Any) -> bytes:
+        """The encrypted report of a value, stored before it is sent; `AlreadyAnswered` if this
+        device has answered this task."""
+        self.outbox.refuse_answered(self.task.id)
+        name = new_report_id(self._token)
+        body = encrypt_report(self.task, value, self._entropy, report_id=name)
+        self.outbox.store(self.task.id, body)
         return body
 
     def _pauses(self) -> Iterator[float]:
-        """Pauses between attempts: doubling, cut off, spread so that clients do not march."""
+        """Pauses between attempts, in seconds: doubling up to a longest one, and varied at random,
+        so that clients do not all come back at the same time."""
         for attempt in range(self._attempts):
-            longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**attempt)
+            longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**attempt)
             yield longest * (0.5 + self._entropy.below(1024) / 1024)
 
     def _settled(self, answer: httpx.Response | None) -> bool:
-        """Whether an answer ends the attempts; raises if it is a final no."""
-        if answer is None or answer.status_code in PASSING:
+        """Whether the report was acknowledged; False if it is to be sent again. Raises `Refused` if
+        the shuffler refused it for good."""
+        if answer is None or answer.status_code in TEMPORARY_STATUSES:
             return False
         if answer.status_code in (200, 201):
-            self.outbox.acknowledged(self.task.id, self.task.repeat)
+            self.outbox.acknowledge(self.task.id, self.task.repeat)
             return True
         raise Refused(*_problem(answer))
 
     def _given_up(self) -> Unreachable:
         return Unreachable(
             f"The shuffler did not take the report in {self._attempts} attempts; it is stored, "
-            "sealed: send it again later with `resume`."
+            "encrypted: send it again later with `resume`."
         )
 
     def _stored(self) -> bytes | None:
-        """What `resume` has to send; None if the shuffler has it already."""
+        """The report that `resume` has to send; None if the shuffler has it already."""
         body = self.outbox.stored(self.task.id)
         if body is None and not self.outbox.answered(self.task.id):
             raise Refused("Nothing is stored for this task; use `send` with a value.", 0)
@@ -146,7 +130,7 @@ def _problem(answer: httpx.Response) -> tuple[str, int, str]:
 
 
 class Client(_Sender):
-    """Sends one value per task; waits until it is acknowledged."""
+    """Sends one value per task, and waits until it is acknowledged."""
 
     def __init__(
         self,
@@ -156,7 +140,7 @@ class Client(_Sender):
         outbox: str | Path | Outbox | None = None,
         *,
         entropy: Entropy = SYSTEM,
-        attempts: int = ATTEMPTS,
+        attempts: int = DEFAULT_ATTEMPTS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(task, shuffler, token, outbox, entropy=entropy, attempts=attempts)
@@ -164,10 +148,10 @@ class Client(_Sender):
 
     def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        self._post(self.seal(value))
+        self._post(self.encrypt(value))
 
     def resume(self) -> None:
-        """Sends what is stored again, the very same bytes."""
+        """Sends the stored report again, the very same bytes."""
         body = self._stored()
         if body is not None:
             self._post(body)
@@ -196,7 +180,7 @@ class Client(_Sender):
 
 
 class AsyncClient(_Sender):
-    """The same with `await`; sealing runs in a thread."""
+    """Sends one value per task, with `await`; encrypting runs in a thread."""
 
     def __init__(
         self,
@@ -206,7 +190,7 @@ class AsyncClient(_Sender):
         outbox: str | Path | Outbox | None = None,
         *,
         entropy: Entropy = SYSTEM,
-        attempts: int = ATTEMPTS,
+        attempts: int = DEFAULT_ATTEMPTS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(task, shuffler, token, outbox, entropy=entropy, attempts=attempts)
@@ -214,10 +198,10 @@ class AsyncClient(_Sender):
 
     async def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        await self._post(await asyncio.to_thread(self.seal, value))
+        await self._post(await asyncio.to_thread(self.encrypt, value))
 
     async def resume(self) -> None:
-        """Sends what is stored again, the very same bytes."""
+        """Sends the stored report again, the very same bytes."""
         body = self._stored()
         if body is not None:
             await self._post(body)

@@ -1,1 +1,1 @@
-"""The shuffler: collects sealed reports, mixes whole batches, delivers them, forgets."""
+"""The shuffler: collects encrypted reports, orders and delivers whole batches, deletes them."""

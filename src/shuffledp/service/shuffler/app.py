@@ -1,4 +1,4 @@
-"""The shuffler's HTTP face."""
+"""The shuffler's routes: uploads, enrolment, closing a task, status."""
 
 from __future__ import annotations
 
@@ -17,32 +17,36 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shuffledp.exact.numbers import show
-from shuffledp.sealed.errors import StorageUnavailable, TaskError
-from shuffledp.sealed.tokens import ONCE, token_hash
+from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.wire import Upload, read_upload
+from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
-from shuffledp.service.web.config import ShufflerConfig
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
-from shuffledp.service.web.tasks import KnownTask
+from shuffledp.service.web.tasks import RegisteredTask
 
-UPLOAD = re.compile(r"/tasks/([0-9a-f]+)/reports")
-LENGTH = re.compile(r"[0-9]{1,15}")
-STORED, HAVE_IT = Response(status_code=201), Response(status_code=200)
-"""Without bodies, so that an answer is one write to the network: an eighth of an upload's CPU."""
+UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
+LENGTH_TEXT = re.compile(r"[0-9]{1,15}")
+STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_code=200)
+"""Without bodies, so that an answer is one write to the network, which saves an eighth of an
+upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS = 100_000
 
 
 class Shuffler(Role):
-    """Collects sealed reports and delivers them in whole batches."""
+    """The server that collects encrypted reports and delivers them in whole batches."""
 
     name = "shuffler"
+    about = "collects encrypted reports, orders whole batches, deletes them after delivery"
+    schema = SHUFFLER_SCHEMA
 
     def __init__(
         self, config: ShufflerConfig, transport: httpx.AsyncBaseTransport | None = None
@@ -61,12 +65,14 @@ class Shuffler(Role):
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
-        self.dispatch = Dispatch(self.config, self.store, self.shelf, self.metrics, self._analyzer)
-        self.intake = Intake(self.store, self.config.queue, self.metrics, self.dispatch.ready.set)
+        self.dispatch = Dispatch(self.config, self.store, self.tasks, self.metrics, self._analyzer)
+        self.intake = Intake(
+            self.store, self.config.queue, self.metrics, self.dispatch.reports_arrived.set
+        )
         self._note_timed()
         return [
             self.intake.run(),
-            self.dispatch.run_sealing(),
+            self.dispatch.run_closing(),
             self.dispatch.run_delivery(),
             self._watch_keys(),
         ]
@@ -81,7 +87,7 @@ class Shuffler(Role):
 
     def _note_timed(self) -> None:
         self.intake.timed = frozenset(
-            entry.number for entry in self.shelf.known.values() if entry.task.batch.top_up != "none"
+            entry.number for entry in self.tasks.by_id.values() if entry.task.batch.top_up != "none"
         )
 
     async def _watch_keys(self) -> None:
@@ -90,8 +96,8 @@ class Shuffler(Role):
             await asyncio.sleep(KEY_WATCH_SECONDS)
 
     async def learn_keys(self) -> None:
-        """Asks which of the analyzer's keys still take reports; while it is away, what was last
-        known stays."""
+        """Asks the analyzer for the states of its keys; if it does not answer, the last known
+        states stay."""
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
             answer = await self._analyzer.get("/keys", timeout=10)
             keys = answer.json()["keys"]
@@ -113,9 +119,9 @@ class Shuffler(Role):
         return answer
 
     async def answer_close(self, request: Request) -> Response:
-        """Takes no more reports for a task."""
+        """Closes a task: no more reports are accepted for it."""
         require(request, self.config.collector_token_sha256, "collector")
-        await self.shelf.close(self.shelf.find(request.path_params["task"]))
+        await self.tasks.close(self.tasks.find(request.path_params["task"]))
         return JSONResponse({"state": "closed"})
 
     async def answer_tokens(self, request: Request) -> Response:
@@ -134,11 +140,11 @@ class Shuffler(Role):
         return JSONResponse({"new": new}, 201)
 
     def app(self) -> ASGIApp:
-        """Uploads straight from ASGI, because they are many; everything else through routes."""
+        """The ASGI application; uploads, which are many, bypass the framework's routes."""
         rest = super().app()
 
         async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
-            found = scope["type"] == "http" and UPLOAD.fullmatch(scope["path"])
+            found = scope["type"] == "http" and UPLOAD_PATH.fullmatch(scope["path"])
             if found and scope["method"] == "POST":
                 answer = await self.answer_upload(found[1], Headers(scope=scope), receive)
                 await answer(scope, receive, send)
@@ -148,12 +154,12 @@ class Shuffler(Role):
         return dispatch
 
     async def answer_upload(self, task: str, headers: Headers, receive: Receive) -> Response:
-        """Acknowledges a report after it is durable, and only then."""
-        entry: KnownTask | None = None
+        """Stores a report and acknowledges it, after it is durable and never before."""
+        entry: RegisteredTask | None = None
         try:
-            entry = self.shelf.find(task)
+            entry = self.tasks.find(task)
             verdict = await self._upload(entry, headers, receive)
-            return STORED if verdict is Verdict.ACCEPTED else HAVE_IT
+            return STORED_ANSWER if verdict is Verdict.ACCEPTED else DUPLICATE_ANSWER
         except Problem as problem:
             if entry is not None:
                 self._rejected.setdefault(entry.number, Counter())[problem.code] += 1
@@ -164,12 +170,18 @@ class Shuffler(Role):
         except Exception as error:
             return await answer_fault(None, error)
 
-    async def _upload(self, entry: KnownTask, headers: Headers, receive: Receive) -> Verdict:
+    async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         token = bearer(headers)
         upload = await self._read(entry, headers, receive)
-        scope = None if entry.task.repeat else 0 if token.startswith(ONCE) else entry.number
+        scope = None if entry.task.repeat else 0 if token.startswith(ONCE_PREFIX) else entry.number
         verdict = await self.intake.submit(
-            Arrival(entry.number, upload.report_id, token_hash(token), scope, upload.sealed)
+            Arrival(
+                task=entry.number,
+                report=upload.report_id,
+                token=token_hash(token),
+                scope=scope,
+                messages=upload.messages,
+            )
         )
         if verdict is Verdict.UNKNOWN_TOKEN:
             raise Problem(403, verdict.value, "This token is not enrolled; ask the operator.")
@@ -181,10 +193,10 @@ class Shuffler(Role):
             )
         return verdict
 
-    async def _read(self, entry: KnownTask, headers: Headers, receive: Receive) -> Upload:
-        """The report in a request, if it is one for this task and of exactly its size."""
+    async def _read(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Upload:
+        """The report in a request; a `Problem` unless it is one of this task and has its size."""
         need, length = entry.task.report_bytes, headers.get("content-length", "")
-        if not LENGTH.fullmatch(length):
+        if not LENGTH_TEXT.fullmatch(length):
             raise Problem(411, "length", "Send a Content-Length.", need=need)
         if int(length) != need:
             raise Problem(
@@ -199,13 +211,15 @@ class Shuffler(Role):
         except TaskError as error:
             raise Problem(400, "malformed", str(error)) from None
         if upload.task_id != entry.task.id:
-            raise Problem(422, "wrong-task", "The report belongs to another task.")
+            raise Problem(422, "wrong-task", "The report belongs to another task; send it there.")
         if upload.key_id != entry.task.key.key_id:
-            raise Problem(422, "wrong-key", "The report is sealed for another key.")
+            raise Problem(
+                422, "wrong-key", "The report is encrypted for another key; get the task again."
+            )
         self._refuse_closed(entry)
         return upload
 
-    def _refuse_closed(self, entry: KnownTask) -> None:
+    def _refuse_closed(self, entry: RegisteredTask) -> None:
         if entry.state != "open":
             raise Problem(410, "task-closed", "This task takes no more reports.")
         key = (entry.task.key.key_id, entry.task.key.epoch)
@@ -219,24 +233,14 @@ class Shuffler(Role):
 
     # status
 
-    async def status(self) -> dict[str, Any]:
-        tasks = [await self._task_status(entry) for entry in self.shelf.known.values()]
-        return {"role": self.name, "tasks": tasks}
-
-    async def _task_status(self, entry: KnownTask) -> dict[str, Any]:
-        task, have = entry.task, self.store.open_reports(entry.number)
+    async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        rule, have = entry.task.batch, self.store.waiting_reports(entry.number)
         batches = await self.store.batches(entry.number)
         return {
-            "task": task.id.hex(),
-            "name": task.name,
-            "kind": task.protocol.query,
-            "epsilon": show(task.protocol.epsilon),
-            "state": entry.state,
             "have": have,
-            "need": task.batch.reports,
-            "progress": f"{have:,} of {task.batch.reports:,}",
-            "top_up": task.batch.top_up,
-            "messages": task.report_size,
+            "need": rule.reports,
+            "progress": f"{have:,} of {rule.reports:,}",
+            "top_up": rule.top_up,
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
                 {
@@ -252,7 +256,7 @@ class Shuffler(Role):
 
 
 async def _body(receive: Receive, most: int) -> bytes:
-    """A request's whole body; never more than it announced."""
+    """A request's whole body; reading stops when it is longer than `most` bytes."""
     parts, size, more = [], 0, True
     while more:
         message = await receive()

@@ -1,4 +1,4 @@
-"""Batches on their way: open → sealed → shuffled → delivered → scrubbed, each state durable."""
+"""Batches on their way: closed → ordered → delivered → scrubbed, each state durable."""
 
 from __future__ import annotations
 
@@ -14,71 +14,70 @@ from shuffledp.exact.entropy import SYSTEM
 from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.top_up import encrypted_top_up
 from shuffledp.sealed.wire import BatchHeader
+from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import Batch, ShufflerStore
-from shuffledp.service.web.config import ShufflerConfig
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.metrics import Metrics
-from shuffledp.service.web.tasks import KnownTask, TaskShelf
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
-CHUNK = 1 << 20
-LOOK_AGAIN = 1.0
+CHUNK_BYTES = 1 << 20
+LOOK_AGAIN_SECONDS = 1.0
 
 
 class Dispatch:
-    """Seals batches that are full and carries them to the analyzer."""
+    """Closes batches that are full and delivers them to the analyzer."""
 
     def __init__(
         self,
         config: ShufflerConfig,
         store: ShufflerStore,
-        shelf: TaskShelf,
+        tasks: TaskRegistry,
         metrics: Metrics,
         analyzer: httpx.AsyncClient,
     ) -> None:
-        self._config, self._store, self._shelf = config, store, shelf
+        self._config, self._store, self._tasks = config, store, tasks
         self._metrics, self._analyzer = metrics, analyzer
         self._spool = Path(config.spool)
-        self.ready = asyncio.Event()
-        self.sealed = asyncio.Event()
+        self.reports_arrived = asyncio.Event()
+        self.batch_closed = asyncio.Event()
         self.failing: dict[bytes, str] = {}
-        """Why a batch could not be delivered yet."""
-        self._away = False
+        """Why a batch could not be delivered yet, by the batch's id."""
+        self._unreachable = False
 
-    # sealing
+    # closing
 
-    async def run_sealing(self) -> None:
-        """Seals whatever is full, for ever."""
-        self.sealed.set()
+    async def run_closing(self) -> None:
+        """Closes batches whenever a task's rule allows one, until it is cancelled."""
+        self.batch_closed.set()
         while True:
             try:
-                for entry in list(self._shelf.known.values()):
-                    while await self.encrypt_one(entry):
-                        self.sealed.set()
+                for entry in list(self._tasks.by_id.values()):
+                    while await self.close_one(entry):
+                        self.batch_closed.set()
             except Exception as error:  # look again later, whatever it was
-                log("sealing failed", level="error", kind=type(error).__name__)
-            await _set_or_later(self.ready, LOOK_AGAIN)
+                log("closing a batch failed", level="error", error=type(error).__name__)
+            await _set_or_later(self.reports_arrived, LOOK_AGAIN_SECONDS)
 
-    async def encrypt_one(self, entry: KnownTask) -> Batch | None:
-        """Seals one batch if the task's rule allows it.
+    async def close_one(self, entry: RegisteredTask) -> Batch | None:
+        """Closes one batch if the task's rule allows it.
 
         Ensures: no batch without a top-up holds fewer reports than the rule says.
         """
-        rule, task = entry.task.batch, entry.task
-        have = self._store.open_reports(entry.number)
-        if have == 0 or (have < rule.reports and rule.top_up == "none"):
+        task, rule = entry.task, entry.task.batch
+        waiting = self._store.waiting_reports(entry.number)
+        early = rule.fewest <= waiting < rule.reports
+        waited = await self._store.waited(entry.number) if early else 0.0
+        reports = rule.leaving(waiting, waited)
+        if reports == 0:
             return None
-        waited = 0.0 if have >= rule.reports else await self._store.waited(entry.number)
-        if not rule.enough(have, waited):
-            return None
-        reports = min(have, rule.reports)
-        shares = rule.extra_shares(reports, task.protocol.users)
-        sealed, extra = await asyncio.to_thread(encrypted_top_up, task, shares)
-        batch = await self._store.seal(
+        shares = rule.top_up_shares(reports, task.protocol.users)
+        top_up, size = await asyncio.to_thread(encrypted_top_up, task, shares)
+        batch = await self._store.close_batch(
             entry.number,
             reports,
-            sealed,
-            extra=extra,
-            shares=reports + shares,
+            top_up,
+            top_up_messages=size,
+            noise_shares=reports + shares,
             uniform=task.order == "uniform",
         )
         self._note(batch)
@@ -87,10 +86,11 @@ class Dispatch:
     # delivery
 
     async def run_delivery(self) -> None:
-        """Carries every sealed batch to the analyzer; pauses grow while it is away."""
+        """Delivers every closed batch, until it is cancelled; pauses grow while the analyzer does
+        not answer."""
         attempt = 0
         while True:
-            await _set_or_later(self.sealed, self._pause(attempt) if attempt else None)
+            await _set_or_later(self.batch_closed, self._pause(attempt) if attempt else None)
             attempt = 0 if await self.deliver_all() else attempt + 1
 
     def _pause(self, attempt: int) -> float:
@@ -98,27 +98,27 @@ class Dispatch:
         return float(longest) * (0.5 + SYSTEM.below(512) / 1024)
 
     async def deliver_all(self) -> bool:
-        """One attempt at every unfinished batch, until the analyzer is found to be away; True if
-        none is left."""
-        done, self._away = True, False
+        """Tries to deliver every unfinished batch, until the analyzer does not answer; True if no
+        batch is left."""
+        done, self._unreachable = True, False
         try:
             for batch in await self._store.batches():
-                done = await self.carry(batch) and done
-                if self._away:
+                done = await self.advance(batch) and done
+                if self._unreachable:
                     break
         except Exception as error:  # tried again later, whatever it was
-            log("delivery failed", level="error", kind=type(error).__name__)
+            log("delivery failed", level="error", error=type(error).__name__)
             return False
         return done
 
-    async def carry(self, batch: Batch) -> bool:
-        """Takes a batch as far as it will go; True if it was delivered and scrubbed."""
+    async def advance(self, batch: Batch) -> bool:
+        """Takes a batch through its remaining states; False if it could not be delivered."""
         file = self._spool / f"{batch.id.hex()}.batch"
-        if batch.state == "sealed" or (batch.state == "shuffled" and not file.exists()):
-            digest = await self._shuffle(batch, file)
-            await self._store.advance(batch, "shuffled", digest)
+        if batch.state == "closed" or (batch.state == "ordered" and not file.exists()):
+            digest = await self._order(batch, file)
+            await self._store.advance(batch, "ordered", digest)
             self._note(batch)
-        if batch.state == "shuffled":
+        if batch.state == "ordered":
             if not await self._deliver(batch, file):
                 return False
             await self._store.advance(batch, "delivered")
@@ -128,22 +128,30 @@ class Dispatch:
         self._note(batch)
         return True
 
-    async def _shuffle(self, batch: Batch, file: Path) -> bytes:
-        task = self._shelf.numbered(batch.task).task
-        header = BatchHeader(task.id, batch.id, batch.reports, batch.extra, batch.shares)
+    async def _order(self, batch: Batch, file: Path) -> bytes:
+        """Writes the batch, its messages in order, to a file; gives its SHA-256."""
+        task = self._tasks.numbered(batch.task).task
+        header = BatchHeader(
+            task_id=task.id,
+            batch_id=batch.id,
+            reports=batch.reports,
+            top_up_messages=batch.top_up_messages,
+            noise_shares=batch.noise_shares,
+        )
         raw = file.with_suffix(".batch.raw")
         with open(raw, "wb") as out:
-            async for page in self._store.bodies(batch):
+            async for page in self._store.messages(batch):
                 out.write(page)
         memory = self._config.memory_mb << 20
         digest = await asyncio.to_thread(
-            order_file, raw, file, header.to_bytes(), memory, batch.secret
+            order_file, raw, file, header.to_bytes(), memory, batch.order_secret
         )
         raw.unlink()
         return digest
 
     async def _deliver(self, batch: Batch, file: Path) -> bool:
-        """One attempt; the analyzer keeps (batch id, digest) once, however often it is sent."""
+        """Tries once to deliver a batch. The analyzer keeps each (batch id, digest) once, however
+        often it is sent."""
         assert batch.digest is not None
         headers = {
             "Authorization": f"Bearer {self._config.deliver_token}",
@@ -157,7 +165,7 @@ class Dispatch:
                     f"/batches/{batch.id.hex()}", content=_chunks(source), headers=headers
                 )
         except httpx.HTTPError as error:
-            self._away = True
+            self._unreachable = True
             return self._failed(batch, type(error).__name__)
         if answer.status_code not in (200, 201):
             return self._failed(batch, f"HTTP {answer.status_code}")
@@ -176,11 +184,12 @@ class Dispatch:
 
 
 async def _chunks(source: BinaryIO) -> AsyncIterator[bytes]:
-    while data := source.read(CHUNK):
+    while data := source.read(CHUNK_BYTES):
         yield data
 
 
 async def _set_or_later(event: asyncio.Event, seconds: float | None) -> None:
+    """Waits until the event is set, or for so many seconds; clears it."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     event.clear()

@@ -1,4 +1,4 @@
-"""Uploads wait here for one durable commit together; the queue is bounded."""
+"""The queue of uploads, which are committed many at a time; its length is bounded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.problems import Problem
 
-MOST_AT_ONCE = 512
+MOST_PER_COMMIT = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
 
 
 class Intake:
-    """Collects what arrives while the last commit runs, and commits it in one go."""
+    """Collects the uploads that arrive while a commit runs, and commits them together."""
 
     def __init__(
         self, store: ShufflerStore, limit: int, metrics: Metrics, after: Callable[[], None]
@@ -30,7 +30,7 @@ class Intake:
         """Tasks for which the time of the first waiting report matters."""
 
     async def submit(self, arrival: Arrival) -> Verdict:
-        """The verdict on an upload, once it is durable; 429 if too many wait already."""
+        """The verdict on an upload, after it is durable; a 429 if too many uploads wait."""
         if len(self._waiting) >= self._limit:
             raise Problem(
                 429,
@@ -45,10 +45,10 @@ class Intake:
         return verdict
 
     async def run(self) -> None:
-        """Commits until `close`; then what is left, and ends.
+        """Commits uploads until `close` was called and none is left.
 
-        Two take turns: while one commit runs the next stands ready, and takes all that waits when
-        its turn comes, so that the disk never waits for the event loop.
+        Two loops take turns: while one commits, the other already waits for the database, and takes
+        all waiting uploads when its turn comes. So the disk never waits for the event loop.
         """
         await asyncio.gather(self._commit_all(), self._commit_all())
 
@@ -62,10 +62,10 @@ class Intake:
                 self._wake.clear()
 
     def _take(self) -> list[Waiting]:
-        """What is committed next; called in the store's thread too, hence one by one."""
+        """The uploads to commit next, taken one by one: the store's thread calls this too."""
         taken: list[Waiting] = []
         with contextlib.suppress(IndexError):
-            while len(taken) < MOST_AT_ONCE:
+            while len(taken) < MOST_PER_COMMIT:
                 taken.append(self._waiting.popleft())
         return taken
 
@@ -80,7 +80,9 @@ class Intake:
         try:
             verdicts = await self._store.accept(take, self.timed)
         except Exception as error:
-            for _, future in taken or self._take():  # those behind a closed door hear it too
+            for _, future in (
+                taken or self._take()
+            ):  # if none was taken yet, those that wait fail too
                 if not future.done():
                     future.set_exception(error)
             return
@@ -96,6 +98,6 @@ class Intake:
             self._metrics.count("uploads", count, task=str(task), verdict=verdict.value)
 
     def close(self) -> None:
-        """Lets `run` end when nothing waits any more."""
+        """Lets `run` end when no upload waits any more."""
         self._closing = True
         self._wake.set()

@@ -1,25 +1,27 @@
-"""What the shuffler keeps, and the one transaction that makes an acknowledgement true."""
+"""The reports, tokens and batches that the shuffler stores."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import Enum
 
-from shuffledp.sealed.errors import StorageUnavailable
-from shuffledp.sealed.ordering import SECRET
+from shuffledp.sealed.ordering import ORDER_SECRET_BYTES
+from shuffledp.sealed.wire import MESSAGE_BYTES
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
 
-TASK_SPACE = 1 << 40
-"""Reports of task t have the places t·2⁴⁰, t·2⁴⁰ + 1, …: without gaps, in order of arrival."""
-PAGE = 512
-PART = 1024
+TASK_NUMBERS = 1 << 40
+"""Reports of task t have the numbers t·2⁴⁰, t·2⁴⁰ + 1, …: without gaps, in order of arrival."""
+PAGE_REPORTS = 512
+PART_BYTES = 1024 * MESSAGE_BYTES
+"""Bytes of a top-up that are stored in one row."""
 
 
 class Verdict(Enum):
-    """What became of an upload."""
+    """Whether an upload was stored, or why not."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -27,77 +29,91 @@ class Verdict(Enum):
     TOKEN_USED = "token-used"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """An upload that follows the layout; whether it counts, the store decides."""
+    """An upload that follows the layout; the store decides whether it counts."""
 
     task: int
     report: bytes
+    """The report's id."""
     token: bytes
+    """The hash of the token."""
     scope: int | None
-    """The task within which the token may be used once; 0: within all; None: often."""
-    body: bytes
+    """The task within which the token may be used once; 0: once in all tasks; None: often."""
+    messages: bytes
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Batch:
-    """A batch on its way: sealed → shuffled → delivered → scrubbed."""
+    """A batch at the shuffler: closed → ordered → delivered → scrubbed."""
 
     id: bytes
     task: int
     number: int
     state: str
-    first: int
+    first_report: int
+    """How many reports of the task are in earlier batches."""
     reports: int
-    extra: int
-    shares: int
-    secret: bytes | None
+    top_up_messages: int
+    noise_shares: int
+    order_secret: bytes | None
     digest: bytes | None
 
 
-USED = ("task", "name")
-"""Ids of reports that were stored (16 bytes) and hashes of tokens that are spent (32 bytes)."""
-COLUMNS = "id, task, number, state, first, reports, extra, shares, secret, digest"
+BATCH_COLUMNS = (
+    "id",
+    "task",
+    "number",
+    "state",
+    "first_report",
+    "reports",
+    "top_up_messages",
+    "noise_shares",
+    "order_secret",
+    "digest",
+)
+USED_COLUMNS = ("task", "name")
+"""Ids of stored reports (16 bytes) and hashes of spent tokens (32 bytes)."""
 
 
 class ShufflerStore:
-    """Reports, tokens and batches."""
+    """Reports, tokens and batches in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._next: dict[int, int] = {}
-        self._sealed: dict[int, int] = {}
+        self._arrived: dict[int, int] = {}
+        self._closed: dict[int, int] = {}
+        """For each task, how many reports have arrived, and how many of them are in batches."""
         self._failures = -1
 
     async def load(self) -> None:
-        """Finds out how far every task has come."""
-        await self._database.run(self._be_sure)
+        """Reads from the database how many reports of each task have arrived."""
+        await self._database.run(self._refresh)
 
-    async def _be_sure(self, transaction: Transaction) -> None:
-        """After a failed commit, which may have happened all the same, asks the database how far
-        every task has come."""
+    async def _refresh(self, transaction: Transaction) -> None:
+        """Reads the counts again after a failed transaction, which may have taken effect."""
         if self._failures != self._database.failures:
-            self._next, self._sealed = await _progress(transaction)
+            self._arrived, self._closed = await _progress(transaction)
             self._failures = self._database.failures
 
-    def open_reports(self, task: int) -> int:
-        """How many reports wait for a batch."""
-        return self._next.get(task, 0) - self._sealed.get(task, 0)
+    def waiting_reports(self, task: int) -> int:
+        """How many reports of a task wait for a batch."""
+        return self._arrived.get(task, 0) - self._closed.get(task, 0)
 
     # arrivals
 
     async def accept(
-        self, take: Callable[[], Sequence[Arrival]], wait_for: frozenset[int]
+        self, take: Callable[[], Sequence[Arrival]], timed: frozenset[int]
     ) -> list[Verdict]:
-        """Stores what may be stored of the arrivals that `take` gives when the database is ready
-        for them, durably, in one transaction.
+        """Stores in one durable transaction what may be stored of the arrivals that `take` gives
+        when the database is ready for them; for `timed` tasks, also since when reports wait.
 
         Ensures: a report id counts once per task, and a token once within its scope; a retry of
         what was stored is a duplicate even though its token is spent.
         """
 
         async def store(transaction: Transaction) -> list[Verdict]:
-            await self._be_sure(transaction)
+            await self._refresh(transaction)
             arrivals = take()
             verdicts = await self._judge(transaction, arrivals)
             good = [
@@ -105,19 +121,16 @@ class ShufflerStore:
                 for one, verdict in zip(arrivals, verdicts, strict=True)
                 if verdict is Verdict.ACCEPTED
             ]
-            places = dict(self._next)
+            arrived = dict(self._arrived)
             names = [(one.task, one.report) for one in good]
             names += [(one.scope, one.token) for one in good if one.scope is not None]
+            rows = [(self._next_number(one.task, arrived), one.messages) for one in good]
             await transaction.append(
-                Rows("used", USED, sorted(names)),
-                Rows(
-                    "reports",
-                    ("place", "body"),
-                    [(self._place(one.task, places), one.body) for one in good],
-                ),
+                Rows("used", USED_COLUMNS, sorted(names)),
+                Rows("reports", ("number", "messages"), rows),
             )
-            await self._note_waiting(transaction, wait_for & {one.task for one in arrivals})
-            self._next = places
+            await self._note_waiting(transaction, timed & {one.task for one in arrivals})
+            self._arrived = arrived
             return verdicts
 
         return await self._database.run(store)
@@ -127,7 +140,7 @@ class ShufflerStore:
         tokens: list[Row] = [(arrival.token,) for arrival in arrivals]
         scopes: list[Row] = [(arrival.scope or 0, arrival.token) for arrival in arrivals]
         used, enrolled = await transaction.present(
-            Rows("used", USED, reports + scopes), Rows("tokens", ("token",), tokens)
+            Rows("used", USED_COLUMNS, reports + scopes), Rows("tokens", ("token",), tokens)
         )
         verdicts = []
         for arrival, report, token, scope in zip(arrivals, reports, tokens, scopes, strict=True):
@@ -145,11 +158,11 @@ class ShufflerStore:
         return verdicts
 
     @staticmethod
-    def _place(task: int, places: dict[int, int]) -> int:
-        """The next place of a task; moves it on."""
-        place = places.get(task, 0)
-        places[task] = place + 1
-        return task * TASK_SPACE + place
+    def _next_number(task: int, arrived: dict[int, int]) -> int:
+        """The number of a task's next report; counts it in `arrived`."""
+        count = arrived.get(task, 0)
+        arrived[task] = count + 1
+        return task * TASK_NUMBERS + count
 
     async def _note_waiting(self, transaction: Transaction, tasks: frozenset[int]) -> None:
         rows: list[Row] = [(task, int(time.time())) for task in sorted(tasks)]
@@ -157,14 +170,14 @@ class ShufflerStore:
             await transaction.insert("waiting", ("task", "since"), rows)
 
     async def waited(self, task: int) -> float:
-        """For how many seconds reports of a task have been waiting. Wall-clock time, so that it
-        outlives a restart; a clock that jumps can cost error, never privacy, because whatever
-        leaves early is topped up with noise."""
+        """For how many seconds reports of a task have been waiting. Wall-clock time, which goes on
+        during a restart; a clock that jumps can cost accuracy, never privacy, because a batch that
+        leaves early gets a noise top-up."""
         rows = await self._database.rows("SELECT since FROM waiting WHERE task=$1", task)
         return time.time() - rows[0][0] if rows else 0.0
 
     async def enrol(self, hashes: Sequence[bytes]) -> int:
-        """Lets the holders of these tokens upload; gives how many were new."""
+        """Lets the holders of the tokens with these hashes upload; gives how many were new."""
         rows: list[Row] = [(value,) for value in sorted(set(hashes))]
         new = await self._database.run(
             lambda transaction: transaction.insert("tokens", ("token",), rows)
@@ -173,57 +186,68 @@ class ShufflerStore:
 
     # batches
 
-    async def seal(
-        self, task: int, reports: int, top_up: bytes, *, extra: int, shares: int, uniform: bool
+    async def close_batch(
+        self,
+        task: int,
+        reports: int,
+        top_up: bytes,
+        *,
+        top_up_messages: int,
+        noise_shares: int,
+        uniform: bool,
     ) -> Batch:
-        """Closes a batch over the oldest open reports, together with its noise top-up.
+        """Closes a batch of the oldest waiting reports, together with its noise top-up.
 
-        Requires: the rule was checked against `open_reports`. Ensures: raises `StorageUnavailable`
-        and seals nothing if these reports have been sealed meanwhile.
+        Requires: the rule was checked against `waiting_reports`. Ensures: raises
+        `StorageUnavailable` and closes nothing if these reports are in a batch already.
         """
-        secret = os.urandom(SECRET) if uniform else None
+        secret = os.urandom(ORDER_SECRET_BYTES) if uniform else None
 
         async def close(transaction: Transaction) -> Batch:
-            await self._be_sure(transaction)
-            if not 0 < reports <= self.open_reports(task):
-                raise StorageUnavailable("The batch was sealed already; look again.")
-            first = self._sealed.get(task, 0)
+            await self._refresh(transaction)
+            if not 0 < reports <= self.waiting_reports(task):
+                raise StorageUnavailable("The batch was closed already; look again.")
+            first = self._closed.get(task, 0)
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
             batch = Batch(
-                os.urandom(16),
-                task,
-                int(found[0][0]) + 1,
-                "sealed",
-                first,
-                reports,
-                extra,
-                shares,
-                secret,
-                None,
+                id=os.urandom(16),
+                task=task,
+                number=int(found[0][0]) + 1,
+                state="closed",
+                first_report=first,
+                reports=reports,
+                top_up_messages=top_up_messages,
+                noise_shares=noise_shares,
+                order_secret=secret,
+                digest=None,
             )
-            await transaction.run(
-                f"INSERT INTO batches ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                *vars(batch).values(),
-            )
-            parts: list[Row] = [
-                (batch.id, part, top_up[start : start + PART * 52])
-                for part, start in enumerate(range(0, len(top_up), PART * 52))
-            ]
-            await transaction.insert("top_ups", ("batch", "part", "body"), parts, key=2)
-            await transaction.run("DELETE FROM waiting WHERE task=$1", task)
-            self._sealed[task] = first + reports
+            await self._insert_batch(transaction, batch, top_up)
+            self._closed[task] = first + reports
             return batch
 
         return await self._database.run(close)
+
+    @staticmethod
+    async def _insert_batch(transaction: Transaction, batch: Batch, top_up: bytes) -> None:
+        marks = ", ".join(f"${number}" for number in range(1, len(BATCH_COLUMNS) + 1))
+        await transaction.run(
+            f"INSERT INTO batches ({', '.join(BATCH_COLUMNS)}) VALUES ({marks})", *astuple(batch)
+        )
+        parts: list[Row] = [
+            (batch.id, part, top_up[start : start + PART_BYTES])
+            for part, start in enumerate(range(0, len(top_up), PART_BYTES))
+        ]
+        await transaction.insert("top_ups", ("batch", "part", "messages"), parts, key=2)
+        await transaction.run("DELETE FROM waiting WHERE task=$1", batch.task)
 
     async def batches(self, task: int | None = None) -> list[Batch]:
         """The unfinished batches, oldest first; all batches of a task if one is given."""
         test = "state <> 'scrubbed'" if task is None else "task = $1"
         rows = await self._database.rows(
-            f"SELECT {COLUMNS} FROM batches WHERE {test} ORDER BY task, number",
+            f"SELECT {', '.join(BATCH_COLUMNS)} FROM batches WHERE {test} ORDER BY task, number",
             *(() if task is None else (task,)),
         )
-        return [Batch(*row) for row in rows]
+        return [Batch(**dict(zip(BATCH_COLUMNS, row, strict=True))) for row in rows]
 
     async def advance(self, batch: Batch, state: str, digest: bytes | None = None) -> None:
         """Moves a batch to its next state."""
@@ -235,12 +259,12 @@ class ShufflerStore:
         )
         batch.state, batch.digest = state, digest or batch.digest
 
-    async def bodies(self, batch: Batch) -> AsyncIterator[bytes]:
-        """The sealed messages of a batch, page by page, top-up last."""
+    async def messages(self, batch: Batch) -> AsyncIterator[bytes]:
+        """The encrypted messages of a batch, page by page, top-up last."""
         for low, high in _pages(batch):
-            yield await self._database.joined("reports", "body", "place", low, high)
+            yield await self._database.joined("reports", "messages", "number", low, high)
         rows = await self._database.rows(
-            "SELECT body FROM top_ups WHERE batch=$1 ORDER BY part", batch.id
+            "SELECT messages FROM top_ups WHERE batch=$1 ORDER BY part", batch.id
         )
         yield b"".join(row[0] for row in rows)
 
@@ -248,37 +272,39 @@ class ShufflerStore:
         """Deletes a delivered batch's messages and the secret of its order."""
         for low, high in _pages(batch):
             await self._database.rows(
-                "DELETE FROM reports WHERE place >= $1 AND place < $2", low, high
+                "DELETE FROM reports WHERE number >= $1 AND number < $2", low, high
             )
 
         async def forget(transaction: Transaction) -> None:
             await transaction.run("DELETE FROM top_ups WHERE batch=$1", batch.id)
             await transaction.run(
-                "UPDATE batches SET state='scrubbed', secret=NULL WHERE id=$1", batch.id
+                "UPDATE batches SET state='scrubbed', order_secret=NULL WHERE id=$1", batch.id
             )
 
         await self._database.run(forget)
-        batch.state, batch.secret = "scrubbed", None
+        batch.state, batch.order_secret = "scrubbed", None
 
 
 async def _progress(transaction: Transaction) -> tuple[dict[int, int], dict[int, int]]:
-    """For every task the place after its last report, and after its last sealed one."""
-    ends = await transaction.rows("SELECT task, MAX(first + reports) FROM batches GROUP BY task")
-    sealed = {task: int(end) for task, end in ends}
-    following = {}
+    """For every task, how many reports have arrived, and how many of them are in batches."""
+    ends = await transaction.rows(
+        "SELECT task, MAX(first_report + reports) FROM batches GROUP BY task"
+    )
+    closed = {task: int(end) for task, end in ends}
+    arrived = {}
     for (task,) in await transaction.rows("SELECT number FROM tasks"):
         top = await transaction.rows(
-            "SELECT MAX(place) FROM reports WHERE place >= $1 AND place < $2",
-            task * TASK_SPACE,
-            (task + 1) * TASK_SPACE,
+            "SELECT MAX(number) FROM reports WHERE number >= $1 AND number < $2",
+            task * TASK_NUMBERS,
+            (task + 1) * TASK_NUMBERS,
         )
-        last = -1 if top[0][0] is None else top[0][0] - task * TASK_SPACE
-        following[task] = max(last + 1, sealed.get(task, 0))
-    return following, sealed
+        last = -1 if top[0][0] is None else top[0][0] - task * TASK_NUMBERS
+        arrived[task] = max(last + 1, closed.get(task, 0))
+    return arrived, closed
 
 
 def _pages(batch: Batch) -> Iterator[tuple[int, int]]:
-    """The places of a batch's reports, in ranges small enough for one transaction."""
-    start = batch.task * TASK_SPACE + batch.first
-    for low in range(start, start + batch.reports, PAGE):
-        yield low, min(low + PAGE, start + batch.reports)
+    """The numbers of a batch's reports, in ranges small enough for one transaction."""
+    start = batch.task * TASK_NUMBERS + batch.first_report
+    for low in range(start, start + batch.reports, PAGE_REPORTS):
+        yield low, min(low + PAGE_REPORTS, start + batch.reports)

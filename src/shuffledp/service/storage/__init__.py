@@ -1,12 +1,13 @@
-"""Where services keep their state: SQLite embedded, or PostgreSQL by URL; one SQL for both."""
+"""Databases of the servers: SQLite in a file, or PostgreSQL by URL; the same SQL for both."""
 
 from __future__ import annotations
 
-from shuffledp.sealed.errors import ConfigError
+from shuffledp.service.errors import ConfigError
 from shuffledp.service.storage.database import Database
+from shuffledp.service.storage.schema import Schema
 
 
-async def open_database(url: str, role: str) -> Database:
+async def open_database(url: str, schema: Schema) -> Database:
     """The database behind `sqlite:path` or `postgresql://…`, migrated to the current schema.
 
     Ensures: no other service works on the same database at the same time.
@@ -14,9 +15,9 @@ async def open_database(url: str, role: str) -> Database:
     if url.startswith("sqlite:"):
         from shuffledp.service.storage.sqlite import SqliteDatabase
 
-        return await SqliteDatabase.open(url.removeprefix("sqlite:"), role)
+        return await SqliteDatabase.open(url.removeprefix("sqlite:"), schema)
     if url.startswith(("postgresql://", "postgres://")):
         from shuffledp.service.storage.postgres import PostgresDatabase
 
-        return await PostgresDatabase.open(url, role)
+        return await PostgresDatabase.open(url, schema)
     raise ConfigError("A store is sqlite:<path> or postgresql://<user>@<host>/<database>.")

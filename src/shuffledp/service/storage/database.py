@@ -1,4 +1,4 @@
-"""What a database must be able to do; statements number their values $1, $2, …"""
+"""What SQLite and PostgreSQL do for the servers; statements number their values $1, $2, …"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of some columns of a table, to look for or to add."""
+    """Rows of a table, in some of its columns, to look for or to add."""
 
     table: str
     columns: tuple[str, ...]
@@ -26,52 +26,53 @@ class Transaction(ABC):
 
     @abstractmethod
     async def rows(self, sql: str, *values: Value) -> list[Row]:
-        """What a statement returns."""
+        """The rows that a statement gives."""
 
     @abstractmethod
     async def present(self, *wanted: Rows) -> list[set[Row]]:
-        """Which of the wanted rows are there, table by table, in one go."""
+        """Those of the wanted rows that are stored, table by table, with one statement."""
 
     @abstractmethod
     async def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
     ) -> set[int]:
         """Adds rows, leaving out those whose key (the first `key` columns) is there already, and
-        gives the places of the rows that were new."""
+        gives the positions of the rows that were new."""
 
     @abstractmethod
     async def append(self, *added: Rows) -> None:
-        """Adds rows whose keys are known to be new, in one go."""
+        """Adds rows whose keys are known to be new, with as few statements as possible."""
 
     async def run(self, sql: str, *values: Value) -> None:
-        """A statement whose rows are of no interest."""
+        """Runs a statement whose rows are not needed."""
         await self.rows(sql, *values)
 
 
 Work = Callable[[Transaction], Coroutine[Any, Any, T]]
-"""What is done in a transaction; it waits for nothing but the transaction's own methods."""
+"""A function that runs in a transaction; it awaits only the transaction's own methods."""
 
 
 class Database(ABC):
-    """A store with one writer: transactions follow one another."""
+    """A database with one writer: transactions run one after the other."""
 
     failures = 0
-    """How many transactions have failed. Whether such a one took effect, only the database knows:
-    it may have been heard and its answer lost. Counted before the next one begins."""
+    """How many transactions have failed, counted before the next one begins. Only the database
+    knows whether a failed one took effect: it may have been committed and its answer lost."""
 
     @abstractmethod
     async def run(self, work: Work[T]) -> T:
-        """What `work` gives, its changes durable; or `StorageUnavailable`, and nothing changed."""
+        """The value that `work` returns, after its changes are durable. Raises `StorageUnavailable`
+        if they could not be stored, or if the answer was lost (see `failures`)."""
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
-        """What one statement returns, in a transaction of its own."""
+        """The rows that one statement gives, in a transaction of its own."""
         return await self.run(lambda transaction: transaction.rows(sql, *values))
 
     @abstractmethod
     async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
-        """All bytes of a column where low ≤ key < high, one after the other; getting at them
-        holds up the writer as little as can be."""
+        """All bytes of a column where low ≤ key < high, joined in the order of the key; the writer
+        waits for this as little as possible."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Lets go of the database."""
+        """Closes all connections."""

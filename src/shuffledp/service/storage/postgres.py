@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.sealed.errors import ConfigError, StorageUnavailable
+from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
-from shuffledp.service.storage.schema import migrate
+from shuffledp.service.storage.schema import Schema, migrate
 
 try:
     import asyncpg
 except ImportError:
     raise MissingExtra("asyncpg", "postgres") from None
 
-WORDS = {"BYTES": "BYTEA", "KEYED": "", "ROWID": "BIGINT"}
-TYPES = {int: "bigint", bytes: "bytea", str: "text"}
-LOCK = 0x5D9_0001
-"""The advisory lock that a service holds as long as it lives; a successor waits for it."""
-PATIENCE = 60.0
+SCHEMA_WORDS = {"BYTES": "BYTEA", "KEYED": "", "ROWID": "BIGINT"}
+ARRAY_TYPES = {int: "bigint", bytes: "bytea", str: "text"}
+ADVISORY_LOCK = 0x5D9_0001
+"""The lock that a service holds as long as it runs; a successor waits for it."""
+COMMAND_SECONDS = 60.0
 
-SETTINGS = (
+SESSION_SETTINGS = (
     "synchronous_commit = on",
     # Everything is looked up by its key; tables that grow from nothing have no statistics, and the
     # planner would read them whole at every upload.
@@ -30,12 +30,7 @@ SETTINGS = (
     "enable_hashjoin = off",
     "enable_mergejoin = off",
 )
-PLAIN_BODIES = (
-    "ALTER TABLE reports ALTER COLUMN body SET STORAGE EXTERNAL",  # ciphertexts do not compress
-    "ALTER TABLE reports SET (toast_tuple_target = 8160)",  # and most fit into a page
-)
-
-AWAY = (
+UNAVAILABLE_ERRORS = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -46,7 +41,7 @@ AWAY = (
 
 
 class PostgresTransaction(Transaction):
-    """Statements in one transaction of the writing connection."""
+    """One transaction of the writing connection."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -60,8 +55,8 @@ class PostgresTransaction(Transaction):
         if asked:
             sql = _look([(part, one.table, one.columns, one.rows[0]) for part, one in asked])
             values = [column for _, one in asked for column in _turned(one.rows)]
-            for part, place in await self._connection.fetch(sql, *values):
-                found[part].add(wanted[part].rows[place - 1])
+            for part, position in await self._connection.fetch(sql, *values):
+                found[part].add(wanted[part].rows[position - 1])
         return found
 
     async def insert(
@@ -75,12 +70,12 @@ class PostgresTransaction(Transaction):
             f"ON CONFLICT DO NOTHING RETURNING {', '.join(columns[:key])}"
         )
         fresh = {tuple(row) for row in await self._connection.fetch(sql, *_turned(rows))}
-        places: set[int] = set()
-        for place, row in enumerate(rows):  # of equal rows, the first is the new one
+        positions: set[int] = set()
+        for position, row in enumerate(rows):  # of equal rows, the first is the new one
             if row[:key] in fresh:
                 fresh.discard(row[:key])
-                places.add(place)
-        return places
+                positions.add(position)
+        return positions
 
     async def append(self, *added: Rows) -> None:
         given = [one for one in added if one.rows]
@@ -90,11 +85,13 @@ class PostgresTransaction(Transaction):
 
 
 def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
-    """One statement that gives (number of the question, place of the row) of what is there."""
+    """One statement that gives (number of the question, position of the row) of what is there."""
     parts, used = [], 0
     for part, table, columns, sample in questions:
-        given = _unnest((*columns, "place"), sample, used, " WITH ORDINALITY")
-        parts.append(f"SELECT {part}, place FROM {table} JOIN {given} USING ({', '.join(columns)})")
+        given = _unnest((*columns, "ordinal"), sample, used, " WITH ORDINALITY")
+        parts.append(
+            f"SELECT {part}, ordinal FROM {table} JOIN {given} USING ({', '.join(columns)})"
+        )
         used += len(columns)
     return " UNION ALL ".join(parts)
 
@@ -113,7 +110,7 @@ def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
 
 def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
     arrays = ", ".join(
-        f"${n}::{TYPES[type(value)]}[]" for n, value in enumerate(sample, start=used + 1)
+        f"${n}::{ARRAY_TYPES[type(value)]}[]" for n, value in enumerate(sample, start=used + 1)
     )
     return f"unnest({arrays}){numbered} AS given({', '.join(columns)})"
 
@@ -123,7 +120,7 @@ def _turned(rows: Sequence[Row]) -> list[list[Any]]:
 
 
 class PostgresDatabase(Database):
-    """One database per service; the connection is made again when it was lost."""
+    """A PostgreSQL database; the connection is made again when it was lost."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -132,13 +129,13 @@ class PostgresDatabase(Database):
         self._reader: Any = None
 
     @classmethod
-    async def open(cls, url: str, role: str) -> PostgresDatabase:
-        """The database behind a URL, migrated."""
+    async def open(cls, url: str, schema: Schema) -> PostgresDatabase:
+        """The database behind a URL, migrated to the schema."""
         database = cls(url)
 
         async def prepare(transaction: Transaction) -> None:
-            await migrate(transaction, role, WORDS)
-            for statement in PLAIN_BODIES if role == "shuffler" else ():
+            await migrate(transaction, schema, SCHEMA_WORDS)
+            for statement in schema.postgres_settings:
                 await transaction.run(statement)
 
         try:
@@ -153,7 +150,7 @@ class PostgresDatabase(Database):
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             connection = await _connect(self._url)
-            await connection.execute(f"SELECT pg_advisory_lock({LOCK})")
+            await connection.execute(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
             self._connection = connection
         return self._connection
 
@@ -165,9 +162,9 @@ class PostgresDatabase(Database):
                     return await work(PostgresTransaction(connection))
             except BaseException as error:
                 self.failures += 1
-                if not isinstance(error, AWAY):
+                if not isinstance(error, UNAVAILABLE_ERRORS):
                     raise
-                raise _away(error) from None
+                raise _unavailable(error) from None
 
     async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
         """Over a connection of its own, beside the writer's."""
@@ -182,8 +179,8 @@ class PostgresDatabase(Database):
                     high,
                 )
                 return found
-            except AWAY as error:
-                raise _away(error) from None
+            except UNAVAILABLE_ERRORS as error:
+                raise _unavailable(error) from None
 
     async def close(self) -> None:
         for connection in (self._reader, self._connection):
@@ -192,14 +189,14 @@ class PostgresDatabase(Database):
 
 
 async def _connect(url: str) -> Any:
-    connection = await asyncpg.connect(url, timeout=10, command_timeout=PATIENCE)
-    for setting in SETTINGS:
+    connection = await asyncpg.connect(url, timeout=10, command_timeout=COMMAND_SECONDS)
+    for setting in SESSION_SETTINGS:
         await connection.execute(f"SET {setting}")
     return connection
 
 
-def _away(error: BaseException) -> StorageUnavailable:
+def _unavailable(error: BaseException) -> StorageUnavailable:
     return StorageUnavailable(
-        f"PostgreSQL is away or full ({type(error).__name__}); "
+        f"PostgreSQL is full or cannot be reached ({type(error).__name__}); "
         "nothing was acknowledged: bring it back."
     )

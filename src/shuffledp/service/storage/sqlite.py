@@ -10,17 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.sealed.errors import ConfigError, StorageUnavailable
+from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
-from shuffledp.service.storage.schema import migrate
+from shuffledp.service.storage.schema import Schema, migrate
 
 try:
     import apsw
 except ImportError:
     raise MissingExtra("apsw", "service") from None
 
-WORDS = {"BYTES": "BLOB", "KEYED": "WITHOUT ROWID", "ROWID": "INTEGER"}
-SETTINGS = (
+SCHEMA_WORDS = {"BYTES": "BLOB", "KEYED": "WITHOUT ROWID", "ROWID": "INTEGER"}
+PRAGMAS = (
     "PRAGMA page_size=4096",
     "PRAGMA locking_mode=EXCLUSIVE",  # one service per file; before WAL, see its docs
     "PRAGMA journal_mode=WAL",
@@ -31,12 +31,12 @@ SETTINGS = (
     "PRAGMA wal_autocheckpoint=3000",  # more at once lengthens the slowest commits
 )
 
-PATIENCE = 10_000
-"""Milliseconds to wait for a predecessor that is still ending."""
+BUSY_MILLISECONDS = 10_000
+"""How long to wait for a predecessor that is still ending."""
 
 
 class SqliteTransaction(Transaction):
-    """Statements between BEGIN and COMMIT. They run in the store's thread and never wait."""
+    """The statements between BEGIN and COMMIT; they run in the store's thread and never wait."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -69,10 +69,10 @@ class SqliteTransaction(Transaction):
     ) -> set[int]:
         sql = f"{_insert(table, columns)} ON CONFLICT DO NOTHING"
         fresh = set()
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             self._connection.execute(sql, row)
             if self._connection.changes():
-                fresh.add(place)
+                fresh.add(position)
         return fresh
 
     async def append(self, *added: Rows) -> None:
@@ -87,11 +87,11 @@ class SqliteTransaction(Transaction):
 
 
 def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, bytes]]:
-    """(a column's value as SQL, column by column; what to bind as values `number` and the next):
-    all rows in one statement, as JSON that says where in one long text of bytes each value lies.
-    SQLite then works through them without asking for Python's lock at every row, while the event
-    loop goes on."""
-    places, texts, at = [], [], 1
+    """Many rows for one statement: (the SQL of each column's value; two values to bind, under
+    `number` and the next one). All bytes are joined into one long value, and JSON says where in it
+    each value begins and ends. SQLite then reads row after row without Python's global lock, so
+    the event loop goes on meanwhile."""
+    located, texts, at = [], [], 1
     for row in rows:
         cells: list[Value] = []
         for value in row:
@@ -101,7 +101,7 @@ def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, byt
                 at += len(value)
             else:
                 cells.append(value)
-        places.append(cells)
+        located.append(cells)
     given, cell = [], 0
     for value in rows[0]:
         if isinstance(value, bytes):
@@ -109,12 +109,12 @@ def _packed(rows: Sequence[Row], number: int) -> tuple[list[str], tuple[str, byt
         else:
             given.append(f"value->>{cell}")
         cell += 2 if isinstance(value, bytes) else 1
-    return given, (json.dumps(places), b"".join(texts))
+    return given, (json.dumps(located), b"".join(texts))
 
 
-def _chosen(rows: Sequence[Row], places: str | None) -> set[Row]:
-    """The rows at places that are given as a text of numbers with commas."""
-    return {rows[int(place)] for place in places.split(",")} if places else set()
+def _chosen(rows: Sequence[Row], positions: str | None) -> set[Row]:
+    """The rows at positions that are given as numbers with commas between them."""
+    return {rows[int(position)] for position in positions.split(",")} if positions else set()
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:
@@ -123,7 +123,7 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 
 
 class SqliteDatabase(Database):
-    """One file, one writer."""
+    """An SQLite database in a file, with one connection in a thread of its own."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -131,12 +131,12 @@ class SqliteDatabase(Database):
         self._connection: Any = None
 
     @classmethod
-    async def open(cls, path: str, role: str) -> SqliteDatabase:
-        """The database at a path; made if there is none."""
+    async def open(cls, path: str, schema: Schema) -> SqliteDatabase:
+        """The database in a file, which is made if there is none, migrated to the schema."""
         database = cls(path)
         try:
             await database._call(database._connect)
-            await database.run(lambda transaction: migrate(transaction, role, WORDS))
+            await database.run(lambda transaction: migrate(transaction, schema, SCHEMA_WORDS))
         except BaseException:
             await database.close()
             raise
@@ -145,8 +145,8 @@ class SqliteDatabase(Database):
     def _connect(self) -> None:
         try:
             self._connection = apsw.Connection(self._path)
-            self._connection.set_busy_timeout(PATIENCE)
-            for setting in SETTINGS:
+            self._connection.set_busy_timeout(BUSY_MILLISECONDS)
+            for setting in PRAGMAS:
                 self._connection.execute(setting)
         except (apsw.CantOpenError, apsw.BusyError):
             raise ConfigError(
@@ -158,8 +158,8 @@ class SqliteDatabase(Database):
         return await self._call(lambda: self._transact(work))
 
     async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
-        """As the columns of one row: row by row, this thread and the event loop would wait for
-        each other at each."""
+        """Reads all values as the columns of one row: row by row, this thread and the event loop
+        would wait for each other every time."""
         columns = ", ".join(
             f"(SELECT {column} FROM {table} WHERE {key} = ?1 + {at})" for at in range(high - low)
         )
@@ -167,7 +167,8 @@ class SqliteDatabase(Database):
         return b"".join(value for value in row if value is not None)
 
     def _transact(self, work: Work[T]) -> T:
-        """A whole transaction at a stretch: the thread changes once, not at every statement."""
+        """Runs a whole transaction in the store's thread, which is entered once and not at every
+        statement."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             result = _finished(work(SqliteTransaction(self._connection)))

@@ -1,0 +1,1 @@
+"""What both servers are made of: routes, tasks, access, problems, status page, logs, metrics."""

@@ -1,4 +1,4 @@
-"""Who may do what: the tokens that requests carry."""
+"""The tokens that requests carry, and refusing a request without the right one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hmac
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from shuffledp.sealed.tokens import token_hash
+from shuffledp.service.tokens import token_hash
 from shuffledp.service.web.problems import Problem
 
 

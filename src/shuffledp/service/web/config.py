@@ -1,4 +1,4 @@
-"""One TOML file with a table per role; the environment has the last word.
+"""Configuration of a server: one TOML file with a table per role, overridden by the environment.
 
 `SHUFFLEDP_SHUFFLER_STORE` overrides `store` in `[shuffler]`, and so on. Secrets belong in the
 environment; of tokens that others present, the file holds SHA-256 hashes only.
@@ -12,14 +12,19 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from shuffledp.sealed.errors import ConfigError
+from shuffledp.service.errors import ConfigError
+
+CONFIG_TABLES = ("shuffler", "analyzer")
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Where and how a role listens."""
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """The settings that both roles have."""
+
+    table: ClassVar[str]
+    """The table's name in the TOML file."""
 
     listen: str = "127.0.0.1:8800"
     store: str = "sqlite:store.db"
@@ -36,14 +41,16 @@ class Listening:
 
     @property
     def host(self) -> str:
+        """The host part of `listen`."""
         return self.listen.rpartition(":")[0].strip("[]")
 
     @property
     def port(self) -> int:
+        """The port in `listen`."""
         return int(self.listen.rpartition(":")[2])
 
     def problems(self) -> list[str]:
-        """What is wrong, in words; nothing if all is well."""
+        """What is wrong with these settings, one sentence each."""
         found = []
         if not re.fullmatch(r".+:\d{1,5}", self.listen) or self.port > 65535:
             found.append("listen must be host:port, for example 127.0.0.1:8801")
@@ -62,98 +69,37 @@ class Listening:
         return found
 
 
-@dataclass(frozen=True)
-class ShufflerConfig(Listening):
-    """The table [shuffler]."""
-
-    analyzer: str = "http://127.0.0.1:8802"
-    """Where batches are delivered."""
-    deliver_token: str = ""
-    """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
-    operator_token_sha256: str = ""
-    """Hash of the token with which clients are enrolled."""
-    queue: int = 4096
-    """Uploads that may wait for the disk; beyond that clients are told 429."""
-    retry_seconds: int = 60
-    """The longest pause between two attempts to deliver."""
-
-    def problems(self) -> list[str]:
-        found = super().problems()
-        if not self.analyzer.startswith(("http://", "https://")):
-            found.append("analyzer must be a URL")
-        if not self.deliver_token:
-            found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
-        if self.queue < 1 or self.retry_seconds < 1:
-            found.append("queue and retry_seconds must be at least 1")
-        return found
+Config = TypeVar("Config", bound=ServerConfig)
 
 
-@dataclass(frozen=True)
-class AnalyzerConfig(Listening):
-    """The table [analyzer]."""
-
-    keys: str = "keys"
-    """The folder of the analyzer's keys."""
-    shuffler_token_sha256: str = ""
-    """Hash of the token with which the shuffler delivers."""
-    workers: int = 0
-    """Opening runs on so many cores; 0: on all."""
-    ledger: str = "ledger.json"
-    """Where every release is recorded."""
-    budget: str = "10"
-    """ε in all, for a ledger that does not exist yet."""
-    confidence_percent: int = 95
-    most_batch_mb: int = 4096
-    """Larger deliveries are refused."""
-
-    def problems(self) -> list[str]:
-        found = super().problems()
-        if not 1 <= self.confidence_percent <= 99:
-            found.append("confidence_percent must lie in 1..99")
-        if self.workers < 0 or self.most_batch_mb < 1:
-            found.append("workers must be at least 0 and most_batch_mb at least 1")
-        return found
-
-
-ROLES: dict[str, type[Listening]] = {"shuffler": ShufflerConfig, "analyzer": AnalyzerConfig}
-Role = TypeVar("Role", bound=Listening)
-
-
-def load(
-    path: str | Path | None, kind: type[Role], environ: Mapping[str, str] | None = None
-) -> Role:
+def load_config(
+    path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
+) -> Config:
     """A role's configuration; raises `ConfigError` with everything that is wrong."""
-    config = read(path, kind, environ)
+    config = _read(path, kind, os.environ if environ is None else environ)
     found = config.problems()
     if found:
-        raise ConfigError(f"The {_name(kind)}'s configuration: " + "; ".join(found) + ".")
+        raise ConfigError(f"The {kind.table}'s configuration: " + "; ".join(found) + ".")
     return config
 
 
-def read(
-    path: str | Path | None, kind: type[Role], environ: Mapping[str, str] | None = None
-) -> Role:
-    """The file's table, then the environment, then the defaults; types checked only."""
-    table = _table(path, _name(kind))
+def _read(path: str | Path | None, kind: type[Config], environ: Mapping[str, str]) -> Config:
+    """The settings in environment and file, with defaults for the rest; only types are checked."""
+    settings = _table(path, kind.table)
     known = {field.name: type(field.default) for field in fields(kind)}
-    unknown = table.keys() - known.keys()
+    unknown = settings.keys() - known.keys()
     if unknown:
         raise ConfigError(
-            f"[{_name(kind)}] has no setting {', '.join(sorted(unknown))}; "
+            f"[{kind.table}] has no setting {', '.join(sorted(unknown))}; "
             f"there are {', '.join(known)}."
         )
-    surroundings = os.environ if environ is None else environ
     for name, wanted in known.items():
-        given = surroundings.get(f"SHUFFLEDP_{_name(kind)}_{name}".upper())
+        given = environ.get(f"SHUFFLEDP_{kind.table}_{name}".upper())
         if given is not None:
-            table[name] = given
-        if name in table:
-            table[name] = _typed(table[name], wanted, name)
-    return kind(**table)
-
-
-def _name(kind: type[Listening]) -> str:
-    return next(name for name, role in ROLES.items() if role is kind)
+            settings[name] = given
+        if name in settings:
+            settings[name] = _typed(settings[name], wanted, name)
+    return kind(**settings)
 
 
 def _table(path: str | Path | None, name: str) -> dict[str, Any]:
@@ -165,7 +111,7 @@ def _table(path: str | Path | None, name: str) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is no TOML: {error}.") from None
-    foreign = data.keys() - ROLES.keys()
+    foreign = data.keys() - set(CONFIG_TABLES)
     if foreign:
         raise ConfigError(f"{path} has a table [{min(foreign)}]; there are [shuffler], [analyzer].")
     return dict(data.get(name, {}))

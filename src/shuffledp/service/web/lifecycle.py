@@ -1,4 +1,4 @@
-"""Running a server until it is told to stop: SIGTERM drains, then everything ends in order."""
+"""Running a server until SIGTERM: it refuses new work first, then finishes and ends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ import uvicorn
 from shuffledp.service.web.logs import start_logs
 from shuffledp.service.web.role import Role
 
+THREAD_SWITCH_SECONDS = 0.001
+"""How long the event loop runs before the store's thread may go on; Python's own 0.005 costs about
+a tenth of the uploads."""
+
 
 class DrainingServer(uvicorn.Server):
-    """From the first signal on /readyz says 503; a moment later the port closes."""
+    """A server whose /readyz says 503 from the first signal on, `drain_seconds` before the port
+    closes."""
 
     def __init__(self, config: uvicorn.Config, role: Role) -> None:
         super().__init__(config)
@@ -25,23 +30,18 @@ class DrainingServer(uvicorn.Server):
             return
         self._role.draining = True
         loop = asyncio.get_event_loop()
-        loop.call_later(self._role.base.drain_seconds, super().handle_exit, sig, frame)
-
-
-THREAD_SWITCH = 0.001
-"""Seconds after which the event loop lets the store's thread go on; Python's own 0.005 costs
-about a tenth of the uploads."""
+        loop.call_later(self._role.server_config.drain_seconds, super().handle_exit, sig, frame)
 
 
 def serve(role: Role) -> None:
-    """Serves until SIGTERM or SIGINT."""
+    """Runs a server until SIGTERM or SIGINT."""
     start_logs()
-    sys.setswitchinterval(THREAD_SWITCH)
-    base = role.base
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    settings = role.server_config
     config = uvicorn.Config(
         role.app(),
-        host=base.host,
-        port=base.port,
+        host=settings.host,
+        port=settings.port,
         http="httptools",
         loop="auto",
         lifespan="on",
@@ -51,19 +51,7 @@ def serve(role: Role) -> None:
         proxy_headers=False,
         date_header=False,
         timeout_graceful_shutdown=10,
-        ssl_certfile=base.tls_certificate or None,
-        ssl_keyfile=base.tls_key or None,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
     )
     DrainingServer(config, role).run()
-
-
-def serve_role(name: str, path: str | None) -> None:
-    """Serves the shuffler or the analyzer as a configuration says."""
-    from shuffledp.service.analyzer.app import Analyzer
-    from shuffledp.service.shuffler.app import Shuffler
-    from shuffledp.service.web.config import AnalyzerConfig, ShufflerConfig, load
-
-    if name == "shuffler":
-        serve(Shuffler(load(path, ShufflerConfig)))
-    else:
-        serve(Analyzer(load(path, AnalyzerConfig)))

@@ -1,4 +1,4 @@
-"""Logs as JSON lines about tasks and batches, never about single reports or those who send them.
+"""Logs as JSON lines about tasks and batches, never about single reports or their senders.
 
 Only the fields named here can be logged at all: there is none for an address, a token, a report
 id or a body.
@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-FIELDS = frozenset(
+LOG_FIELDS = frozenset(
     {
         "role",
         "task",
@@ -20,8 +20,8 @@ FIELDS = frozenset(
         "state",
         "reports",
         "need",
-        "messages",
-        "kind",
+        "error",
+        "library",
         "reason",
         "attempt",
         "seconds",
@@ -34,7 +34,7 @@ _LOGGER = logging.getLogger("shuffledp.service")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line; of other libraries' records only the logger's name."""
+    """Formats each record as one line of JSON; of other libraries' records only their name."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -44,13 +44,13 @@ class JsonLines(logging.Formatter):
         if record.name == _LOGGER.name:
             line |= {"event": record.getMessage(), **getattr(record, "fields", {})}
         else:
-            line |= {"event": "library notice", "kind": record.name}
+            line |= {"event": "library notice", "library": record.name}
         return json.dumps(line, ensure_ascii=False)
 
 
 def log(event: str, level: str = "info", **fields: Any) -> None:
-    """Writes one line; a field without a place in `FIELDS` is a mistake."""
-    unknown = fields.keys() - FIELDS
+    """Logs an event; raises `ValueError` for a field that is not in `LOG_FIELDS`."""
+    unknown = fields.keys() - LOG_FIELDS
     if unknown:
         raise ValueError(f"Not a log field: {', '.join(sorted(unknown))}.")
     _LOGGER.log(logging.getLevelName(level.upper()), event, extra={"fields": fields})

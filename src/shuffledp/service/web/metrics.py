@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections import defaultdict
 
 Labels = tuple[tuple[str, str], ...]
-BOUNDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
 
 class Metrics:
-    """What /metrics shows."""
+    """The counters, gauges and durations that /metrics shows."""
 
     def __init__(self, role: str) -> None:
         self._role = role
@@ -20,27 +20,27 @@ class Metrics:
         self._sums: dict[str, float] = defaultdict(float)
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Adds to a counter."""
+        """Adds an amount to a counter."""
         self._kinds[name] = "counter"
         self._values[name][tuple(sorted(labels.items()))] += amount
 
     def set(self, name: str, value: float, **labels: str) -> None:
-        """Sets a gauge."""
+        """Sets a gauge to a value."""
         self._kinds[name] = "gauge"
         self._values[name][tuple(sorted(labels.items()))] = value
 
     def time(self, name: str, seconds: float) -> None:
-        """Adds a duration to a histogram."""
-        buckets = self._times.setdefault(name, [0] * (len(BOUNDS) + 1))
-        buckets[bisect_left(BOUNDS, seconds)] += 1
+        """Adds a duration to the histogram of this name."""
+        buckets = self._times.setdefault(name, [0] * (len(BUCKET_SECONDS) + 1))
+        buckets[bisect_left(BUCKET_SECONDS, seconds)] += 1
         self._sums[name] += seconds
 
     def total(self, name: str) -> float:
-        """A counter over all its labels."""
+        """The sum of a counter over all its labels."""
         return sum(self._values[name].values())
 
     def text(self) -> str:
-        """Everything in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         lines: list[str] = []
         for name, series in sorted(self._values.items()):
             full = f"shuffledp_{self._role}_{name}"
@@ -53,7 +53,7 @@ class Metrics:
 
     def _histogram(self, full: str, buckets: list[int], total: float) -> list[str]:
         lines, below = [f"# TYPE {full} histogram"], 0
-        for bound, inside in zip((*BOUNDS, "+Inf"), buckets, strict=True):
+        for bound, inside in zip((*BUCKET_SECONDS, "+Inf"), buckets, strict=True):
             below += inside
             lines.append(f'{full}_bucket{{le="{bound}"}} {below}')
         return [*lines, f"{full}_sum {total:.6f}", f"{full}_count {below}"]

@@ -1,11 +1,11 @@
-"""The status page: what waits, what was released, results with their intervals drawn."""
+"""The status page as HTML: tasks, waiting reports, batches, results with intervals drawn."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
-from shuffledp.sealed.reading import lines
+from shuffledp.sealed.results import result_lines
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'",
@@ -67,16 +67,14 @@ document.querySelector('#age').textContent = 'live';
 setInterval(refresh, 3000);
 """
 
-WORDS = {
-    "shuffler": "collects sealed reports, mixes whole batches, forgets them after delivery",
-    "analyzer": "opens whole batches and publishes estimates; it never learns who sent what",
-}
-STRANGE = 5.0  # standard deviations of V₋ from which on a batch is marked
-MOST_DRAWN = 50
+MARKED_ANOMALY = 5.0
+"""Standard deviations from which on a batch is marked."""
+MOST_LINES = 50
+MOST_BATCHES = 12
 
 
-def render(status: dict[str, Any]) -> str:
-    """The page of a role."""
+def render(status: dict[str, Any], about: str) -> str:
+    """The status page of a role; `about` says in one line what the role does."""
     role = status["role"]
     cards = "".join(_card(task) for task in status["tasks"])
     empty = (
@@ -88,15 +86,17 @@ def render(status: dict[str, Any]) -> str:
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         f'<title>{escape(role)} · shuffledp</title><link rel=icon href="data:,">'
         "<link rel=stylesheet href=/page.css></head><body>"
-        f"<header><h1>{escape(role)}</h1><p>{WORDS[role]}</p><p id=age>as of loading</p></header>"
+        f"<header><h1>{escape(role)}</h1><p>{escape(about)}</p><p id=age>as of loading</p></header>"
         f"<main>{cards or empty}</main><script src=/page.js></script></body></html>"
     )
 
 
 def _card(task: dict[str, Any]) -> str:
+    """The part of the page about one task."""
     facts = (
-        f"{escape(task['kind'])} · ε = {escape(task['epsilon'])} · {task['messages']} messages per "
-        f"report · {escape(task['state'])} · <code>{task['task'][:16]}…</code>"
+        f"{escape(task['query'])} · ε = {escape(task['epsilon'])} · "
+        f"{task['report_size']} messages per report · {escape(task['state'])} · "
+        f"<code>{task['task'][:16]}…</code>"
     )
     parts = [f"<h2>{escape(task['name'])}</h2>", f'<p class="facts">{facts}</p>']
     if "progress" in task:
@@ -119,7 +119,7 @@ def _progress(task: dict[str, Any]) -> str:
 
 def _chips(batches: list[dict[str, Any]]) -> str:
     chips = []
-    for batch in batches[-12:]:
+    for batch in batches[-MOST_BATCHES:]:
         problem = batch.get("problem", "")
         style = "problem" if problem else escape(batch["state"])
         note = f" · {escape(problem)}, trying again" if problem else ""
@@ -129,7 +129,7 @@ def _chips(batches: list[dict[str, Any]]) -> str:
 
 
 def _results(results: list[dict[str, Any]]) -> str:
-    rows = [row for result in results for row in _lines(result)][-MOST_DRAWN:]
+    rows = [row for result in results for row in _lines(result)][-MOST_LINES:]
     low, high = min(row[2] for row in rows), max(row[3] for row in rows)
     drawn = "".join(
         f"<tr><td>{escape(name)}</td><td class=number>{value:,.2f}</td>"
@@ -141,15 +141,15 @@ def _results(results: list[dict[str, Any]]) -> str:
     return (
         f"<table><thead><tr><th>batch</th><th class=number>estimate</th>"
         f"<th class=number>{confidence:.0%} interval</th><th></th>"
-        f"<th class=number>V₋ z-score</th></tr></thead><tbody>{drawn}</tbody></table>"
+        f"<th class=number>anomaly (σ)</th></tr></thead><tbody>{drawn}</tbody></table>"
     )
 
 
 def _lines(result: dict[str, Any]) -> list[tuple[str, float, float, float, str]]:
-    """(name, estimate, low, high, z-score) of a result: one line, or one per bucket."""
-    z = result["minus_z_score"]
-    odd = f'<span class="odd">{z:+.1f}</span>' if abs(z) > STRANGE else f"{z:+.1f}"
-    found = lines(result["result"])
+    """(name, estimate, low, high, anomaly) of a published result: one line, or one per bucket."""
+    z = result["anomaly"]
+    odd = f'<span class="odd">{z:+.1f}</span>' if abs(z) > MARKED_ANOMALY else f"{z:+.1f}"
+    found = result_lines(result["result"])
     names = [
         f"{result['number']}" if len(found) == 1 else f"{result['number']} · {line.label}"
         for line in found

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.sealed.errors import StorageUnavailable
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.web.logs import log
 
-TITLES = {
+ExceptionAnswer = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
+PROBLEM_TITLES = {
     400: "Malformed request",
     401: "Token missing",
     403: "Not allowed",
@@ -23,7 +25,7 @@ TITLES = {
     413: "Wrong size",
     422: "Not acceptable here",
     429: "Too busy",
-    500: "Our fault",
+    500: "Internal fault",
     503: "Not available now",
 }
 
@@ -39,7 +41,7 @@ class Problem(Exception):
         """The refusal as it is sent."""
         body = {
             "type": f"urn:shuffledp:problem:{self.code}",
-            "title": TITLES.get(self.status, "Refused"),
+            "title": PROBLEM_TITLES.get(self.status, "Refused"),
             "status": self.status,
             "detail": self.detail,
             **self.extra,
@@ -51,40 +53,43 @@ class Problem(Exception):
 
 
 async def answer_problem(_: Request, error: Exception) -> Response:
+    """The answer to a refusal that a route raised."""
     assert isinstance(error, Problem)
     return error.response()
 
 
 async def answer_http(_: Request, error: Exception) -> Response:
-    """Starlette's own refusals: no such page, wrong method."""
+    """The answer to Starlette's own refusals: no such page, wrong method."""
     status = getattr(error, "status_code", 400)
     return Problem(status, "http", "There is nothing here; see the operator's guide.").response()
 
 
 async def answer_storage(_: Request | None, error: Exception) -> Response:
-    """The store is full or away: nothing was acknowledged."""
+    """The answer when the store is full or cannot be reached: nothing was acknowledged."""
     log("store unavailable", level="error")
     return Problem(
         503,
         "store",
-        "The store is full or away; nothing was kept: send the same again later.",
+        "The store is full or cannot be reached; nothing was kept: send the same again later.",
         retry_after=5,
     ).response()
 
 
 async def answer_known(_: Request, error: Exception) -> Response:
-    """What the package raises on purpose never carries a user's value."""
+    """The answer to an error that the package raises on purpose: its text, which never carries a
+    user's value."""
     return Problem(422, "invalid", str(error)).response()
 
 
 async def answer_fault(_: Request | None, error: Exception) -> Response:
-    """A fault of ours: its kind is logged, never its text, which might hold an identifier."""
-    log("fault", level="error", kind=type(error).__name__)
+    """The answer to any other exception. Its class is logged, never its text, which might hold an
+    identifier."""
+    log("fault", level="error", error=type(error).__name__)
     return Problem(500, "fault", "An internal fault; send the same again later.").response()
 
 
-def exception_answers() -> dict[Any, Any]:
-    """Which exception gets which answer, as Starlette wants them."""
+def exception_answers() -> dict[Any, ExceptionAnswer]:
+    """The function that answers each class of exceptions, as Starlette takes them."""
     from starlette.exceptions import HTTPException
 
     return {

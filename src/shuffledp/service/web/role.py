@@ -1,4 +1,4 @@
-"""What both servers share: health, metrics, status as JSON and as a page, a clean end."""
+"""The base of both servers: starting, stopping, health, metrics, status as JSON and as a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,39 +15,43 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from shuffledp.sealed.errors import StorageUnavailable
+from shuffledp.exact.numbers import show
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
+from shuffledp.service.storage.schema import Schema
 from shuffledp.service.web.access import require
-from shuffledp.service.web.config import Listening
+from shuffledp.service.web.config import ServerConfig
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
-from shuffledp.service.web.tasks import TaskShelf
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
 
 class Role(ABC):
     """A server: its store, its background work, its routes."""
 
-    name: str
-    metrics: Metrics
+    name: ClassVar[str]
+    about: ClassVar[str]
+    """What the role does, in one line for its page."""
+    schema: ClassVar[Schema]
     database: Database
-    shelf: TaskShelf
+    tasks: TaskRegistry
 
-    def __init__(self, config: Listening) -> None:
-        self.base = config
+    def __init__(self, config: ServerConfig) -> None:
+        self.server_config = config
         self.metrics = Metrics(self.name)
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
     @abstractmethod
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        """Makes everything ready and gives the background work."""
+        """Prepares the role once its store is open, and gives its background work."""
 
     @abstractmethod
-    async def status(self) -> dict[str, Any]:
-        """Tasks, how far they are, and results: everything the page shows."""
+    async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        """What the status says about a task beyond `_task_facts`."""
 
     @abstractmethod
     def own_routes(self) -> list[Route]:
@@ -55,15 +59,15 @@ class Role(ABC):
 
     async def start(self) -> None:
         """Opens the store and starts the background work."""
-        Path(self.base.spool).mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.database = await open_database(self.base.store, self.name)
-        self.shelf = TaskShelf(self.database)
-        await self.shelf.load()
+        Path(self.server_config.spool).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.database = await open_database(self.server_config.store, self.schema)
+        self.tasks = TaskRegistry(self.database)
+        await self.tasks.load()
         self._work = [asyncio.create_task(work) for work in await self.prepare()]
-        log("started", role=self.name, listen=self.base.listen)
+        log("started", role=self.name, listen=self.server_config.listen)
 
     async def stop(self) -> None:
-        """Ends the background work and closes the store; what was acknowledged is safe anyway."""
+        """Ends the background work and closes the store; what was acknowledged is durable."""
         self.draining = True
         for work in self._work:
             work.cancel()
@@ -99,26 +103,50 @@ class Role(ABC):
         ]
 
     async def answer_put_task(self, request: Request) -> Response:
-        """Only the collector may create tasks."""
-        require(request, self.base.collector_token_sha256, "collector")
-        answer = await self.shelf.answer_put(request)
+        """Registers a task, for the collector only."""
+        require(request, self.server_config.collector_token_sha256, "collector")
+        answer = await self.tasks.answer_put(request)
         log("task registered", role=self.name, task=request.path_params["task"])
         return answer
 
     async def answer_get_task(self, request: Request) -> Response:
-        return await self.shelf.answer_get(request)
+        """Gives a task in its canonical text."""
+        return await self.tasks.answer_get(request)
+
+    async def status(self) -> dict[str, Any]:
+        """The tasks, how far they are, and their results: everything that the page shows."""
+        tasks = [
+            self._task_facts(entry) | await self.task_status(entry)
+            for entry in self.tasks.by_id.values()
+        ]
+        return {"role": self.name, "tasks": tasks}
+
+    def _task_facts(self, entry: RegisteredTask) -> dict[str, Any]:
+        task = entry.task
+        return {
+            "task": task.id.hex(),
+            "name": task.name,
+            "query": task.protocol.query,
+            "epsilon": show(task.protocol.epsilon),
+            "state": entry.state,
+            "report_size": task.report_size,
+            "report_bytes": task.report_bytes,
+        }
 
     async def answer_status(self, _: Request) -> Response:
+        """The status as JSON."""
         return JSONResponse(await self.status())
 
     async def answer_page(self, _: Request) -> Response:
-        return HTMLResponse(render(await self.status()), headers=PAGE_HEADERS)
+        """The status as a page."""
+        return HTMLResponse(render(await self.status(), self.about), headers=PAGE_HEADERS)
 
     async def answer_metrics(self, _: Request) -> Response:
+        """The metrics for Prometheus."""
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def answer_ready(self, _: Request) -> Response:
-        """200 while work can be taken: not draining, and the store answers."""
+        """200 while requests can be answered: no shutdown has begun, and the store answers."""
         if self.draining:
             raise Problem(
                 503, "draining", "The server is shutting down; use another or wait.", retry_after=5
@@ -129,6 +157,6 @@ class Role(ABC):
             await self.database.rows("SELECT 1")
         except StorageUnavailable:
             raise Problem(
-                503, "store", "The store is away; bring it back.", retry_after=5
+                503, "store", "The store cannot be reached; bring it back.", retry_after=5
             ) from None
         return PlainTextResponse("ready\n")

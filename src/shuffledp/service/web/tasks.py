@@ -1,4 +1,4 @@
-"""The tasks that a role knows: kept in its store, verified when registered, held in memory."""
+"""The tasks that are registered at a server: verified first, stored, and held in memory."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from shuffledp.sealed.task import Task, task_from_json
 from shuffledp.service.storage.database import Database, Transaction
 from shuffledp.service.web.problems import Problem
 
-LARGEST_TASK = 64 << 20
+MOST_TASK_BYTES = 64 << 20
 
 
 @dataclass
-class KnownTask:
-    """A registered task, by its number in this role's store."""
+class RegisteredTask:
+    """A task and its number in this server's store."""
 
     number: int
     task: Task
     state: str
-    """open, or closed: no more reports are accepted."""
+    """open; or closed: no more reports are accepted."""
 
 
-class TaskShelf:
+class TaskRegistry:
     """All registered tasks by id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.known: dict[bytes, KnownTask] = {}
+        self.by_id: dict[bytes, RegisteredTask] = {}
 
     async def load(self) -> None:
-        """Reads what the store holds."""
+        """Reads all tasks from the store."""
         rows = await self._database.rows("SELECT number, body, state FROM tasks ORDER BY number")
         for number, body, state in rows:
-            self._remember(KnownTask(number, task_from_json(body), state))
+            self._add(RegisteredTask(number, task_from_json(body), state))
 
     async def register(self, task: Task) -> bool:
-        """Verifies and keeps a task; False if it was known."""
-        if task.id in self.known:
+        """Verifies and stores a task; False if it was registered already."""
+        if task.id in self.by_id:
             return False
         task.verify()
 
-        async def keep(transaction: Transaction) -> tuple[int, bool]:
+        async def store(transaction: Transaction) -> tuple[int, bool]:
             found = await transaction.rows("SELECT number FROM tasks WHERE id=$1", task.id)
             if found:
                 return int(found[0][0]), False
@@ -57,37 +57,37 @@ class TaskShelf:
             )
             return number, True
 
-        number, fresh = await self._database.run(keep)
-        if task.id not in self.known:
-            self._remember(KnownTask(number, task, "open"))
+        number, fresh = await self._database.run(store)
+        if task.id not in self.by_id:
+            self._add(RegisteredTask(number, task, "open"))
         return fresh
 
-    async def close(self, entry: KnownTask) -> None:
-        """Takes no more reports for this task."""
+    async def close(self, entry: RegisteredTask) -> None:
+        """Closes a task: no more reports are accepted for it."""
         await self._database.rows("UPDATE tasks SET state='closed' WHERE number=$1", entry.number)
         entry.state = "closed"
 
-    def find(self, text: str) -> KnownTask:
-        """The task whose id stands in a path; a 404 if there is none."""
+    def find(self, text: str) -> RegisteredTask:
+        """The task whose id, in hexadecimal digits, stands in a path; a 404 if there is none."""
         try:
-            return self.known[bytes.fromhex(text)]
+            return self.by_id[bytes.fromhex(text)]
         except (KeyError, ValueError):
             raise Problem(
                 404, "task-unknown", "No such task is registered here; ask the collector."
             ) from None
 
-    def numbered(self, number: int) -> KnownTask:
-        """The task of this number."""
-        return next(entry for entry in self.known.values() if entry.number == number)
+    def numbered(self, number: int) -> RegisteredTask:
+        """The task with this number in the store."""
+        return next(entry for entry in self.by_id.values() if entry.number == number)
 
-    def _remember(self, entry: KnownTask) -> None:
-        self.known[entry.task.id] = entry
+    def _add(self, entry: RegisteredTask) -> None:
+        self.by_id[entry.task.id] = entry
 
     async def answer_put(self, request: Request) -> Response:
-        """Registers the task in a request; the path must name it by its hash."""
+        """Registers the task in a request; the path must name it by its id."""
         body = await request.body()
-        if len(body) > LARGEST_TASK:
-            raise Problem(413, "task-too-large", "No task is that large.", need=LARGEST_TASK)
+        if len(body) > MOST_TASK_BYTES:
+            raise Problem(413, "task-too-large", "No task is that large.", need=MOST_TASK_BYTES)
         try:
             wanted = bytes.fromhex(request.path_params["task"])
         except ValueError:
@@ -96,6 +96,6 @@ class TaskShelf:
         return JSONResponse({"task": wanted.hex(), "new": fresh}, 201 if fresh else 200)
 
     async def answer_get(self, request: Request) -> Response:
-        """The task in its canonical text."""
+        """Gives a task in its canonical text."""
         entry = self.find(request.path_params["task"])
         return Response(entry.task.canonical(), media_type="application/json")

@@ -1,4 +1,4 @@
-"""`shuffledp certify FILE`: proves a certificate again, believing nothing it says."""
+"""`shuffledp verify FILE`: checks a certificate by proving it again from its parameters."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import argparse
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.exact.numbers import show
+from shuffledp.planning.plan_text import proof_lines
 from shuffledp.privacy.certificate import verify
 
 
 def add_to(commands: Commands) -> None:
-    """The command."""
-    parser = add_command(commands, "certify", run, "check a certificate or a plan from its file")
+    """Adds `verify`."""
+    parser = add_command(
+        commands, "verify", run, "check a certificate or a plan: everything is proved again"
+    )
     parser.add_argument("file", metavar="FILE", help="JSON from `shuffledp plan … --json`")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Proves it again and says so; a violation is an error with its witness."""
+    """Proves the certificate again and shows it; a violation is an error with its witness."""
     certificate = verify(read_json(args.file))
     rows = [
         ("certified", f"ε = {show(certificate.epsilon)}, pure, in the shuffle model"),
         ("loss", f"{show(certificate.loss)} at most"),
         ("users", f"{certificate.protocol.users:,} at least"),
+        *(("proof", line) for line in proof_lines(certificate)),
     ]
-    for proof in certificate.proofs:
-        rows.append(("proof", proof.proof.summary()))
     title = f"Certificate: {certificate.protocol.query}"
     emit(args, certificate.to_dict(), lambda console: console.print(facts(title, rows)))

@@ -1,0 +1,91 @@
+"""A plan in words, for terminals and notebooks: names and values, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.exact.numbers import show
+from shuffledp.planning.plan import Plan
+from shuffledp.privacy.certificate import Certificate
+from shuffledp.protocols.results import NEIGHBOURS
+
+Lines = list[tuple[str, str]]
+
+
+def describe_plan(plan: Plan[Any]) -> Lines:
+    """What a plan promises, costs and gives, as (name, text); a line without a name goes on with
+    the one before."""
+    f = plan.forecast
+    padded = "" if plan.target.padded else " (--padded plans for fewer)"
+    return [
+        ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
+        ("", f"neighbours: {NEIGHBOURS}"),
+        ("users", f"{plan.users:,} must take part; error forecast for {plan.expected:,}"),
+        ("target", str(plan.target)),
+        (
+            "messages",
+            f"{f.messages_per_user:,.2f} per user, {f.bits_per_message} bit each "
+            f"(at least {f.limit_messages:,.2f} for this error)",
+        ),
+        ("bytes", f"{f.bytes_per_user:,.1f} per user, not encrypted"),
+        (
+            "in the service",
+            f"{plan.report_size:,} messages in every report, so that its size says nothing: "
+            f"{plan.encrypted_bytes:,} bytes encrypted{padded}",
+        ),
+        (
+            "RMSE",
+            f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
+            f"(central mechanism: {f.central_rmse:,.4g})",
+        ),
+        ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
+        *_printed_constants(plan.printed),
+        *_warnings(plan),
+        *_cells(plan),
+    ]
+
+
+def proof_lines(certificate: Certificate) -> list[str]:
+    """For each cell, what its proof shows and by what margin."""
+    return [cell.proof.summary() for cell in certificate.proofs]
+
+
+def _printed_constants(printed: Mapping[str, Any] | None) -> Lines:
+    """The same task with the constants that the paper prints."""
+    if printed is None:
+        return []
+    if "refused" in printed:
+        return [("as printed", printed["refused"])]
+    text = f"{printed['messages_per_user']:,.0f} messages per user, RMSE {printed['rmse']:,.4g}"
+    if not printed["keeps_its_error"]:
+        text += ": more than the paper promises for its own constants (erratum 3)"
+    return [("as printed", text)]
+
+
+def _warnings(plan: Plan[Any]) -> Lines:
+    """A warning if the error is as large as the answer can be."""
+    largest = plan.protocol.largest_answer(plan.expected)
+    if largest is not None and plan.forecast.rmse > largest / 2:
+        return [("warning", "the error exceeds half the range: the answer would say nothing")]
+    return []
+
+
+def _cells(plan: Plan[Any]) -> Lines:
+    """Every cell's parameters, and what its proof shows."""
+    lines: Lines = []
+    for use, proof in zip(plan.protocol.uses, proof_lines(plan.certificate), strict=True):
+        values = {name: value for name, value in use.cell.to_dict().items() if name != "users"}
+        text = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+        copies = f" × {use.copies}" if use.copies > 1 else ""
+        lines += [(f"cell{copies}", text), ("", proof)]
+    return lines
+
+
+def _short(value: object) -> str:
+    """A parameter in few digits; exact text becomes a decimal."""
+    try:
+        return show(Fraction(value)) if isinstance(value, str) else str(value)
+    except ValueError:
+        return str(value)

@@ -1,0 +1,26 @@
+"""Columns as a data frame of whichever library is installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from shuffledp.errors import MissingExtra, ParameterError
+
+BACKENDS = ("pandas", "polars", "pyarrow")
+
+
+def data_frame(columns: dict[str, list[Any]], backend: str | None = None) -> Any:
+    """A data frame with these columns: of the backend that is named, or of the first that is
+    installed among pandas, Polars and PyArrow."""
+    if backend is not None and backend not in BACKENDS:
+        raise ParameterError(
+            f"There is no backend {backend!r} for data frames; use {', '.join(BACKENDS)}."
+        )
+    wanted = BACKENDS if backend is None else (backend,)
+    installed = [name for name in wanted if find_spec(name) is not None]
+    if find_spec("narwhals") is None or not installed:
+        raise MissingExtra("narwhals" if installed else wanted[-1], "frames")
+    import narwhals.stable.v2 as nw
+
+    return nw.from_dict(columns, backend=installed[0]).to_native()  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""A query: one question about a column, independent of where it is run.
+
+A query says how to plan for so many users, how to prepare values for the protocol, which equal
+values may be counted together beforehand, and what is made of the protocol's result. Executors
+(`queries.local`, `spark.executor`) do the rest. A new question is one class in `questions.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
+
+from numpy.typing import NDArray
+
+from shuffledp.errors import ParameterError
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.results import Result
+from shuffledp.queries.options import Targets
+
+R = TypeVar("R", bound=Result)
+Values = NDArray[Any]
+ColumnKind = Literal["truth", "whole", "real", "text", "date", "other"]
+"""What a column holds: true/false, whole numbers, other numbers, texts, dates, or else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """Which values an executor may count together before they are prepared and encoded."""
+
+    largest: int | None = None
+    """Only whole numbers 0..largest are allowed, so that all others may be counted as one; None:
+    only equal values are counted together."""
+    clamp: bool = False
+    """Move numbers outside 0..largest to its nearer end."""
+    few_values: bool = True
+    """Whether only few different values can be left, so that one task can hold them all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalQuestion:
+    """The same question as the arguments that `shuffledp.rivals.run` takes."""
+
+    query: str
+    prepare: Callable[[Values], Values]
+    buckets: int | None = None
+    bounds: tuple[Fraction, Fraction] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query(ABC, Generic[R]):
+    """A question about one column of which each row is one user; R is its kind of result."""
+
+    name: ClassVar[str]
+    """As on the command line and in JSON."""
+    epsilon: Fraction
+    targets: Targets = field(default=Targets())
+
+    @abstractmethod
+    def make_plan(self, users: int) -> Plan[R]:
+        """A new plan for so many users; raises `PlanningError` if no parameters will do."""
+
+    def plan(self, users: int) -> Plan[R]:
+        """The plan for so many users, remembered for the next call of the same query."""
+        return cast("Plan[R]", _remembered_plan(self, users))
+
+    @property
+    def compared_with(self) -> object | None:
+        """A value that every row is first compared with, which makes a column of true/false; None:
+        rows are taken as they are."""
+        return None
+
+    def prepare(self, values: Values) -> Values:
+        """Values of the column as the protocol takes them."""
+        return values
+
+    def grouping(self, kind: ColumnKind) -> Grouping | None:
+        """How values of such a column may be counted together; None: not at all, because there may
+        be too many or the protocol draws for each. Raises `ValueOutOfRange` where the query has no
+        answer for such a column."""
+        return None
+
+    def finish(self, result: R) -> R:
+        """The result that the caller gets, made of the result that the protocol gives."""
+        return result
+
+    def for_rival(self) -> RivalQuestion:
+        """The question as another protocol is asked; raises `ParameterError` where none answers."""
+        raise ParameterError(
+            f"No other protocol answers {self.name}; leave protocol out, or ask another query."
+        )
+
+
+@lru_cache(maxsize=64)
+def _remembered_plan(query: Query[Any], users: int) -> Plan[Any]:
+    return query.make_plan(users)

@@ -1,0 +1,262 @@
+"""The six questions, each written once; `calls.py` and `spark/queries.py` only ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import ClassVar
+
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
+from shuffledp.planning.checks import checked_bounds
+from shuffledp.planning.counting import plan_count
+from shuffledp.planning.histogram import plan_histogram
+from shuffledp.planning.integer_sum import plan_integer_sum
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.quantiles import plan_quantiles
+from shuffledp.planning.real_sum import plan_real_sum
+from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
+from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.queries.options import Options
+from shuffledp.queries.query import ColumnKind, Grouping, Query, RivalQuestion, Values
+from shuffledp.queries.values import NOT_A_TRUTH, clamped, zeros_and_ones
+
+Bounds = tuple[ExactNumber, ExactNumber]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Query[Estimate]):
+    """How many rows are true (or 1), or equal to a value."""
+
+    name: ClassVar[str] = "count"
+    equals: object | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
+        """The question that a call asks, made of its arguments after they were checked."""
+        epsilon = positive(epsilon, "epsilon")
+        return cls(epsilon=epsilon, targets=options.targets, equals=equals)
+
+    def make_plan(self, users: int) -> Plan[Estimate]:
+        return plan_count(users, self.epsilon, **self.targets.all())
+
+    @property
+    def compared_with(self) -> object | None:
+        return self.equals
+
+    def prepare(self, values: Values) -> Values:
+        return zeros_and_ones(values)
+
+    def grouping(self, kind: ColumnKind) -> Grouping:
+        if kind in ("text", "date", "other"):
+            raise ValueOutOfRange(NOT_A_TRUTH)
+        return Grouping(largest=None if kind == "truth" else 1)
+
+    def for_rival(self) -> RivalQuestion:
+        return RivalQuestion(query="count", prepare=self.prepare)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegerSum(Query[Estimate]):
+    """The sum of a column of whole numbers 0..largest."""
+
+    name: ClassVar[str] = "integer-sum"
+    largest: int
+    clamp: bool = False
+
+    @classmethod
+    def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
+        """The question that a call asks, made of its arguments after they were checked."""
+        return cls(
+            epsilon=positive(epsilon, "epsilon"),
+            targets=options.targets,
+            largest=whole(largest, "the largest value"),
+            clamp=clamp,
+        )
+
+    def make_plan(self, users: int) -> Plan[Estimate]:
+        return plan_integer_sum(users, self.epsilon, self.largest, **self.targets.all())
+
+    def prepare(self, values: Values) -> Values:
+        if not self.clamp:
+            return values
+        return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
+
+    def grouping(self, kind: ColumnKind) -> Grouping:
+        if kind != "whole":
+            raise ValueOutOfRange(
+                f"Values must be whole numbers in 0..{self.largest}; the column has others."
+            )
+        return Grouping(largest=self.largest, clamp=self.clamp)
+
+    def for_rival(self) -> RivalQuestion:
+        bounds = Fraction(0), Fraction(self.largest)
+        return RivalQuestion(query="sum", prepare=self.prepare, bounds=bounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealSum(Query[Estimate]):
+    """The sum of a column of real values within bounds."""
+
+    name: ClassVar[str] = "real-sum"
+    low: Fraction
+    high: Fraction
+    clamp: bool = False
+
+    @classmethod
+    def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
+        """The question that a call asks, made of its arguments after they were checked."""
+        epsilon = positive(epsilon, "epsilon")
+        low, high = checked_bounds(bounds)
+        return cls(epsilon=epsilon, targets=options.targets, low=low, high=high, clamp=clamp)
+
+    def make_plan(self, users: int) -> Plan[Estimate]:
+        bounds = self.low, self.high
+        return plan_real_sum(users, self.epsilon, bounds=bounds, **self.targets.all())
+
+    def prepare(self, values: Values) -> Values:
+        if not self.clamp:
+            return values
+        return clamped(values, self.low, self.high, whole_numbers=False)
+
+    def for_rival(self) -> RivalQuestion:
+        return RivalQuestion(query="sum", prepare=self.prepare, bounds=(self.low, self.high))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(RealSum):
+    """The mean of real values within bounds: their sum over the public number of rows."""
+
+    name: ClassVar[str] = "mean"
+
+    def finish(self, result: Estimate) -> Estimate:
+        n, law = result.users, result.errors
+        return replace(
+            result,
+            query=self.name,
+            value=result.value / n,
+            low=result.low / n,
+            high=result.high / n,
+            rmse=result.rmse / n,
+            errors=None if law is None else lambda: (law()[0] / n, law()[1]),
+        )
+
+    def for_rival(self) -> RivalQuestion:
+        raise ParameterError(
+            "Other protocols give sums, not means; ask for real_sum and divide by the public "
+            "number of rows."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Query[HistogramResult]):
+    """How many rows of a column hold each label."""
+
+    name: ClassVar[str] = "histogram"
+    labels: tuple[Label, ...]
+    other: Label | None = None
+
+    @classmethod
+    def of(
+        cls,
+        options: Options,
+        epsilon: ExactNumber,
+        labels: int | Iterable[Label],
+        other: Label | None,
+    ) -> Histogram:
+        """The question that a call asks, made of its arguments after they were checked; `other` is
+        added to the labels if it is not among them."""
+        names = checked_labels(labels)
+        if other is not None and other not in names:
+            names = checked_labels([*names, other])
+        return cls(
+            epsilon=positive(epsilon, "epsilon"),
+            targets=options.targets,
+            labels=names,
+            other=other,
+        )
+
+    def make_plan(self, users: int) -> Plan[HistogramResult]:
+        return plan_histogram(
+            users, self.epsilon, self.labels, other=self.other, **self.targets.all()
+        )
+
+    def grouping(self, kind: ColumnKind) -> Grouping:
+        if kind not in ("text", "whole"):
+            raise ValueOutOfRange("Labels must be texts or whole numbers; the column has others.")
+        named = self.labels[:-1] if self.labels[-1] == self.other else self.labels
+        if kind == "whole" and named == tuple(range(len(named))):
+            return Grouping(largest=len(named) - 1)
+        return Grouping(few_values=False)
+
+    def for_rival(self) -> RivalQuestion:
+        return RivalQuestion(
+            query="histogram",
+            prepare=lambda values: encode_labels(values, self.labels, self.other),
+            buckets=len(self.labels),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(Query[QuantilesResult]):
+    """Quantiles and range counts, from a histogram over equal parts of the bounds."""
+
+    name: ClassVar[str] = "quantiles"
+    low: Fraction
+    high: Fraction
+    probabilities: tuple[float, ...]
+    bins: int
+    clamp: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        options: Options,
+        epsilon: ExactNumber,
+        bounds: Bounds,
+        probabilities: ExactNumber | Iterable[ExactNumber],
+        bins: int,
+        clamp: bool,
+    ) -> Quantiles:
+        """The question that a call asks, made of its arguments after they were checked."""
+        options.refuse(
+            ("max_messages",), "quantiles are planned for an error; give mse_overhead or rmse."
+        )
+        low, high = checked_bounds(bounds)
+        return cls(
+            epsilon=positive(epsilon, "epsilon"),
+            targets=options.targets,
+            low=low,
+            high=high,
+            probabilities=checked_probabilities(probabilities),
+            bins=whole(bins, "bins"),
+            clamp=clamp,
+        )
+
+    def make_plan(self, users: int) -> Plan[QuantilesResult]:
+        bounds = self.low, self.high
+        return plan_quantiles(
+            users, self.epsilon, bounds, bins=self.bins, **self.targets.of_error()
+        )
+
+    def prepare(self, values: Values) -> Values:
+        if not self.clamp:
+            return values
+        return clamped(values, self.low, self.high, whole_numbers=False)
+
+    def finish(self, result: QuantilesResult) -> QuantilesResult:
+        return replace(result, probabilities=self.probabilities)
+
+
+def checked_probabilities(
+    probabilities: ExactNumber | Iterable[ExactNumber],
+) -> tuple[float, ...]:
+    """Which quantiles: one number or several, each strictly between 0 and 1."""
+    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
+        probabilities = [probabilities]
+    wanted = [exact(probability, "a quantile") for probability in probabilities]
+    if not wanted or not all(0 < p < 1 for p in wanted):
+        raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
+    return tuple(float(p) for p in wanted)

@@ -1,0 +1,39 @@
+"""One user's report, encrypted: what a device sends to the shuffler."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from shuffledp.errors import SeededError
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.sealed.encryption import encrypt_all
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.wire import REPORT_ID_BYTES, Upload, plain_numbers
+
+
+def encrypt_report(
+    task: Task, value: Any, entropy: Entropy = SYSTEM, *, report_id: bytes | None = None
+) -> bytes:
+    """One user's report as it is posted: `task.report_size` messages, each encrypted on its own.
+    A report without a given id gets a random one.
+
+    Requires: a verified task.
+    Ensures: the number of bytes does not depend on the value. A draw of more messages than the
+    report holds is drawn again: never with exact padding, else with probability below 2⁻⁶⁴ per
+    batch.
+    """
+    if entropy.seeded:
+        raise SeededError(
+            "Reports of real people need the operating system's randomness; leave the seed out."
+        )
+    messages = task.protocol.randomize(value, entropy).messages()
+    while len(messages) > task.report_size:
+        messages = task.protocol.randomize(value, entropy).messages()
+    numbers = plain_numbers(messages, task.report_size).tolist()
+    return Upload(
+        task_id=task.id,
+        report_id=report_id or os.urandom(REPORT_ID_BYTES),
+        key_id=task.key.key_id,
+        messages=encrypt_all(numbers, task.key, task.id),
+    ).to_bytes()

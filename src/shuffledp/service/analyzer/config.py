@@ -1,0 +1,36 @@
+"""The analyzer's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffledp.service.web.config import ServerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalyzerConfig(ServerConfig):
+    """The table [analyzer]."""
+
+    table: ClassVar[str] = "analyzer"
+    keys: str = "keys"
+    """The folder of the analyzer's keys."""
+    shuffler_token_sha256: str = ""
+    """Hash of the token with which the shuffler delivers."""
+    workers: int = 0
+    """Messages are opened on so many cores; 0 means on all."""
+    ledger: str = "ledger.json"
+    """Where every release is recorded."""
+    budget: str = "10"
+    """ε in all, for a ledger that does not exist yet."""
+    confidence_percent: int = 95
+    most_batch_mb: int = 4096
+    """Larger deliveries are refused."""
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        if not 1 <= self.confidence_percent <= 99:
+            found.append("confidence_percent must lie in 1..99")
+        if self.workers < 0 or self.most_batch_mb < 1:
+            found.append("workers must be at least 0 and most_batch_mb at least 1")
+        return found

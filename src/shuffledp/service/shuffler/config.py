@@ -1,0 +1,35 @@
+"""The shuffler's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffledp.service.web.config import ServerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShufflerConfig(ServerConfig):
+    """The table [shuffler]."""
+
+    table: ClassVar[str] = "shuffler"
+    analyzer: str = "http://127.0.0.1:8802"
+    """Where batches are delivered."""
+    deliver_token: str = ""
+    """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
+    operator_token_sha256: str = ""
+    """Hash of the token with which clients are enrolled."""
+    queue: int = 4096
+    """Uploads that may wait for the disk; beyond that clients are told 429."""
+    retry_seconds: int = 60
+    """The longest pause between two attempts to deliver."""
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        if not self.analyzer.startswith(("http://", "https://")):
+            found.append("analyzer must be a URL")
+        if not self.deliver_token:
+            found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
+        if self.queue < 1 or self.retry_seconds < 1:
+            found.append("queue and retry_seconds must be at least 1")
+        return found

@@ -1,0 +1,34 @@
+"""The shuffler's tables."""
+
+from __future__ import annotations
+
+from shuffledp.service.storage.schema import TASKS_TABLE, Schema
+
+SHUFFLER_SCHEMA = Schema(
+    "shuffler",
+    (
+        TASKS_TABLE
+        # `used` holds ids of stored reports and hashes of spent tokens in one table, so that a
+        # report's id and its token can lie in one page of the disk.
+        + """
+        CREATE TABLE tokens (token {BYTES} PRIMARY KEY) {KEYED};
+        CREATE TABLE used (task BIGINT, name {BYTES}, PRIMARY KEY (task, name)) {KEYED};
+        CREATE TABLE reports (number {ROWID} PRIMARY KEY, messages {BYTES} NOT NULL);
+        CREATE TABLE batches (
+            id {BYTES} PRIMARY KEY, task BIGINT NOT NULL, number BIGINT NOT NULL,
+            state TEXT NOT NULL, first_report BIGINT NOT NULL, reports BIGINT NOT NULL,
+            top_up_messages BIGINT NOT NULL, noise_shares BIGINT NOT NULL,
+            order_secret {BYTES}, digest {BYTES}, UNIQUE (task, number)
+        );
+        CREATE TABLE top_ups (
+            batch {BYTES}, part BIGINT, messages {BYTES}, PRIMARY KEY (batch, part)
+        );
+        CREATE TABLE waiting (task BIGINT PRIMARY KEY, since BIGINT NOT NULL)
+        """,
+    ),
+    (
+        # Ciphertexts do not compress, and most reports fit into a page.
+        "ALTER TABLE reports ALTER COLUMN messages SET STORAGE EXTERNAL",
+        "ALTER TABLE reports SET (toast_tuple_target = 8160)",
+    ),
+)

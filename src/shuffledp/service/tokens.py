@@ -1,0 +1,22 @@
+"""Bearer tokens, of which servers store only hashes.
+
+Enrolment tokens begin with how often they may be used: `once-…` for one report in all, `each-…` for
+one report in every task. The hash covers these letters too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+ONCE_PREFIX, EACH_PREFIX = "once-", "each-"
+
+
+def new_token(prefix: str = "") -> str:
+    """A fresh token of 256 random bits."""
+    return prefix + secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> bytes:
+    """The SHA-256 of a token: what servers store."""
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,112 @@
+"""The executor on Apache Spark: counts and randomizes where the data is, publishes on the driver.
+
+The plan, the certificate and the result are those of `queries.local`. All data is looked at before
+a ledger is charged or anything is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from shuffledp.planning.plan import Plan
+from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Result
+from shuffledp.queries.options import Options
+from shuffledp.queries.publish import publish
+from shuffledp.queries.query import Grouping, Query
+from shuffledp.spark.columns import equal_to, grouped_by, kind_of, values_of
+from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.keyed import JobSecret
+from shuffledp.spark.reports import (
+    MOST_PARTS,
+    PartWork,
+    WholeWork,
+    added_up,
+    checked_users,
+    planned_and_drawn,
+)
+
+R = TypeVar("R", bound=Result)
+ONE_MACHINE = "it works on one machine only; leave it out, or use shuffledp without Spark."
+
+
+def run(query: Query[R], data: Any, options: Options) -> R:
+    """The answer to a query about a column of a Spark DataFrame."""
+    options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
+    options.refuse(("progress",), ONE_MACHINE)
+    values = values_of(data, options.column)
+    if query.compared_with is not None:
+        values = equal_to(values, query.compared_with)
+    grouping = query.grouping(kind_of(values))
+    secret = JobSecret(options.entropy)
+    if options.per_user or grouping is None:
+        protocol, report = _in_two_jobs(query, values, None, options, secret)
+    elif grouping.few_values:
+        work = WholeWork(
+            make_plan=query.plan, users=options.users, prepare=query.prepare, secret=secret
+        )
+        protocol, report = planned_and_drawn(_grouped(values, grouping), work)
+    else:
+        protocol, report = _in_two_jobs(query, values, grouping, options, secret)
+    result = publish(
+        protocol,
+        report,
+        confidence=options.confidence,
+        ledger=options.ledger,
+        what=query.name,
+        certificate=certify(protocol).to_dict(),
+    )
+    return query.finish(result)
+
+
+def _in_two_jobs(
+    query: Query[R], values: Any, grouping: Grouping | None, options: Options, secret: JobSecret
+) -> tuple[Protocol[R], Report]:
+    """(protocol, report): the first job counts the users, and the second draws for them."""
+    with _counted(values, grouping) as (counted, rows, missing):
+        plan: Plan[R] = query.plan(checked_users(rows, missing, options.users))
+        work = PartWork(
+            protocol=plan.protocol.to_dict(),
+            prepare=query.prepare,
+            secret=secret,
+            per_user=options.per_user,
+        )
+        return plan.protocol, added_up(counted, work)
+
+
+def _grouped(values: Any, grouping: Grouping) -> Any:
+    """Values and how many rows hold each, in one part if they are few."""
+    together = grouped_by(values, grouping)
+    return together.groupBy("value").count().coalesce(1 if grouping.few_values else MOST_PARTS)
+
+
+@contextmanager
+def _counted(values: Any, grouping: Grouping | None) -> Iterator[tuple[Any, int, int]]:
+    """(values, or values and how many rows hold each; rows; rows without a value)."""
+    if grouping is None:
+        with spark_failures():
+            rows, missing = values.selectExpr("count(*)", "count_if(value is null)").collect()[0]
+        yield values, rows, missing
+        return
+    with spark_failures():
+        tally = _kept(_grouped(values, grouping))
+        found = tally.selectExpr("sum(count)", "sum(if(value is null, count, 0))").collect()[0]
+    try:
+        yield tally, found[0] or 0, found[1] or 0
+    finally:
+        with spark_failures():
+            tally.unpersist()
+
+
+def _kept(tally: Any) -> Any:
+    """The tally, to be computed once; where a service keeps nothing, it is computed twice."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return tally.persist()
+    except PySparkException:
+        return tally

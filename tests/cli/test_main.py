@@ -1,0 +1,65 @@
+"""One sentence and exit code 2 for mistakes; simulate and version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+
+def test_simulate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    common = ("simulate", "--users", "100", "--epsilon", "1", "--runs", "300", "--seed", "1")
+    code, out, _ = run(capsys, *common, "--json")
+    first = json.loads(out)
+    assert code == 0 and abs(first["rmse"] / first["forecast_rmse"] - 1) < 0.2 and first["seeded"]
+    assert json.loads(run(capsys, *common, "--json")[1])["rmse"] == first["rmse"]
+    picture = str(tmp_path / "s.png")
+    code, out, _ = run(capsys, *common, "--per-user", "--largest", "3", "--plot", picture)
+    assert code == 0 and "exact" in out and Path(picture).exists()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "python-flint" in json.loads(run(capsys, "version", "--json")[1])
+    assert run(capsys, "--version")[1].startswith("shuffledp ")
+
+
+MISTAKES = [
+    ("plan", "count", "--users", "1000", "--epsilon", "0"),
+    ("plan", "count", "--users", "1000", "--epsilon", "-1"),
+    ("plan", "count", "--users", "1000", "--epsilon", "nan"),
+    ("plan", "count", "--users", "1000", "--epsilon", "abc"),
+    ("plan", "count", "--users", "0", "--epsilon", "1"),
+    ("plan", "count", "--users", "1000"),
+    ("plan", "count", "--users", "1000", "--epsilon", "1", "--rmse", "1", "--mse-overhead", "1"),
+    ("plan", "count", "--users", "1000", "--epsilon", "1", "--rmse", "0.1"),
+    ("plan", "real-sum", "--users", "1000", "--epsilon", "1", "--bounds", "1"),
+    ("plan", "real-sum", "--users", "1000", "--epsilon", "1", "--bounds", "2,1"),
+    ("plan", "histogram", "--users", "1000", "--epsilon", "1", "--labels", "a,a"),
+    ("plan", "quantiles", "--users", "1000", "--epsilon", "1", "--max-messages", "5"),
+    ("plan", "nothing"),
+    ("nothing",),
+    (),
+    ("verify", "no-such-file.json"),
+    ("count", "no-such-file.csv", "--epsilon", "1"),
+    ("count", "FILE", "--column", "nope", "--epsilon", "1"),
+    ("count", "FILE", "--column", "km", "--epsilon", "1"),
+    ("count", "FILE", "--column", "flag", "--epsilon", "1", "--users", "301"),
+    ("count", "FILE", "--column", "flag", "--epsilon", "1", "--plot", "/no/such/folder/x.png"),
+    ("histogram", "FILE", "--column", "way", "--labels", "walk,car", "--epsilon", "1"),
+    ("mean", "FILE", "--column", "way", "--bounds", "0,1", "--epsilon", "1"),
+    ("mean", "FILE", "--column", "km", "--bounds", "0,1", "--epsilon", "1"),
+    ("ledger", "show", "no-such-ledger.json"),
+    ("simulate", "--users", "10", "--epsilon", "1", "--true-value", "11"),
+    ("plan", "count", "--users", "1000", "--epsilon", "1", "--output", "/no/such/folder/x.json"),
+]
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=" ".join)
+def test_mistakes_get_one_sentence_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], csv: str, words: tuple[str, ...]
+) -> None:
+    code, out, err = run(capsys, *(csv if word == "FILE" else word for word in words))
+    assert code == 2 and not out
+    assert "Traceback" not in err and err.count("\n") == 1 and err.strip().endswith(".")

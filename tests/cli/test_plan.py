@@ -1,0 +1,72 @@
+"""`shuffledp plan` and `shuffledp verify`: as JSON, as tables, through a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("count",),
+        ("integer-sum", "--largest", "5"),
+        ("histogram", "--labels", "a,b,c"),
+        ("real-sum", "--rmse", "5"),
+        ("quantiles", "--bounds", "0,10", "--bins", "8"),
+        ("count", "--relative-error", "0.01"),
+        ("count", "--max-messages", "20"),
+        ("count", "--expected", "2000", "--rmse", "5"),
+        ("real-sum", "--radix", "3,3", "--mse-overhead", "30"),
+        ("histogram", "--labels", "3", "--mse-overhead", "8", "--padded"),
+        ("quantiles", "--bounds", "0,1", "--bins", "4", "--padded"),
+    ],
+)
+def test_plans_as_json_and_as_tables(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    kind, *rest = words
+    common = ("plan", kind, "--users", "1000", "--epsilon", "1", *rest)
+    code, out, _ = run(capsys, *common, "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert {"epsilon", "users", "messages_per_user", "rmse", "certificate"} <= set(data)
+    assert data["epsilon"] == 1 and data["users"] == 1000
+    code, out, _ = run(capsys, *common)
+    assert code == 0 and "messages" in out and "certified" in out
+    assert data["query"] == kind
+    assert ("--padded plans for fewer" in " ".join(out.split())) != ("--padded" in words)
+    assert f"{data['report_size']:,} messages in every report" in out
+
+
+def test_a_plan_goes_to_a_file_and_is_certified_from_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    run(capsys, "plan", "count", "--users", "100", "--epsilon", "1", "--output", str(path))
+    code, out, _ = run(capsys, "verify", str(path))
+    assert code == 0 and "certified" in out
+    code, out, _ = run(capsys, "verify", str(path), "--json")
+    assert json.loads(out)["loss"] == "1"
+    data = json.loads(path.read_text())
+    data["certificate"]["protocol"]["cell"]["flood_mean"] = "3"
+    path.write_text(json.dumps(data))
+    code, out, err = run(capsys, "verify", str(path))
+    assert code == 2 and "not certified" in err and not out
+
+
+def test_the_printed_recipe_stands_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "plan", "count", "--users", "1e6", "--epsilon", "0.1")
+    assert "erratum 3" in out
+    _, out, _ = run(capsys, "plan", "count", "--users", "900", "--epsilon", "0.01")
+    assert "erratum 4" in out
+
+
+def test_a_file_that_is_no_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{")
+    code, _, err = run(capsys, "verify", str(path))
+    assert code == 2 and "no valid JSON" in err

@@ -1,0 +1,116 @@
+"""Queries on the command line: JSON for programs, tables for people, pictures, a ledger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+
+@pytest.mark.parametrize(
+    ("words", "estimates"),
+    [
+        (("count", "--column", "flag"), 1),
+        (("count", "--column", "way", "--equals", "bike"), 1),
+        (("count", "--column", "km", "--equals", "3"), 1),
+        (("integer-sum", "--column", "km", "--largest", "9"), 1),
+        (("integer-sum", "--column", "km", "--largest", "5", "--clamp"), 1),
+        (("real-sum", "--column", "km", "--bounds", "0,9"), 1),
+        (("mean", "--column", "km", "--bounds", "0,5", "--clamp"), 1),
+    ],
+)
+def test_queries(
+    capsys: pytest.CaptureFixture[str], csv: str, words: tuple[str, ...], estimates: int
+) -> None:
+    name, *rest = words
+    code, out, _ = run(capsys, name, csv, "--epsilon", "4", *rest, "--json")
+    data = json.loads(out)
+    assert data["query"] == name
+    assert code == 0 and data["interval"][0] <= data["estimate"] <= data["interval"][1]
+    assert data["users"] == 300 and data["certificate"]["epsilon"] == "4"
+    code, out, _ = run(capsys, name, csv, "--epsilon", "4", *rest)
+    assert code == 0 and "every row is taken for one user" in out
+
+
+def test_histogram_quantiles_pictures_and_ledger(
+    capsys: pytest.CaptureFixture[str], csv: str, tmp_path: Path
+) -> None:
+    ledger, picture = str(tmp_path / "b.json"), str(tmp_path / "p.png")
+    assert run(capsys, "ledger", "create", ledger, "--budget", "3")[0] == 0
+    code, out, _ = run(
+        capsys,
+        "histogram",
+        csv,
+        "--column",
+        "way",
+        "--labels",
+        "walk,bike",
+        "--epsilon",
+        "2",
+        "--plot",
+        picture,
+        "--ledger",
+        ledger,
+    )
+    assert code == 0 and "remains" in out and Path(picture).exists()
+    code, out, err = run(
+        capsys,
+        "quantiles",
+        csv,
+        "--column",
+        "km",
+        "--bounds",
+        "0,10",
+        "--epsilon",
+        "2",
+        "--ledger",
+        ledger,
+    )
+    assert code == 2 and "1 left of 3" in err and not out
+    code, out, _ = run(
+        capsys,
+        "quantiles",
+        csv,
+        "--column",
+        "km",
+        "--bounds",
+        "0,10",
+        "--epsilon",
+        "1",
+        "--ledger",
+        ledger,
+        "--json",
+        "--bins",
+        "10",
+        "--at",
+        "0.5",
+    )
+    assert code == 0 and len(json.loads(out)["quantiles"]) == 1
+    code, out, _ = run(capsys, "ledger", "show", ledger, "--json")
+    assert json.loads(out)["remaining"] == "0"
+
+
+def test_other_protocols(capsys: pytest.CaptureFixture[str], csv: str, tmp_path: Path) -> None:
+    words = ("count", csv, "--column", "flag", "--epsilon", "1", "--protocol", "central")
+    code, out, _ = run(capsys, *words, "--json")
+    assert code == 0 and json.loads(out)["protocol"] == "central"
+    code, out, _ = run(capsys, *words)
+    assert code == 0 and "trusting the curator" in " ".join(out.split())
+    for extra in (("--per-user",), ("--rmse", "3"), ("--plot", str(tmp_path / "x.png"))):
+        code, out, err = run(capsys, *words, *extra)
+        assert code == 2 and not out and err.count("\n") == 1
+
+
+def test_a_histogram_of_numbers(capsys: pytest.CaptureFixture[str], csv: str) -> None:
+    words = ("histogram", csv, "--column", "km", "--epsilon", "4", "--labels", "0,1,2")
+    code, out, _ = run(capsys, *words, "--other", "else", "--json")
+    assert code == 0
+    assert [row["label"] for row in json.loads(out)["buckets"]] == [0, 1, 2, "else"]
+
+
+def test_a_master_needs_spark(capsys: pytest.CaptureFixture[str], csv: str) -> None:
+    words = ("count", csv, "--column", "flag", "--epsilon", "1", "--master", "local[2]")
+    code, out, err = run(capsys, *words)
+    assert code == 2 and not out and "--engine spark" in err

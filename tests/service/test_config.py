@@ -1,0 +1,80 @@
+"""Configurations from a file and the environment, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
+
+from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.errors import ConfigError
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.web.config import load_config
+
+GOOD = f"""
+[shuffler]
+store = "sqlite:here.db"
+collector_token_sha256 = "{sha(COLLECTOR)}"
+operator_token_sha256 = "{sha(OPERATOR)}"
+
+[analyzer]
+collector_token_sha256 = "{sha(COLLECTOR)}"
+shuffler_token_sha256 = "{sha(DELIVERY)}"
+"""
+
+
+def test_one_file_and_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(GOOD)
+    environ = {
+        "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d",
+        "SHUFFLEDP_SHUFFLER_QUEUE": "7",
+        "SHUFFLEDP_SHUFFLER_STORE": "postgresql://x/y",
+    }
+    config = load_config(file, ShufflerConfig, environ)
+    assert (config.queue, config.store, config.deliver_token) == (7, "postgresql://x/y", "d")
+    assert (config.host, config.port) == ("127.0.0.1", 8800)
+    assert load_config(file, AnalyzerConfig, {}).confidence_percent == 95
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "says"),
+    [
+        (GOOD, {}, "deliver_token is missing"),
+        ("", {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}, "64 hexadecimal digits"),
+        (GOOD + "\n[other]\n", {}, r"a table \[other\]"),
+        ("[shuffler]\nspeed = 3\n", {}, "no setting speed"),
+        ("[shuffler]\nqueue = 'x'\n", {}, "queue must be a whole number"),
+        ("[shuffler\n", {}, "no TOML"),
+        (
+            GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_STORE": "mysql://"},
+            "store must be",
+        ),
+        (
+            GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_LISTEN": "8800"},
+            "listen must be",
+        ),
+        (
+            GOOD,
+            {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d", "SHUFFLEDP_SHUFFLER_TLS_KEY": "k"},
+            "go together",
+        ),
+    ],
+)
+def test_a_wrong_configuration_says_what_is_wrong(
+    tmp_path: Path, text: str, environ: dict[str, str], says: str
+) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        load_config(file, ShufflerConfig, environ)
+
+
+def test_the_example_configuration_has_no_unknown_settings() -> None:
+    file = Path(__file__).parents[2] / "deploy" / "service.toml"
+    environ = {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}
+    assert load_config(file, ShufflerConfig, environ).port == 8801
+    assert load_config(file, AnalyzerConfig, environ).port == 8802

@@ -1,0 +1,128 @@
+"""Servers as operators see them: health, a clean end, metrics, keys, wrong requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import httpx
+from service_programs import Programs
+from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing
+
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.service.client.sending import Client
+from shuffledp.service.demo import wait_ready
+
+
+def test_sigterm_drains_then_ends(tmp_path: Path) -> None:
+    """From SIGTERM on /readyz says 503 while the port is still open; then the server ends well."""
+    trio = Trio(tmp_path)
+    programs = Programs(trio)
+    programs.config.write_text(programs.toml().replace("drain_seconds = 0", "drain_seconds = 2"))
+    url = programs.urls["shuffler"]
+    programs.start("shuffler")
+    try:
+        wait_ready(url)
+        assert httpx.get(f"{url}/livez").text == "alive\n"
+        programs.running["shuffler"].send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        ready = httpx.get(f"{url}/readyz")
+        assert ready.status_code == 503 and ready.json()["retry_after"] == 5
+        assert httpx.get(f"{url}/livez").status_code == 200
+        assert programs.running["shuffler"].wait(15) in (0, -signal.SIGTERM)
+    finally:
+        programs.stop()
+    events = [json.loads(line)["event"] for line in programs_log(tmp_path)]
+    assert events[0] == "started" and events[-1] == "stopped"
+
+
+def programs_log(folder: Path) -> list[str]:
+    return (folder / "shuffler.log").read_text().splitlines()
+
+
+def test_a_real_trio_over_http(tmp_path: Path, stores: dict[str, str]) -> None:
+    """Clients and both servers as programs, over sockets; keys change while they run."""
+    trio = Trio(tmp_path, stores)
+    programs = Programs(trio)
+    with programs.both() as (shuffler, analyzer):
+        for name in ("first", "after rotation"):
+            task = trio.task(name)
+            programs.register(task)
+            for user, token in enumerate(programs.enrol(USERS)):
+                box = tmp_path / "boxes" / f"{name}{user}"
+                with Client(task, shuffler, token, box) as client:
+                    client.send(user % 2)
+            programs.results(task)
+            trio.keys.retire(task.key.key_id)
+            trio.keys.new()  # the running analyzer takes it up
+        assert len(httpx.get(f"{analyzer}/keys").json()["keys"]) == 3
+
+
+def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * USERS)
+            await trio.post(task, b"x", "t")
+            await trio.results(task)
+            await asyncio.sleep(0.2)
+            for server in (trio.to_shuffler, trio.to_analyzer):
+                text = (await server.get("/metrics")).text
+                for line in text.splitlines():
+                    assert re.fullmatch(
+                        r"# TYPE \w+ (counter|gauge|histogram)|\w+(\{[^}]*\})? [\d.e+-]+", line
+                    ), line
+            text = (await trio.to_shuffler.get("/metrics")).text
+            assert f'uploads{{task="1",verdict="accepted"}} {USERS}' in text
+            assert 'rejected{reason="size",task="1"} 1' in text
+            assert 'batches{state="scrubbed"} 1' in text
+
+    asyncio.run(walk())
+
+
+def test_a_batch_for_a_destroyed_key_is_refused(tmp_path: Path) -> None:
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            task = trio.task()
+            await trio.register(task)
+            trio.keys.destroy(task.key.key_id)
+            tokens = await trio.enrol(USERS)
+            for token in tokens:
+                await trio.post(task, encrypt_report(task, 1), token)
+            for _ in range(100):
+                status = await trio.status(task)
+                if status["batches"] and status["batches"][0]["problem"]:
+                    break
+                await asyncio.sleep(0.05)
+            assert status["batches"][0]["problem"] == "HTTP 410"
+
+    asyncio.run(walk())
+
+
+def test_pages_that_do_not_exist(tmp_path: Path) -> None:
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            for path, method, status in (
+                ("/nothing", "GET", 404),
+                ("/tokens", "GET", 405),
+                (f"/tasks/{'0' * 64}", "GET", 404),
+            ):
+                answer = await trio.to_shuffler.request(method, path)
+                assert answer.status_code == status
+                assert answer.headers["content-type"] == "application/problem+json"
+            bad = await trio.to_shuffler.put("/tasks/zz", content=b"{}", headers=bearing(COLLECTOR))
+            assert bad.status_code == 400
+            bad = await trio.to_shuffler.put(
+                f"/tasks/{'0' * 64}", content=b"{}", headers=bearing(COLLECTOR)
+            )
+            assert bad.status_code == 422
+            bad = await trio.to_shuffler.post("/tokens", content=b"no", headers=bearing(OPERATOR))
+            assert bad.status_code == 422
+
+    asyncio.run(walk())

@@ -1,0 +1,152 @@
+"""Both databases: schemas, transactions, bytes, one service per database."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from service_trio import Trio
+
+from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.errors import ConfigError
+from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.storage import open_database
+from shuffledp.service.storage.database import Rows, Transaction
+from shuffledp.service.storage.schema import Schema
+from shuffledp.service.web.tasks import TaskRegistry
+
+
+def test_migrations_run_once_and_roles_do_not_share(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk() -> None:
+        for _ in range(2):
+            database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
+            await database.rows("SELECT COUNT(*) FROM tokens")
+            version = await database.rows("SELECT role, version FROM schema_version")
+            assert version == [("shuffler", len(SHUFFLER_SCHEMA.scripts))]
+            await database.close()
+        with pytest.raises(ConfigError, match="belongs to the shuffler"):
+            await open_database(stores["shuffler"], ANALYZER_SCHEMA)
+
+    asyncio.run(walk())
+
+
+def test_an_older_schema_keeps_what_it_knew(stores: dict[str, str]) -> None:
+    """Each script runs once, on what the earlier ones have left."""
+    scripts = (
+        "CREATE TABLE seen (name {BYTES} PRIMARY KEY) {KEYED}",
+        "CREATE TABLE used (name {BYTES} PRIMARY KEY) {KEYED};"
+        "INSERT INTO used SELECT name FROM seen; DROP TABLE seen",
+    )
+
+    async def walk() -> None:
+        database = await open_database(stores["shuffler"], Schema("shuffler", scripts[:1]))
+        await database.rows("INSERT INTO seen VALUES ($1)", b"r" * 16)
+        await database.close()
+        database = await open_database(stores["shuffler"], Schema("shuffler", scripts))
+        assert await database.rows("SELECT name FROM used") == [(b"r" * 16,)]
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_a_newer_schema_is_refused(stores: dict[str, str]) -> None:
+    async def walk() -> None:
+        database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
+        await database.rows("UPDATE schema_version SET version=99")
+        await database.close()
+        with pytest.raises(ConfigError, match="newer"):
+            await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
+
+    asyncio.run(walk())
+
+
+def test_transactions_take_effect_together(stores: dict[str, str]) -> None:
+    async def broken(transaction: Transaction) -> None:
+        await transaction.append(Rows("tokens", ("token",), [(b"x",)]))
+        raise ZeroDivisionError
+
+    async def whole(transaction: Transaction) -> None:
+        assert await transaction.insert("tokens", ("token",), [(b"a",), (b"b",)]) == {0, 1}
+        assert await transaction.insert("tokens", ("token",), [(b"b",), (b"c",), (b"c",)]) == {1}
+        found, none = await transaction.present(
+            Rows("tokens", ("token",), [(b"a",), (b"x",), (b"c",)]),
+            Rows("used", ("task", "name"), [(1, b"a")]),
+        )
+        assert found == {(b"a",), (b"c",)} and none == set()
+        assert await transaction.present(Rows("tokens", ("token",), [])) == [set()]
+
+    async def walk() -> None:
+        database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
+        with pytest.raises(ZeroDivisionError):
+            await database.run(broken)
+        assert database.failures == 1
+        await database.run(whole)
+        assert database.failures == 1
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_rows_of_any_bytes_come_back_in_order(stores: dict[str, str]) -> None:
+    """Empty values, zero bytes and different lengths, through the statements that take many."""
+    bodies = [b"", b"\0", b"\0\xff" * 3000, b"abc", os.urandom(9000)]
+
+    async def walk() -> None:
+        database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
+        rows = [(2**40 + number, body) for number, body in enumerate(bodies)]
+        await database.run(
+            lambda transaction: transaction.append(
+                Rows("reports", ("number", "messages"), rows), Rows("used", ("task", "name"), [])
+            )
+        )
+        assert await database.rows("SELECT number, messages FROM reports ORDER BY number") == rows
+        assert await database.joined(
+            "reports", "messages", "number", 2**40 + 1, 2**40 + 9
+        ) == b"".join(bodies[1:])
+        assert await database.joined("reports", "messages", "number", 0, 5) == b""
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_tasks_that_arrive_together_get_numbers_of_their_own(
+    tmp_path: Path, stores: dict[str, str]
+) -> None:
+    async def walk() -> None:
+        trio = Trio(tmp_path, stores)
+        tasks = [trio.task(f"task {number % 4}") for number in range(8)]
+        database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
+        registry = TaskRegistry(database)
+        fresh = await asyncio.gather(*(registry.register(task) for task in tasks))
+        assert sum(fresh) == 4
+        assert sorted(entry.number for entry in registry.by_id.values()) == [1, 2, 3, 4]
+        again = TaskRegistry(database)
+        await again.load()
+        assert {entry.task.id: entry.number for entry in again.by_id.values()} == {
+            entry.task.id: entry.number for entry in registry.by_id.values()
+        }
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_two_services_do_not_share_a_file(tmp_path: Path) -> None:
+    async def walk() -> None:
+        first = await open_database(f"sqlite:{tmp_path}/a.db", SHUFFLER_SCHEMA)
+        from shuffledp.service.storage import sqlite
+
+        patience, sqlite.BUSY_MILLISECONDS = sqlite.BUSY_MILLISECONDS, 50
+        try:
+            with pytest.raises(ConfigError, match="another service"):
+                await open_database(f"sqlite:{tmp_path}/a.db", SHUFFLER_SCHEMA)
+        finally:
+            sqlite.BUSY_MILLISECONDS = patience
+            await first.close()
+        with pytest.raises(ConfigError, match="cannot be opened"):
+            await open_database(f"sqlite:{tmp_path}/none/a.db", SHUFFLER_SCHEMA)
+        with pytest.raises(ConfigError, match="A store is"):
+            await open_database("mysql://", SHUFFLER_SCHEMA)
+
+    asyncio.run(walk())
