@@ -93,7 +93,7 @@ class IntegerSum(Query[Estimate]):
 
     def for_rival(self) -> RivalQuestion:
         bounds = Fraction(0), Fraction(self.largest)
-        return RivalQuestion(query="sum", prepare=self.prepare, bounds=bounds)
+        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class RealSum(Query[Estimate]):
         return clamped(values, self.low, self.high, whole_numbers=False)
 
     def for_rival(self) -> RivalQuestion:
-        return RivalQuestion(query="sum", prepare=self.prepare, bounds=(self.low, self.high))
+        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=(self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True)
