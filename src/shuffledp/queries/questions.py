@@ -195,7 +195,7 @@ class Histogram(Query[HistogramResult]):
         return RivalQuestion(
             query="histogram",
             prepare=lambda values: encode_labels(values, self.labels, self.other),
-            buckets=len(self.labels),
+            buckets=self.labels,
         )
 
 
