@@ -45,7 +45,7 @@ def test_a_central_histogram_prints_every_value_with_its_label(central: RivalHis
         assert f"{value:,.1f}" in line
         assert f"{low:,.0f} … {high:,.0f}" in line
     assert [name for name, *_ in central.rows()] == list(LABELS)
-    assert "trusting the curator, who sees all raw values" in str(central)
+    assert "trusting the party that collects the raw values" in str(central)
 
 
 def test_histograms_come_with_joint_intervals_around_the_single_ones(

@@ -22,7 +22,7 @@ BASES: dict[Basis, str] = {
 }
 
 TRUSTED: dict[Trust, str] = {
-    "central": "the curator, who sees all raw values",
+    "central": "the party that collects the raw values",
     "shuffler": "the shuffler",
     "local": "nobody",
 }
