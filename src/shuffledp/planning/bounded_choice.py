@@ -9,9 +9,13 @@ from fractions import Fraction
 
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.errors import PlanningError
-from shuffledp.planning.bounded_search import cheapest_bounded_cell, split_epsilon, worst_error
+from shuffledp.planning.bounded_search import (
+    cheapest_bounded_cell,
+    split_epsilon,
+    worst_error_above,
+)
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import Choice, counted_messages
-from shuffledp.planning.paper_search import CellTask
 from shuffledp.protocols.cell_use import CellUse
 
 LOOSEST = 40.0
@@ -35,10 +39,8 @@ def bounded_bucket(
     epsilon: Fraction, task: CellTask, messages: float | None, buckets: int
 ) -> Choice:
     """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
-    padded = bool(task.padded)
     if messages is None:
-        up, down = split_epsilon(task.users, task.expected, 1, epsilon, task.mse, padded)
-        return _choice(replace(task, up=up, down=down), buckets)
+        return _choice(split_epsilon(epsilon, task), buckets)
     found = []
     for share in UP_SHARES:
         split = replace(task, up=epsilon * share, down=epsilon * (1 - share))
@@ -50,9 +52,7 @@ def bounded_bucket(
 
 def _choice(task: CellTask, copies: int) -> Choice:
     padded = bool(task.padded)
-    cell = cheapest_bounded_cell(
-        task.users, task.expected, task.largest, task.up, task.down, task.mse, padded
-    )
+    cell = cheapest_bounded_cell(task)
     use = CellUse(cell=cell, copies=copies, up=task.up, down=task.down)
     return Choice(
         cells=(cell,),
@@ -81,8 +81,7 @@ def least_error(task: CellTask, cheapest: Callable[[Fraction], Choice], messages
         raise PlanningError("No plan is that cheap; allow more messages.")
     cells = [cell for cell in best.cells if isinstance(cell, BoundedCell)]
     if len(cells) == 1:  # say the error that it has, not the one that was asked for
-        mantissa, power = worst_error(cells[0], task.expected).upper().man_exp()
-        best = replace(best, mse=Fraction(int(mantissa)) * Fraction(2) ** int(power))
+        best = replace(best, mse=worst_error_above(cells[0], task.expected))
     return best
 
 

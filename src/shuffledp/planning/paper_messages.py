@@ -9,8 +9,8 @@ from fractions import Fraction
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import to_float
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.paper_search import (
-    CellTask,
     error_left,
     least_rmse,
     propose,
