@@ -10,10 +10,16 @@ from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import round_to
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import Choice, copies_messages, counted_messages
-from shuffledp.planning.paper_messages import best_for_messages, best_shape
+from shuffledp.planning.paper_messages import (
+    best_for_messages,
+    best_shape,
+    thinning_error,
+    tightest_error,
+)
 from shuffledp.planning.paper_search import (
     cheapest_cell,
     free_flood,
+    least_rmse,
     propose,
     spent,
     without_pairs,
@@ -111,23 +117,21 @@ def _best_for_messages(
     epsilon: Fraction, task: CellTask, messages: float, buckets: int
 ) -> tuple[CellTask, PaperCell]:
     """The least error with so many messages in all buckets together, of which one holds 1."""
-    found: list[tuple[CellTask, PaperCell]] = []
-    refusal: PlanningError | None = None
-    if task.padded:
-        buckets = 1  # such a task counts all buckets together by itself
-    for up in LIKELY_SPLITS:
-        share = (messages + buckets - 1) / buckets  # as if no bucket were ever muted
-        for _ in range(6):
-            try:
-                choice = best_for_messages(split_task(epsilon, up, task), share)
-            except PlanningError as error:
-                refusal = error
-                break
-            excess = copies_messages(choice[1], buckets) - messages
-            if excess <= 0:
-                found.append(choice)
-                break
-            share -= 1.001 * excess / buckets
-    if not found:
-        raise refusal or PlanningError("No histogram is that cheap; allow more messages.")
-    return min(found, key=lambda choice: choice[0].mse)
+    copies = 1 if task.padded else buckets  # a padded task counts all buckets by itself
+    share = (messages + copies - 1) / copies  # as if no bucket were ever muted
+    task = min(
+        (split_task(epsilon, up, task) for up in LIKELY_SPLITS), key=lambda one: _least(one, share)
+    )
+    for _ in range(6):
+        choice = best_for_messages(task, share)
+        excess = copies_messages(choice[1], copies) - messages
+        if excess <= 0:
+            return choice
+        share -= 1.001 * excess / copies
+    raise PlanningError("No histogram is that cheap; allow more messages.")
+
+
+def _least(task: CellTask, messages: float) -> Fraction:
+    """About the least error for so many messages."""
+    ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
+    return tightest_error(task, ends, messages, None) or ends[1]
