@@ -58,7 +58,7 @@ def _choice(task: CellTask, copies: int) -> Choice:
         cells=(cell,),
         mse=task.mse,
         cost=counted_messages((use,), padded),
-        limit=copies * tilt_limit(task, padded),
+        limit=copies * tilt_limit(task),
     )
 
 
@@ -94,16 +94,15 @@ def noise_alone(task: CellTask) -> float:
     return task.expected / task.users * sum(variances)
 
 
-def tilt_limit(task: CellTask, padded: bool) -> float:
-    """The fewest messages of any one-token randomizer with this error (MATH §12, tilt lemma): who
-    sends b + x with probability 1 − q and otherwise moves by at most W needs, for each direction,
-    q ≥ e^(−ε(W−1)/D)/(e·W·(e^ε−1)); with both within the error, K ≥ 2W − D and b ≥ W − D."""
+def tilt_limit(task: CellTask) -> float:
+    """The fewest messages on average, at the largest value, of any randomizer with one kind of
+    message and this error (MATH §12, tilt lemma): who sends b + x with probability 1 − q and
+    otherwise moves by at most W = R·D needs q ≥ e^(−ε(R−1))/(e·R·(e^ε−1)) and b ≥ W − D."""
     epsilon, d = float(max(task.up, task.down)), task.largest
-    reach = 1.0
-    for _ in range(200):
-        rare = math.exp(-epsilon * (reach - 1) / d) / (math.e * reach * math.expm1(epsilon))
-        if 2 * task.users * rare * reach**2 <= float(task.mse):
+    ratio = 1.0
+    for _ in range(400):
+        rare = math.exp(-epsilon * (ratio - 1)) / (math.e * ratio * math.expm1(epsilon))
+        if task.users * rare * (ratio * d) ** 2 <= float(task.mse):
             break
-        reach *= 1.02
-    reach = max(reach, float(d))
-    return 2 * reach - d if padded else reach
+        ratio *= 1.01
+    return ratio * d

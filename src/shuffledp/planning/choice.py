@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -79,6 +79,12 @@ def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
     if padded:
         return padded_size(uses, uses[0].cell.users)
     return sum(copies_messages(use.cell, use.copies) for use in uses)
+
+
+def digit_messages(cells: Sequence[Cell], padded: bool) -> float:
+    """The same for one cell per digit, each with the same loss in both directions."""
+    uses = (CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in cells)
+    return counted_messages(tuple(uses), padded)
 
 
 def copies_messages(cell: Cell, copies: int) -> float:
