@@ -44,8 +44,8 @@ def with_least_epsilon(
     """The plan with the least ε, of three decimal digits, whose messages the target allows.
 
     `plan(ε, near)` gives the cheapest plan that keeps the target's error; where a plan for a larger
-    ε is given as `near`, it may take over from it what saves time. Looked for by halving: more ε never costs more messages
-    (but for rounding to whole messages).
+    ε is given as `near`, it may take over from it what saves time. Looked for by halving: more ε
+    never costs more messages (but for rounding to whole messages).
     """
     messages, rmse = target.max_messages, target.rmse
     assert messages is not None and rmse is not None
