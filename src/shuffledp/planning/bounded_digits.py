@@ -25,8 +25,8 @@ from shuffledp.planning.choice import Choice, digit_messages
 from shuffledp.planning.digits import (
     DigitCosts,
     SumTask,
+    best_radices,
     digit_weights,
-    radices,
     search,
     shares_of_one,
 )
@@ -152,7 +152,9 @@ def bounded_digits(task: SumTask) -> BoundedDigits:
     Ensures: every cell is proved for its share of ε, the shares add up to at most ε, and the mean
     squared error of `expected` reports is at most `mse` for any data, rounding included.
     """
-    settled = (settle_digits(costs) for costs in _finalists(task, SEARCH_ROUNDS))
+    settled = (
+        settle_digits(costs) for costs in best_radices(task, BoundedDigitCosts, SEARCH_ROUNDS)
+    )
     found = [digits for digits in settled if digits is not None]
     if not found:
         raise PlanningError(
@@ -161,15 +163,6 @@ def bounded_digits(task: SumTask) -> BoundedDigits:
             + (", or leave the radix open." if task.radix else ".")
         )
     return min(found, key=lambda digits: digit_messages(digits.cells, task.padded))
-
-
-def _finalists(task: SumTask, rounds: tuple[tuple[int, int], ...]) -> list[BoundedDigitCosts]:
-    """The radices that look best: all at a glance, the better ones more closely."""
-    rough = [(0.0, radix) for radix in radices(task)]
-    for steps, kept in rounds:
-        costs = [(search(BoundedDigitCosts(task, radix), steps)[0], radix) for _, radix in rough]
-        rough = sorted(entry for entry in costs if math.isfinite(entry[0]))[:kept]
-    return [BoundedDigitCosts(task, radix) for _, radix in rough]
 
 
 def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
@@ -210,7 +203,8 @@ def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
     high = low + LOOSEST_SUM
 
     def rough_cost(place: float) -> tuple[float, list[BoundedDigitCosts]]:
-        finalists = _finalists(replace(task, mse=Fraction(math.exp(place))), QUICK_ROUNDS)
+        here = replace(task, mse=Fraction(math.exp(place)))
+        finalists = best_radices(here, BoundedDigitCosts, QUICK_ROUNDS)
         costs = [search(costs, 20)[0] for costs in finalists]
         return min(costs, default=math.inf), finalists
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -101,13 +103,17 @@ def shares_of_one(logs: Floats) -> Floats:
     return result
 
 
+@lru_cache(maxsize=32)
+def _moves(size: int) -> Floats:
+    """The corners and the middles of a cube's sides, or its axes."""
+    if 3**size <= MOST_CORNERS:
+        return np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=size)))
+    return np.concatenate([np.eye(size), -np.eye(size), np.zeros((1, size))])
+
+
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
     """The cheapest point that so many rounds find, from the usual start."""
-    size = costs.size
-    if 3**size <= MOST_CORNERS:
-        moves = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=size)))
-    else:
-        moves = np.concatenate([np.eye(size), -np.eye(size), np.zeros((1, size))])
+    moves = _moves(costs.size)
     point, step = costs.start(), 0.8
     best = float(costs.cost(point[None, :])[0])
     for _ in range(rounds):
@@ -119,3 +125,21 @@ def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
         else:
             step /= 2
     return best, point
+
+
+Costs = TypeVar("Costs", bound=DigitCosts)
+
+
+def best_radices(
+    task: SumTask,
+    costs_of: Callable[[SumTask, tuple[int, ...]], Costs],
+    rounds: Sequence[tuple[int, int]],
+) -> list[Costs]:
+    """The radices that look best, the cheapest first: all of them at a glance, the better ones more
+    closely. `rounds` says how closely, and how many stay; those that miss the error never do."""
+    rough = [(0.0, costs_of(task, radix)) for radix in radices(task)]
+    for steps, kept in rounds:
+        found = [(search(costs, steps)[0], costs) for _, costs in rough]
+        found = [entry for entry in found if math.isfinite(entry[0])]
+        rough = sorted(found, key=lambda entry: (entry[0], entry[1].radix))[:kept]
+    return [costs for _, costs in rough]

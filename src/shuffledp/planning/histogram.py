@@ -18,6 +18,7 @@ from shuffledp.planning.choice import (
     checked_cell_choice,
     choose,
 )
+from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_choice import paper_bucket
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
@@ -28,7 +29,7 @@ from shuffledp.protocols.results import HistogramResult
 
 def plan_histogram(
     users: int,
-    epsilon: ExactNumber,
+    epsilon: ExactNumber | None,
     buckets: object,
     *,
     other: Label | None = None,
@@ -44,12 +45,28 @@ def plan_histogram(
 
     The targets are per bucket, the yardstick is DLap(ε/2) per bucket; `max_messages` counts all
     buckets together. `other` names the bucket (added if it is none of them) for unknown labels.
+    Without an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_histogram(1000, 1, ["walk", "bike"], other="else")
     >>> plan.protocol.to_dict()["labels"]
     ['walk', 'bike', 'else']
     """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_histogram(
+                users,
+                known,
+                buckets,
+                other=other,
+                rmse=rmse,
+                padded=padded,
+                expected=expected,
+                cell=cell,
+            ),
+            least,
+        )
     epsilon = checked_epsilon(epsilon)
     labels = checked_labels(buckets)
     if other is not None and other not in labels:

@@ -14,6 +14,7 @@ from shuffledp.planning.bounded_choice import bounded_one
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
 from shuffledp.planning.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
+from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_choice import paper_one
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.printed import printed_recipe
@@ -25,7 +26,7 @@ from shuffledp.protocols.results import Estimate
 
 def plan_integer_sum(
     users: int,
-    epsilon: ExactNumber,
+    epsilon: ExactNumber | None,
     largest: int,
     *,
     mse_overhead: ExactNumber | None = None,
@@ -45,6 +46,14 @@ def plan_integer_sum(
     >>> plan.forecast.rmse <= 10
     True
     """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_integer_sum(
+                users, known, largest, rmse=rmse, padded=padded, expected=expected, cell=cell
+            ),
+            least,
+        )
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     largest = whole(largest, "the largest value", most=LARGEST_VALUE)
     return plan_one_cell(IntegerSum, users, epsilon, largest, target, expected, cell)

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.planning.digits import DigitCosts, SumTask, radices, search, shares_of_one
+from shuffledp.planning.digits import DigitCosts, SumTask, best_radices, search, shares_of_one
 from shuffledp.planning.paper_search import noise_variance
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.special import Floats
+
+SEARCH_ROUNDS = ((0, 200), (3, 40), (7, 8))
+"""Rounds of the search, and how many radices stay."""
+QUICK_ROUNDS = ((0, 60), (3, 3))
+"""The same where many errors are looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +133,8 @@ def best_shares(task: SumTask, quick: bool = False) -> Shares | None:
         costs = PaperDigitCosts(task, task.radix)
         cost, point = search(costs, 400)
         return costs.shares(point) if math.isfinite(cost) else None
-    rough = []
-    for radix in radices(task):
-        cost, _ = search(PaperDigitCosts(task, radix), 3 if quick else 7)
-        rough.append((cost, radix))
-    finalists = [radix for cost, radix in sorted(rough)[: 3 if quick else 8] if math.isfinite(cost)]
-    fine = [(*search(PaperDigitCosts(task, radix), 60), radix) for radix in finalists]
+    finalists = best_radices(task, PaperDigitCosts, QUICK_ROUNDS if quick else SEARCH_ROUNDS)
+    fine = [(*search(costs, 60), costs.radix) for costs in finalists]
     if not fine:
         return None
     cost, point, radix = min(fine, key=lambda entry: entry[0])

@@ -18,6 +18,7 @@ from shuffledp.planning.checks import (
 )
 from shuffledp.planning.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
 from shuffledp.planning.digits import SumTask
+from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_digits import paper_digits
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target
@@ -34,7 +35,7 @@ def central_variance(epsilon: Fraction) -> Fraction:
 
 def plan_real_sum(
     users: int,
-    epsilon: ExactNumber,
+    epsilon: ExactNumber | None = None,
     *,
     bounds: tuple[ExactNumber, ExactNumber] = (0, 1),
     mse_overhead: ExactNumber | None = None,
@@ -51,13 +52,29 @@ def plan_real_sum(
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
     digits, for example (2,) * 8 for the paper's bit by bit. With `relative_error`, bounded cells
-    keep to the error at a sum of 0; only the paper's cells make use of the tolerance.
+    keep to the error at a sum of 0; only the paper's cells make use of the tolerance. Without an
+    `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_real_sum(1000, 1, bounds=(0, 24), rmse=100)
     >>> plan.forecast.rmse <= 100
     True
     """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_real_sum(
+                users,
+                known,
+                bounds=bounds,
+                rmse=rmse,
+                padded=padded,
+                radix=radix if near is None else radix_of(near),
+                expected=expected,
+                cell=cell,
+            ),
+            least,
+        )
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)
     sure, come = checked_users(users, expected)
@@ -106,6 +123,11 @@ def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
     if not 1 <= len(bases) <= 24 or math.prod(bases) > 2**24:
         raise ParameterError("A radix needs 1 to 24 bases whose product is at most 2²⁴.")
     return bases
+
+
+def radix_of(plan: Plan[Estimate]) -> tuple[int, ...]:
+    """The bases of a sum's digits, most significant first."""
+    return tuple(cell.largest + 1 for cell in plan.protocol.cells)
 
 
 def _forecast(protocol: RealSum, users: int, limit: float) -> Forecast:
