@@ -19,10 +19,17 @@ class ShufflerConfig(ServerConfig):
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     operator_token_sha256: str = ""
     """Hash of the token with which clients are enrolled."""
+    report_keys: str = ""
+    """The folder of the keys under which reports are stored; empty: beside `spool`."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
     retry_seconds: int = 60
     """The longest pause between two attempts to deliver."""
+
+    @property
+    def report_keys_folder(self) -> str:
+        """The folder of the keys under which reports are stored."""
+        return self.report_keys or f"{self.spool.rstrip('/')}-keys"
 
     def problems(self) -> list[str]:
         found = super().problems()
