@@ -14,6 +14,7 @@ from shuffledp.exact.entropy import SYSTEM
 from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.top_up import encrypted_top_up
 from shuffledp.sealed.wire import BatchHeader
+from shuffledp.service.errors import untrusted_certificate
 from shuffledp.service.shuffler.batches import Batch
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
@@ -166,7 +167,9 @@ class Dispatch:
                 )
         except httpx.HTTPError as error:
             self._unreachable = True
-            return self._failed(batch, type(error).__name__)
+            untrusted = untrusted_certificate(error)
+            reason = "certificate not trusted" if untrusted else type(error).__name__
+            return self._failed(batch, reason)
         if answer.status_code not in (200, 201):
             return self._failed(batch, f"HTTP {answer.status_code}")
         self.failing.pop(batch.id, None)
