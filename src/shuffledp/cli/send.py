@@ -42,9 +42,7 @@ def add_to(commands: Commands) -> None:
 def add_policy(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what this device agrees to."""
     group = parser.add_argument_group("what this device agrees to (each replaces the policy's)")
-    group.add_argument(
-        "--policy", help="JSON file with your limits (see `shuffledp device policy`)"
-    )
+    group.add_argument("--policy", help="JSON file: `shuffledp device policy` prints one")
     group.add_argument("--most-epsilon-per-task", metavar="E", help="(2)")
     group.add_argument("--most-epsilon-per-period", metavar="E", help="(4)")
     group.add_argument("--period-days", metavar="N", help="(30)")

@@ -44,8 +44,8 @@ class UntrustedServer(Unreachable):
 
     def __init__(self, url: str) -> None:
         super().__init__(
-            f"{url} answers, but its TLS certificate is not trusted here; check the address, and if "
-            "it is signed by an authority of your own, set SSL_CERT_FILE to that authority's "
+            f"{url} answers, but its TLS certificate is not trusted here; check the address, and "
+            "if it is signed by an authority of your own, set SSL_CERT_FILE to that authority's "
             "certificate."
         )
 

@@ -43,8 +43,8 @@ class ClientPolicy:
     """Whether to answer tasks whose batches may leave early (`at_least`), so that the shuffler has
     to be trusted to add the missing noise."""
     analyzer_keys: tuple[str, ...] = ()
-    """The analyzer keys that this device encrypts for, in hexadecimal digits; if there are none, the
-    first key that a shuffler's task carries is remembered, and another one is refused."""
+    """The analyzer keys that this device encrypts for, in hexadecimal digits; if there are none,
+    the first key that a shuffler's task carries is remembered, and another one is refused."""
 
     def __post_init__(self) -> None:
         positive(self.most_epsilon_per_task, "most_epsilon_per_task")

@@ -251,6 +251,7 @@ class Shuffler(Role):
             "need": rule.reports,
             "progress": f"{have:,} of {rule.reports:,}",
             "top_up": rule.top_up,
+            "next_batch": self.store.next_batch(entry.number),
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
                 {
