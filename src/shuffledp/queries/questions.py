@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
+from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, whole
 from shuffledp.planning.checks import checked_bounds
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
@@ -18,7 +19,7 @@ from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
-from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
 from shuffledp.queries.values import NOT_A_TRUTH, clamped, zeros_and_ones
@@ -36,7 +37,7 @@ class Count(Query[Estimate]):
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
         """The question that a call asks, made of its arguments after they were checked."""
-        epsilon = positive(epsilon, "epsilon")
+        epsilon = positive_as_written(epsilon, "epsilon")
         return cls(epsilon=epsilon, targets=options.targets, equals=equals)
 
     def make_plan(self, users: int) -> Plan[Estimate]:
@@ -70,7 +71,7 @@ class IntegerSum(Query[Estimate]):
     def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
         """The question that a call asks, made of its arguments after they were checked."""
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             largest=whole(largest, "the largest value"),
             clamp=clamp,
@@ -108,7 +109,7 @@ class RealSum(Query[Estimate]):
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
         """The question that a call asks, made of its arguments after they were checked."""
-        epsilon = positive(epsilon, "epsilon")
+        epsilon = positive_as_written(epsilon, "epsilon")
         low, high = checked_bounds(bounds)
         return cls(epsilon=epsilon, targets=options.targets, low=low, high=high, clamp=clamp)
 
@@ -140,7 +141,7 @@ class Mean(RealSum):
             low=result.low / n,
             high=result.high / n,
             rmse=result.rmse / n,
-            errors=None if law is None else lambda: (law()[0] / n, law()[1]),
+            errors=None if law is None else partial(_divided, law, n),
         )
 
     def for_rival(self) -> RivalQuestion:
@@ -172,7 +173,7 @@ class Histogram(Query[HistogramResult]):
         if other is not None and other not in names:
             names = checked_labels([*names, other])
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             labels=names,
             other=other,
@@ -226,7 +227,7 @@ class Quantiles(Query[QuantilesResult]):
         )
         low, high = checked_bounds(bounds)
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             low=low,
             high=high,
@@ -248,6 +249,12 @@ class Quantiles(Query[QuantilesResult]):
 
     def finish(self, result: QuantilesResult) -> QuantilesResult:
         return replace(result, probabilities=self.probabilities)
+
+
+def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:
+    """The law of an error that is divided by n."""
+    errors, chances = law()
+    return errors / n, chances
 
 
 def checked_probabilities(
