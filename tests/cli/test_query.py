@@ -98,9 +98,11 @@ def test_other_protocols(capsys: pytest.CaptureFixture[str], csv: str, tmp_path:
     assert code == 0 and json.loads(out)["protocol"] == "central"
     code, out, _ = run(capsys, *words)
     assert code == 0 and "trusting the curator" in " ".join(out.split())
-    for extra in (("--per-user",), ("--rmse", "3"), ("--plot", str(tmp_path / "x.png"))):
+    for extra in (("--per-user",), ("--rmse", "3")):
         code, out, err = run(capsys, *words, *extra)
         assert code == 2 and not out and err.count("\n") == 1
+    assert run(capsys, *words, "--plot", str(tmp_path / "x.png"))[0] == 0
+    assert (tmp_path / "x.png").exists()
 
 
 def test_a_histogram_of_numbers(capsys: pytest.CaptureFixture[str], csv: str) -> None:

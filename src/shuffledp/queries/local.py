@@ -61,12 +61,12 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         query.epsilon,
         options.delta,
         users=options.users,
-        buckets=asked.buckets,
+        buckets=asked.labels,
         bounds=asked.bounds,
         entropy=options.entropy,
         confidence=options.confidence,
     )
-    return cast("R", result)  # a rival answers a query with the query's own kind of result
+    return query.finish(cast("R", result))  # a rival's result is of the query's own kind
 
 
 def _compared(query: Query[R], values: Values) -> Values:

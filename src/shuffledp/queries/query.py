@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.planning.plan import Plan
+from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.results import Result
 from shuffledp.queries.options import Targets
 
@@ -46,7 +47,7 @@ class RivalQuestion:
 
     query: str
     prepare: Callable[[Values], Values]
-    buckets: int | None = None
+    labels: tuple[Label, ...] | None = None
     bounds: tuple[Fraction, Fraction] | None = None
 
 

@@ -91,9 +91,12 @@ class IntegerSum(Query[Estimate]):
             )
         return Grouping(largest=self.largest, clamp=self.clamp)
 
+    def finish(self, result: Estimate) -> Estimate:
+        return replace(result, query=self.name)  # another protocol calls it a real sum
+
     def for_rival(self) -> RivalQuestion:
         bounds = Fraction(0), Fraction(self.largest)
-        return RivalQuestion(query="sum", prepare=self.prepare, bounds=bounds)
+        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +125,7 @@ class RealSum(Query[Estimate]):
         return clamped(values, self.low, self.high, whole_numbers=False)
 
     def for_rival(self) -> RivalQuestion:
-        return RivalQuestion(query="sum", prepare=self.prepare, bounds=(self.low, self.high))
+        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=(self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +198,7 @@ class Histogram(Query[HistogramResult]):
         return RivalQuestion(
             query="histogram",
             prepare=lambda values: encode_labels(values, self.labels, self.other),
-            buckets=len(self.labels),
+            labels=self.labels,
         )
 
 
