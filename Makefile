@@ -3,7 +3,7 @@ BIN := .venv/bin
 EXTRAS := cli,frames,plot
 ALL := $(EXTRAS),service,postgres,spark,test
 
-.PHONY: demo test check bench bench-service figures clean
+.PHONY: demo test check attack bench bench-service figures clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -11,10 +11,14 @@ demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bun
 test: .venv/test-ready  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-check: .venv/test-ready  ## style, types, rooms
+check: .venv/test-ready  ## format, style, types, rooms
+	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
+	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest tests/attacks
 
 bench: .venv/bench-ready  ## ratios against peers, in one run
 	$(BIN)/python scripts/bench.py

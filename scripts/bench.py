@@ -96,9 +96,7 @@ def randomizing(users: int) -> list[Row]:
     plan = shuffledp.plan_count(users, 1, cell="paper")
     cell = plan.protocol.uses[0].cell
     if not isinstance(cell, PaperCell):
-        raise TypeError(
-            "NumPy repeats the draws of the paper's cell, and another cell was planned."
-        )
+        raise TypeError("NumPy repeats the draws of the paper's cell; plan for that cell.")
     values = (np.arange(users) % 3 == 0).astype(np.int64)
     cell.randomize_each(values[:1000])
     ours = best_of(3, lambda: cell.randomize_each(values))

@@ -34,7 +34,6 @@ WHEN: dict[Query, list[tuple[str, str]]] = {
         ("A shuffler, pure ε, almost the central error", "ours-0.5"),
         ("A shuffler, pure ε, few messages", "ours-8"),
         ("A shuffler, pure ε, below one message, and few users hold a 1", "thinning"),
-        ("A shuffler, pure ε, the same number of messages from everybody", "ggkmpv20"),
         ("A shuffler, δ > 0 is acceptable", "gkmp20"),
         ("A shuffler, δ > 0, exactly one bit from everybody", "csuzz19"),
     ],

@@ -10,12 +10,12 @@ import pytest
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.queries.options import Options
-from shuffledp.queries.query import ColumnKind, Grouping
+from shuffledp.queries.query import ColumnType, Grouping
 from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, Quantiles, RealSum
 from shuffledp.queries.values import comparable
 
 NOTHING = Options()
-KINDS: tuple[ColumnKind, ...] = ("truth", "whole", "real", "text", "date", "other")
+KINDS: tuple[ColumnType, ...] = ("truth", "whole", "real", "text", "date", "other")
 
 
 def test_a_plan_is_made_once_for_equal_queries() -> None:
@@ -58,7 +58,7 @@ def test_unknown_numbers_are_grouped_only_where_another_label_takes_them() -> No
 
 
 @pytest.mark.parametrize("kind", ["text", "date", "other"])
-def test_columns_that_a_count_cannot_take(kind: ColumnKind) -> None:
+def test_columns_that_a_count_cannot_take(kind: ColumnType) -> None:
     with pytest.raises(ValueOutOfRange, match="equals="):
         Count.of(NOTHING, 1).grouping(kind)
     with pytest.raises(ValueOutOfRange, match="whole numbers"):

@@ -10,27 +10,67 @@ from service_trio import USERS, Trio
 
 from shuffledp import plan_integer_sum, plan_real_sum
 from shuffledp.errors import ShortBatchError
-from shuffledp.queries.batches import release_batch
+from shuffledp.protocols.report import Report
+from shuffledp.queries.batches import publish_batch
 from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
+from shuffledp.service.web.page import MARKED_ANOMALY
+
+
+def anomaly(task: Task) -> float:
+    """The anomaly of a batch of honest users, with the top-up that the task asks for."""
+    protocol, absent = task.protocol, task.batch.top_up_shares(USERS, USERS)
+    report = protocol.aggregate(np.ones(USERS, np.int64))
+    if absent:
+        report += protocol.top_up(absent)
+    score = publish_batch(task, opened(report), ledger=None, confidence=0.95)["anomaly"]
+    return float(score)
+
+
+def opened(report: Report, reports: int = USERS) -> OpenedBatch:
+    return OpenedBatch(
+        id=bytes(16),
+        number=1,
+        reports=reports,
+        noise_shares=report.users,
+        tally=Tally(report.plus, report.minus),
+    )
 
 
 def test_the_anomaly_of_honest_batches_is_a_standard_score(tmp_path: Path) -> None:
-    protocol = Trio(tmp_path).task().protocol
-    scores = []
-    for _ in range(300):
-        scores.append(protocol.anomaly(protocol.aggregate(np.ones(USERS, np.int64))))
+    task = Trio(tmp_path).task(cell="paper")
+    scores = [anomaly(task) for _ in range(300)]
     assert abs(np.mean(scores)) < 0.3 and 0.8 < np.std(scores) < 1.2
 
 
-@pytest.mark.parametrize("query", ["integer-sum", "real-sum"])
-def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str) -> None:
+@pytest.mark.parametrize("top_up", ["none", "full"])
+@pytest.mark.parametrize("cell", ["bounded", "paper"])
+def test_honest_batches_are_not_marked(tmp_path: Path, cell: str, top_up: str) -> None:
+    task = Trio(tmp_path).task(cell=cell, batch={"top_up": top_up})
+    assert max(abs(anomaly(task)) for _ in range(50)) < MARKED_ANOMALY
+
+
+def test_the_guarantee_is_that_of_the_padding(tmp_path: Path) -> None:
+    trio = Trio(tmp_path)
+    said = {}
+    for cell, padding in (("paper", None), ("bounded", "2^-64"), ("bounded", "exact")):
+        task = trio.task(cell=cell, padding=padding)
+        batch = opened(task.protocol.aggregate(np.ones(USERS, np.int64)))
+        said[cell, padding] = publish_batch(task, batch, ledger=None, confidence=0.95)["guarantee"]
+    assert ["2⁻⁶⁴" in text for text in said.values()] == [True, True, False]
+    assert all("shuffler and analyzer acting together" in text for text in said.values())
+
+
+@pytest.mark.parametrize(
+    ("query", "cell"), [("integer-sum", "bounded"), ("integer-sum", "paper"), ("real-sum", "best")]
+)
+def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str, cell: str) -> None:
     """Absent users bring noise and no value, not even the stand-in of a muted one."""
     key = Trio(tmp_path).keys.all()[0].public
     plan = (
-        plan_integer_sum(USERS, 8, 4, mse_overhead=1)
+        plan_integer_sum(USERS, 8, 4, mse_overhead=1, cell=cell)
         if query == "integer-sum"
         else plan_real_sum(USERS, 8, bounds=(-3, 5), mse_overhead=4)
     )
@@ -38,14 +78,7 @@ def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str) -> Non
     protocol, estimates, covered = task.protocol, [], 0
     for _ in range(150):
         report = protocol.aggregate(np.ones(USERS, np.int64)) + protocol.top_up(USERS)
-        batch = OpenedBatch(
-            id=bytes(16),
-            number=1,
-            reports=USERS,
-            noise_shares=2 * USERS,
-            tally=Tally(report.plus, report.minus),
-        )
-        result = release_batch(task, batch, ledger=None, confidence=0.95)["result"]
+        result = publish_batch(task, opened(report), ledger=None, confidence=0.95)["result"]
         estimates.append(result["estimate"])
         covered += result["interval"][0] <= USERS <= result["interval"][1]
     error = np.std(estimates) / len(estimates) ** 0.5
@@ -55,13 +88,6 @@ def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str) -> Non
 
 def test_a_batch_with_too_little_noise_is_not_released(tmp_path: Path) -> None:
     task = Trio(tmp_path).task()
-    report = task.protocol.aggregate(np.ones(USERS, np.int64))
-    batch = OpenedBatch(
-        id=bytes(16),
-        number=1,
-        reports=USERS - 1,
-        noise_shares=USERS - 1,
-        tally=Tally(report.plus, report.minus),
-    )
+    batch = opened(task.protocol.aggregate(np.ones(USERS - 1, np.int64)), USERS - 1)
     with pytest.raises(ShortBatchError):
-        release_batch(task, batch, ledger=None, confidence=0.95)
+        publish_batch(task, batch, ledger=None, confidence=0.95)

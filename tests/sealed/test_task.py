@@ -76,6 +76,7 @@ def test_every_single_number_is_in_the_id(task: Task) -> None:
         (("certificate", "epsilon"), "1"),
         (("report_size",), 10),
         (("batch", "reports"), 19),
+        (("padding",), "exact"),
     ],
 )
 def test_a_weakened_task_is_refused(
@@ -93,6 +94,16 @@ def test_a_weakened_task_is_refused(
     with pytest.raises(ShuffleDPError):
         Client(weak, "http://127.0.0.1:1", "token", tmp_path / "outbox")
     assert not (tmp_path / "outbox").exists()
+
+
+def test_reports_of_exact_padding_hold_whatever_a_user_can_send(tmp_path: Path) -> None:
+    trio = Trio(tmp_path)
+    exact, reserve = (trio.task(cell="bounded", padding=name) for name in ("exact", "2^-64"))
+    assert reserve.report_size <= exact.report_size
+    assert exact.report_size == sum(cell.most_messages or 0 for cell in exact.protocol.cells)
+    data = json.loads(exact.canonical()) | {"report_size": exact.report_size - 1}
+    with pytest.raises(TaskError, match="overflow"):
+        task_from_json(json.dumps(data)).verify()
 
 
 @settings(max_examples=100, deadline=None)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from service_trio import Trio
 
 
-def test_a_full_batch_becomes_a_result(tmp_path: Path, stores: dict[str, str]) -> None:
+@pytest.mark.parametrize("cell", ["bounded", "paper"])
+def test_a_full_batch_becomes_a_result(tmp_path: Path, stores: dict[str, str], cell: str) -> None:
     async def walk() -> None:
         async with Trio(tmp_path, stores).running() as trio:
-            task = trio.task()
+            task = trio.task(cell=cell)
             await trio.register(task)
             await trio.upload(task, [1] * 12 + [0] * 8)
             (result,) = await trio.results(task)

@@ -93,13 +93,13 @@ def test_bodies_are_gone_after_delivery(tmp_path: Path, stores: dict[str, str]) 
 
 
 @pytest.mark.parametrize("top_up", ["missing", "full"])
-@pytest.mark.parametrize("order", ["canonical", "uniform"])
+@pytest.mark.parametrize(("order", "cell"), [("canonical", "bounded"), ("uniform", "paper")])
 def test_noise_top_up_releases_after_the_wait(
-    tmp_path: Path, stores: dict[str, str], top_up: str, order: str
+    tmp_path: Path, stores: dict[str, str], top_up: str, order: str, cell: str
 ) -> None:
     async def walk(trio: Trio) -> None:
         rule = {"top_up": top_up, "at_least": 5, "wait_seconds": 1}
-        task = trio.task(batch=rule, order=order)
+        task = trio.task(batch=rule, order=order, cell=cell)
         await trio.register(task)
         await trio.upload(task, [1] * 4)
         await asyncio.sleep(1.3)

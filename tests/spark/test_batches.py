@@ -17,7 +17,7 @@ import shuffledp
 from shuffledp.cli.main import Parser
 from shuffledp.errors import BudgetExceeded
 from shuffledp.planning.counting import plan_count
-from shuffledp.queries.batches import release_batch
+from shuffledp.queries.batches import publish_batch
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import KeyFolder, PrivateKey
 from shuffledp.sealed.opening import Tally, count_messages
@@ -173,7 +173,7 @@ def test_opening_gives_the_result_of_one_machine(
     batch = OpenedBatch(
         id=header.batch_id, number=1, reports=USERS, noise_shares=USERS, tally=tally
     )
-    assert there == release_batch(task, batch, ledger=None, confidence=0.95)
+    assert there == publish_batch(task, batch, ledger=None, confidence=0.95)
     # of the two with one encapsulated key the first in order is kept; it may be the one that opens
     assert there["dropped"]["replayed"] == 5 and there["dropped"]["unopened"] in (2, 3)
 

@@ -19,7 +19,8 @@ from shuffledp.spark import rates
 
 def test_a_fleet_follows_from_rates_by_arithmetic() -> None:
     plan = shuffledp.plan_count(10**6, 1)
-    found = fleet(plan, Rates(100, 1000, 50, 10**6, cores=2), 20, report_bytes(20), users=10**6)
+    speeds = Rates(encrypted=100, ordered=1000, opened=50, tallied=10**6, cores=2)
+    found = fleet(plan, speeds, 20, report_bytes(20), users=10**6)
     order, opening, rows = found.steps
     assert found.client_seconds == 0.2
     assert (order.core_seconds, opening.core_seconds, rows.core_seconds) == (20_000, 400_000, 1)
@@ -39,7 +40,7 @@ def test_rates_are_measured_for_every_query(monkeypatch: pytest.MonkeyPatch) -> 
     ):
         found = rates.fleet_for(plan)
         speeds = found.rates
-        assert min(speeds.sealed, speeds.ordered, speeds.opened, speeds.tallied) > 100
+        assert min(speeds.encrypted, speeds.ordered, speeds.opened, speeds.tallied) > 100
         assert speeds.opened < speeds.ordered
         assert found.users == 1000
         assert found.report_size == plan.report_size

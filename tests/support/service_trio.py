@@ -30,9 +30,9 @@ COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery
 
 
 @cache
-def small_plan(users: int = USERS) -> dict[str, Any]:
+def small_plan(users: int = USERS, cell: str = "paper") -> dict[str, Any]:
     """The JSON of a cheap count: few messages, so that tests encrypt few."""
-    return plan_count(users, 2, mse_overhead=2).to_dict()
+    return plan_count(users, 2, mse_overhead=2, cell=cell).to_dict()
 
 
 def bearing(token: str) -> dict[str, str]:
@@ -74,11 +74,13 @@ class Trio:
             **{"retry_seconds": 1, **shuffler},
         )
 
-    def task(self, name: str = "test", users: int = USERS, **options: Any) -> Task:
+    def task(
+        self, name: str = "test", users: int = USERS, cell: str = "paper", **options: Any
+    ) -> Task:
         """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
         key = self.keys.all()[-1].public
-        return Task.create(small_plan(users), key, name, rule, **options)
+        return Task.create(small_plan(users, cell), key, name, rule, **options)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Trio]:

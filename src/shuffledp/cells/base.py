@@ -108,14 +108,14 @@ class Cell(ABC):
             )
         if (
             array.size
-            and array.dtype.kind != "b"
+            and array.dtype != np.bool_
             and (int(array.min()) < 0 or int(array.max()) > self.largest)
         ):
             raise ValueOutOfRange(
                 f"Some value lies outside 0..{self.largest}; nothing was randomized: "
                 "correct the data, or plan for a larger range."
             )
-        return array.view(np.uint8) if array.dtype.kind == "b" else array
+        return array.view(np.uint8) if array.dtype == np.bool_ else array
 
     def checked_tally(self, tally: Counts) -> int:
         """How many users a tally counts; refuses one that does not fit the values 0..D."""

@@ -12,12 +12,12 @@ from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES
 from shuffledp.protocols.results import Result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rates:
     """What one core of one machine does in a second."""
 
-    sealed: float
-    """Messages sealed, by a client."""
+    encrypted: float
+    """Messages encrypted, by a client."""
     ordered: float
     """Messages brought into order, by the shuffler."""
     opened: float
@@ -30,7 +30,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of work."""
+    """One kind of work: how many items, and how long one core takes for all of them."""
 
     what: str
     items: int
@@ -45,7 +45,7 @@ class Step:
         return max(1, math.ceil(self.core_seconds / (60 * minutes)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fleet:
     """What a collection from so many users takes."""
 
@@ -57,7 +57,7 @@ class Fleet:
     batch_bytes: int
     """All messages in order, as the analyzer gets them."""
     client_seconds: float
-    """To seal one report."""
+    """To encrypt one report."""
     steps: tuple[Step, ...]
     rates: Rates
 
@@ -82,7 +82,7 @@ class Fleet:
             ],
             "measured_per_core_and_second": {
                 name: round(getattr(self.rates, name))
-                for name in ("sealed", "ordered", "opened", "tallied")
+                for name in ("encrypted", "ordered", "opened", "tallied")
             },
         }
 
@@ -92,7 +92,7 @@ class Fleet:
             (
                 "report",
                 f"{self.report_size:,} messages, {self.report_bytes:,} bytes, "
-                f"sealed in {self.client_seconds:,.2g} s",
+                f"encrypted in {self.client_seconds:,.2g} s",
             ),
             (
                 "all reports",
@@ -122,7 +122,7 @@ def fleet(
     plan: Plan[Result], rates: Rates, report_size: int, report_bytes: int, users: int | None = None
 ) -> Fleet:
     """The fleet for `users` (the plan's expected users unless said), each with a report of so many
-    sealed messages."""
+    encrypted messages."""
     n = whole(users or plan.expected, "users")
     messages = n * report_size
     steps = (
@@ -136,7 +136,7 @@ def fleet(
         report_bytes=report_bytes,
         collected_bytes=n * report_bytes,
         batch_bytes=messages * ENCRYPTED_MESSAGE_BYTES,
-        client_seconds=report_size / rates.sealed,
+        client_seconds=report_size / rates.encrypted,
         steps=steps,
         rates=rates,
     )

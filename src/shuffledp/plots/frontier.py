@@ -67,7 +67,7 @@ class OtherCurve:
 
 
 def our_curves(query: Query, task: Task, overheads: Iterable[float]) -> tuple[Curve, Curve]:
-    """(shuffledp over its error targets, the least that its family could cost at these errors)."""
+    """(shuffledp over its error targets, the limit that its kind of cell has at these errors)."""
     forecasts = []
     for overhead in overheads:
         try:
@@ -76,7 +76,7 @@ def our_curves(query: Query, task: Task, overheads: Iterable[float]) -> tuple[Cu
             continue
     ours = Curve.through("shuffledp (pure), over ρ", forecasts)
     limits = tuple(forecast.limit_messages for forecast in forecasts)
-    return ours, Curve("limit of the family (any noise)", limits, ours.errors)
+    return ours, Curve("limit for the same kind of cell", limits, ours.errors)
 
 
 def printed_curve(query: Query, task: Task) -> Curve | None:

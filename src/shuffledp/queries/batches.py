@@ -1,25 +1,30 @@
-"""The release of an opened batch: charged to the ledger once, then released and analyzed."""
+"""Publishing a batch of encrypted reports that was opened: for the analyzer and Spark's jobs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from shuffledp.queries.ledger import Ledger
+from shuffledp.queries.publish import publish
 from shuffledp.sealed.results import OpenedBatch, published
 from shuffledp.sealed.task import Task
 
 
-def release_batch(
+def publish_batch(
     task: Task, batch: OpenedBatch, *, ledger: Ledger | None, confidence: float
 ) -> dict[str, Any]:
-    """What is published for a batch.
+    """What is published for a batch, as JSON.
 
-    Ensures: the ledger is charged before anything is released, once however often this is called
-    for the same batch; raises `BudgetExceeded` if the budget does not allow it, and
-    `ShortBatchError` if the batch has less noise than the certificate needs.
+    Ensures: as `publish`; the ledger is charged once, however often this is called for the same
+    batch.
     """
-    what = f"{task.name} [task {task.id.hex()}, batch {batch.id.hex()}]"
-    if ledger is not None and all(entry.what != what for entry in ledger.entries()):
-        ledger.spend(task.protocol.epsilon, what)
-    view = task.protocol.release(batch.report(task.protocol))
-    return published(task, batch, task.protocol.analyze(view, confidence))
+    result = publish(
+        task.protocol,
+        batch.report(task.protocol),
+        confidence=confidence,
+        ledger=ledger,
+        what=f"{task.name} [task {task.id.hex()}, batch {batch.id.hex()}]",
+        once=True,
+        certificate=task.certificate,
+    )
+    return published(task, batch, result)

@@ -74,7 +74,7 @@ def _array_column(array: NDArray[Any]) -> Column:
         raise DataError(f"One value per user is needed; an array of shape {array.shape} was given.")
     if array.size == 0:
         raise DataError("There are no rows; a protocol needs at least one user.")
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
         raise DataError(_missing(int(np.isnan(array).sum())))
     step = 1 << 20
     return Column(len(array), lambda: (array[at : at + step] for at in range(0, len(array), step)))
@@ -101,7 +101,7 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
     if pa.types.is_decimal(chunk.type):
         chunk = chunk.cast(pa.float64())
     array: NDArray[Any] = chunk.to_numpy(zero_copy_only=False)
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
         raise DataError(_missing(int(np.isnan(array).sum())))
     return array
 

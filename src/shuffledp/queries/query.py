@@ -24,7 +24,7 @@ from shuffledp.queries.options import Targets
 
 R = TypeVar("R", bound=Result)
 Values = NDArray[Any]
-ColumnKind = Literal["truth", "whole", "real", "text", "date", "other"]
+ColumnType = Literal["truth", "whole", "real", "text", "date", "other"]
 """What a column holds: true/false, whole numbers, other numbers, texts, dates, or else."""
 
 
@@ -78,7 +78,7 @@ class Query(ABC, Generic[R]):
         """Values of the column as the protocol takes them."""
         return values
 
-    def grouping(self, kind: ColumnKind) -> Grouping | None:
+    def grouping(self, holds: ColumnType) -> Grouping | None:
         """How values of such a column may be counted together; None: not at all, because there may
         be too many or the protocol draws for each. Raises `ValueOutOfRange` where the query has no
         answer for such a column."""

@@ -20,7 +20,7 @@ from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries.options import Options
-from shuffledp.queries.query import ColumnKind, Grouping, Query, RivalQuestion, Values
+from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
 from shuffledp.queries.values import NOT_A_TRUTH, clamped, zeros_and_ones
 
 Bounds = tuple[ExactNumber, ExactNumber]
@@ -49,10 +49,10 @@ class Count(Query[Estimate]):
     def prepare(self, values: Values) -> Values:
         return zeros_and_ones(values)
 
-    def grouping(self, kind: ColumnKind) -> Grouping:
-        if kind in ("text", "date", "other"):
+    def grouping(self, holds: ColumnType) -> Grouping:
+        if holds in ("text", "date", "other"):
             raise ValueOutOfRange(NOT_A_TRUTH)
-        return Grouping(largest=None if kind == "truth" else 1)
+        return Grouping(largest=None if holds == "truth" else 1)
 
     def for_rival(self) -> RivalQuestion:
         return RivalQuestion(query="count", prepare=self.prepare)
@@ -84,8 +84,8 @@ class IntegerSum(Query[Estimate]):
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
-    def grouping(self, kind: ColumnKind) -> Grouping:
-        if kind != "whole":
+    def grouping(self, holds: ColumnType) -> Grouping:
+        if holds != "whole":
             raise ValueOutOfRange(
                 f"Values must be whole numbers in 0..{self.largest}; the column has others."
             )
@@ -186,11 +186,11 @@ class Histogram(Query[HistogramResult]):
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
 
-    def grouping(self, kind: ColumnKind) -> Grouping:
-        if kind not in ("text", "whole"):
+    def grouping(self, holds: ColumnType) -> Grouping:
+        if holds not in ("text", "whole"):
             raise ValueOutOfRange("Labels must be texts or whole numbers; the column has others.")
         named = self.labels[:-1] if self.labels[-1] == self.other else self.labels
-        if kind == "whole" and named == tuple(range(len(named))):
+        if holds == "whole" and named == tuple(range(len(named))):
             return Grouping(largest=len(named) - 1)
         return Grouping(few_values=False)
 

@@ -9,9 +9,9 @@ import numpy as np
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import exact
 from shuffledp.protocols.base import outermost_floats
-from shuffledp.queries.query import ColumnKind, Values
+from shuffledp.queries.query import ColumnType, Values
 
-KINDS: dict[str, ColumnKind] = {
+KINDS: dict[str, ColumnType] = {
     "b": "truth",
     "i": "whole",
     "u": "whole",
@@ -27,33 +27,33 @@ NOT_A_TRUTH = (
 )
 
 
-def kind_of(values: Values) -> ColumnKind:
-    """What kind of values an array holds, by its dtype."""
+def column_type(values: Values) -> ColumnType:
+    """What an array holds, by its dtype."""
     return KINDS.get(values.dtype.kind, "other")
 
 
-def comparable(wanted: object, kind: ColumnKind) -> bool | int | float | str:
+def comparable(wanted: object, holds: ColumnType) -> bool | int | float | str:
     """The value to count, in the column's own type (dates as text); refuses one that no row could
     hold."""
-    if kind == "truth" and str(wanted).lower() in TRUTHS:
+    if holds == "truth" and str(wanted).lower() in TRUTHS:
         return TRUTHS[str(wanted).lower()]
-    if kind in ("whole", "real"):
+    if holds in ("whole", "real"):
         number = exact(wanted, "the value to count")  # type: ignore[arg-type]
-        if kind == "real":
+        if holds == "real":
             return float(number)
         if number.denominator == 1:
             return int(number)
-    if kind == "date" and _is_date(str(wanted)):
+    if holds == "date" and _is_date(str(wanted)):
         return str(wanted)
-    if kind == "text" and isinstance(wanted, str):
+    if holds == "text" and isinstance(wanted, str):
         return wanted
     raise ParameterError(
-        f"The column holds {WORDS[kind]}, among which the value to count cannot be; give one of "
+        f"The column holds {WORDS[holds]}, among which the value to count cannot be; give one of "
         "the same type."
     )
 
 
-WORDS: dict[ColumnKind, str] = {
+WORDS: dict[ColumnType, str] = {
     "truth": "true/false values",
     "whole": "whole numbers",
     "real": "numbers",
@@ -73,17 +73,17 @@ def _is_date(text: str) -> bool:
 
 def compared(values: Values, wanted: object) -> Values:
     """True or false per row: is it the wanted value?"""
-    kind = kind_of(values)
-    one = comparable(wanted, kind)
-    return np.asarray(values == (np.datetime64(str(one)) if kind == "date" else one))
+    holds = column_type(values)
+    one = comparable(wanted, holds)
+    return np.asarray(values == (np.datetime64(str(one)) if holds == "date" else one))
 
 
 def zeros_and_ones(values: Values) -> Values:
     """A column of true/false or of numbers as whole numbers; what is not 0 or 1 is left for the
     protocol to refuse."""
-    if values.dtype.kind == "b":
+    if values.dtype == np.bool_:
         return values.astype(np.int64)
-    if values.dtype.kind == "f" and np.isin(values, (0.0, 1.0)).all():
+    if np.issubdtype(values.dtype, np.floating) and np.isin(values, (0.0, 1.0)).all():
         return values.astype(np.int64)
     if values.dtype.kind in "iu":
         return values
@@ -94,7 +94,7 @@ def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: boo
     """Values moved into the bounds; what is no number is left for the protocol to refuse."""
     if values.dtype.kind not in "biuf":
         return values
-    if values.dtype.kind == "f" and np.isnan(values).any():
+    if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
         return values
     if whole_numbers and values.dtype.kind in "biu":
         return np.clip(values.astype(np.int64), int(low), int(high))

@@ -45,21 +45,16 @@ class OpenedBatch:
         """How many absent users' shares of noise the shuffler added."""
         return self.noise_shares - self.reports
 
-    @property
-    def messages(self) -> Report:
-        """All messages together, as the shuffler delivered them."""
-        return self.tally.report(self.noise_shares)
-
     def report(self, protocol: Protocol[Result]) -> Report:
         """The batch as `Protocol.release` takes it: as if the absent users had reported, too."""
-        return protocol.with_top_up(self.messages, self.absent)
+        return protocol.with_top_up(self.tally.report(self.noise_shares), self.absent)
 
 
 def published(task: Task, batch: OpenedBatch, result: Result) -> dict[str, Any]:
     """What is published for a batch, as JSON: the result of those who reported, with the
     certificate, what was dropped, and how implausible the messages are.
 
-    Requires: the batch was released, and `result` is the analysis of its view.
+    Requires: the batch was released; `result` is the analysis of its view, with the certificate.
     """
     protocol = task.protocol
     shown = _shifted(result, -float(protocol.absent_value * batch.absent))
@@ -71,8 +66,8 @@ def published(task: Task, batch: OpenedBatch, result: Result) -> dict[str, Any]:
         "reports": batch.reports,
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
-        "result": shown.to_dict() | {"certificate": task.certificate},
-        "anomaly": round(protocol.anomaly(batch.messages, batch.absent), 3),
+        "result": shown.to_dict(),
+        "anomaly": round(protocol.anomaly(batch.report(protocol), batch.absent), 3),
         "dropped": batch.tally.dropped,
         "guarantee": f"{promise(task.padding)}, against everybody but shuffler and analyzer acting "
         "together",

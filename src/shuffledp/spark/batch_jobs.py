@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.exact.entropy import SYSTEM
-from shuffledp.queries.batches import release_batch
+from shuffledp.queries.batches import publish_batch
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import PrivateKey
@@ -136,7 +136,7 @@ def open_batch(
         noise_shares=header.noise_shares,
         tally=tally,
     )
-    return release_batch(
+    return publish_batch(
         task, batch, ledger=None if ledger is None else Ledger(ledger), confidence=confidence
     )
 

@@ -6,11 +6,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shuffledp.errors import DataError, ParameterError
-from shuffledp.queries.query import ColumnKind, Grouping
+from shuffledp.queries.query import ColumnType, Grouping
 from shuffledp.queries.values import comparable
 from shuffledp.spark.errors import spark_failures
 
-KINDS: dict[str, ColumnKind] = {
+KINDS: dict[str, ColumnType] = {
     "boolean": "truth",
     "byte": "whole",
     "short": "whole",
@@ -56,14 +56,14 @@ def _type_name(frame: Any, name: str) -> str:
     return str(frame.schema[name].dataType.typeName())
 
 
-def kind_of(values: Any) -> ColumnKind:
+def column_type(values: Any) -> ColumnType:
     """What kind of values the column `value` holds, by its Spark type."""
     return KINDS.get(_type_name(values, "value"), "other")
 
 
 def equal_to(values: Any, wanted: object) -> Any:
     """True or false per row: is it the wanted value?"""
-    one = comparable(wanted, kind_of(values))
+    one = comparable(wanted, column_type(values))
     return values.select((values["value"] == one).alias("value"))
 
 
@@ -78,7 +78,7 @@ def grouped_by(values: Any, grouping: Grouping) -> Any:
         sql = f"case when value < 0 then 0 when value > {most} then {most} else value end"
     else:
         fits = f"value >= 0 and value <= {most}"
-        if kind_of(values) == "real":
+        if column_type(values) == "real":
             fits += " and value = floor(value)"
         sql = f"case when {fits} then value when value is not null then -1 end"
     return values.selectExpr(f"{sql} as value")

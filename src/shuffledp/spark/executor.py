@@ -18,7 +18,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.options import Options
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
-from shuffledp.spark.columns import equal_to, grouped_by, kind_of, values_of
+from shuffledp.spark.columns import equal_to, grouped_by, column_type, values_of
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.reports import (
@@ -41,7 +41,7 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     values = values_of(data, options.column)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
-    grouping = query.grouping(kind_of(values))
+    grouping = query.grouping(column_type(values))
     secret = JobSecret(options.entropy)
     if options.per_user or grouping is None:
         protocol, report = _in_two_jobs(query, values, None, options, secret)

@@ -51,7 +51,7 @@ def measure(plan: Plan[Result]) -> Rates:
     rows = SYSTEM.words(ORDERED_MESSAGES * MESSAGE_BYTES, np.uint8).reshape(-1, MESSAGE_BYTES)
     values = plan.protocol.sample_values(TALLIED_ROWS)
     return Rates(
-        sealed=rate(lambda: encrypt_all(numbers, key, bytes(32)), ENCRYPTED_MESSAGES),
+        encrypted=rate(lambda: encrypt_all(numbers, key, bytes(32)), ENCRYPTED_MESSAGES),
         ordered=rate(lambda: ordered(rows), ORDERED_MESSAGES),
         opened=rate(lambda: open_all(messages, raw, info), ENCRYPTED_MESSAGES),
         tallied=rate(lambda: plan.protocol.tally(plan.protocol.encode(values)), TALLIED_ROWS),

@@ -51,7 +51,9 @@ Batches = Iterable[Any]
 REPORT_SCHEMA = "cell long, said string, plus long, minus long, users long"
 REFUSED, PLANNED = -1, -2
 """In place of a cell: a refusal, and the protocol that was planned; both in `said`."""
-REFUSALS = {kind.__name__: kind for kind in (ParameterError, DataError, PlanningError)}
+REFUSALS: dict[str, Callable[..., ShuffleDPError]] = {
+    error.__name__: error for error in (ParameterError, DataError, PlanningError, ShortBatchError)
+}
 MOST_PARTS = 8
 """At most so many parts share a column of texts after grouping: each draws for every cell."""
 
@@ -205,10 +207,8 @@ def _refused(error: ShuffleDPError) -> Any:
     return _row_batch([REFUSED], [0], [0], 0, json.dumps([type(error).__name__, *what]))
 
 
-def _refusal(kind: str, *what: Any) -> ShuffleDPError:
-    if kind == "ShortBatchError":
-        return ShortBatchError(*what)
-    return REFUSALS.get(kind, ValueOutOfRange)(*what)
+def _refusal(name: str, *what: Any) -> ShuffleDPError:
+    return REFUSALS.get(name, ValueOutOfRange)(*what)
 
 
 def in_arrow(frame: Any, work: Callable[[Batches], Iterator[Any]], schema: str) -> Any:

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from shuffledp.queries.batches import release_batch
+from shuffledp.queries.batches import publish_batch
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import KeyFolder, PrivateKey
@@ -121,7 +121,7 @@ class Publishing:
 
     async def _publish(self, batch: StoredBatch, task: Task) -> None:
         result = await asyncio.to_thread(
-            release_batch,
+            publish_batch,
             task,
             batch.opened,
             ledger=self._ledger(),

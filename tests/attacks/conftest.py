@@ -1,0 +1,50 @@
+"""Attacks on the deployed system: each test tries one and passes if the system held.
+
+`make attack` runs all of them in full (SHUFFLEDP_ATTACK=full: as many kills, requests and batches
+as the documents say) and prints a table, attack by attack; `make test` runs a short form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
+_verdicts: dict[str, list[bool]] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "attack(name): an attack, named for the table")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report: pytest.TestReport = yield  # type: ignore[misc, assignment]
+    marker = item.get_closest_marker("attack")
+    if marker is not None:
+        report.user_properties.append(("attack", marker.args[0]))
+    return report  # type: ignore[return-value]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    name = dict(report.user_properties).get("attack")
+    if name is not None and (report.when == "call" or report.failed):
+        _verdicts.setdefault(str(name), []).append(bool(report.passed))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not FULL or not _verdicts:
+        return
+    width = max(map(len, _verdicts))
+    terminalreporter.section("attacks")
+    for name, held in sorted(_verdicts.items()):
+        verdict = "held" if all(held) else "BROKEN"
+        terminalreporter.write_line(f"{name:<{width}}  {verdict}  ({len(held)} tries)")
+
+
+@pytest.fixture
+def scale() -> int:
+    """How many times as much an attack tries: 1 in the short form, more in full."""
+    return 10 if FULL else 1
