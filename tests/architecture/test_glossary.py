@@ -80,7 +80,7 @@ def test_every_word_is_explained_once_in_one_sentence() -> None:
 
 
 def test_the_papers_letters_are_names_in_the_code() -> None:
-    plan = shuffledp.plan_count(50, 1)
+    plan = shuffledp.plan_count(50, 1, cell="paper")
     known = {*inspect.signature(shuffledp.plan_count).parameters}
     known |= {*plan.protocol.cells[0].to_dict()}
     known |= {*shuffledp.plan_histogram(50, 8, 2).run(np.ones(50, int)).to_dict()}
