@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import pytest
 
 import shuffledp
 from shuffledp import spark as cluster
-from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import (
     BudgetExceeded,
     DataError,
@@ -140,10 +138,7 @@ def test_parts_add_up_to_the_law_of_one_draw(cell: str) -> None:
     error = protocol.rmse(400, 200)
     assert abs(errors(protocol).mean()) < 5 * error / math.sqrt(runs)
     assert 0.9 < errors(protocol).std() / error < 1.1
-    if cell == "bounded":
-        return  # its users draw one by one, so that a part cannot get another part's noise
-    assert isinstance(protocol.cell, PaperCell)
-    whole_noise_each = replace(protocol, cell=replace(protocol.cell, users=100))
+    whole_noise_each = shuffledp.plan_count(100, 1, cell=cell).protocol
     assert not 0.9 < errors(whole_noise_each).std() / error < 1.1
 
 

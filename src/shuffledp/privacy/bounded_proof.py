@@ -81,9 +81,9 @@ class DirectionProof:
     precision: int
 
     @property
-    def tightest(self) -> float:
-        """The largest left side of the rule's inequalities."""
-        return max(float(inequality.left) for inequality in self.inequalities)
+    def margin(self) -> float:
+        """How far below 1 the left sides of the rule's inequalities stay, for reporting."""
+        return min(float(1 - inequality.left) for inequality in self.inequalities)
 
     def to_dict(self) -> dict[str, Any]:
         """Left sides are decimals rounded up: the true ones are at most that."""
@@ -115,7 +115,7 @@ class BoundedProof:
     def summary(self) -> str:
         """The rule that proved each direction, and its largest left side."""
         parts = [
-            f"{name} by the rule '{side.rule}', at most {side.tightest:.6f} ≤ 1"
+            f"{name} by the rule '{side.rule}', margin {side.margin:.3g}"
             for name, side in (("up", self.up), ("down", self.down))
         ]
         return f"at most {self.most_messages} messages; " + "; ".join(parts)

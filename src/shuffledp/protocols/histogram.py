@@ -144,13 +144,15 @@ class Histogram(Protocol[HistogramResult]):
         joint = -np.expm1(np.log(confidence) / len(sums))
         low, high = self.cell.intervals(view.users, sums, 1 - confidence)
         joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
+        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
         return HistogramResult(
             labels=self.labels,
             values=values,
-            low=low,
-            high=high,
-            joint_low=joint_low,
-            joint_high=joint_high,
+            low=np.minimum(low, below),
+            high=np.maximum(high, above),
+            joint_low=np.minimum(joint_low, below),
+            joint_high=np.maximum(joint_high, above),
             confidence=confidence,
             rmse=self.rmse(view.users, float(values.max())),
             epsilon=self.epsilon,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -90,8 +91,8 @@ class IntegerSum(Protocol[Estimate]):
         return Estimate(
             query=self.query,
             value=value,
-            low=int(low[0]),
-            high=int(high[0]),
+            low=min(int(low[0]), math.floor(value)),  # the estimate itself is no whole number
+            high=max(int(high[0]), math.ceil(value)),
             confidence=confidence,
             rmse=self.rmse(view.users, value),
             epsilon=self.epsilon,

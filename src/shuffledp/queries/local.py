@@ -61,7 +61,7 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         query.epsilon,
         options.delta,
         users=options.users,
-        buckets=asked.labels,
+        buckets=asked.buckets,
         bounds=asked.bounds,
         entropy=options.entropy,
         confidence=options.confidence,

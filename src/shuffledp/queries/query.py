@@ -47,7 +47,7 @@ class RivalQuestion:
 
     query: str
     prepare: Callable[[Values], Values]
-    labels: tuple[Label, ...] | None = None
+    buckets: tuple[Label, ...] | None = None
     bounds: tuple[Fraction, Fraction] | None = None
 
 

@@ -198,7 +198,7 @@ class Histogram(Query[HistogramResult]):
         return RivalQuestion(
             query="histogram",
             prepare=lambda values: encode_labels(values, self.labels, self.other),
-            labels=self.labels,
+            buckets=self.labels,
         )
 
 
