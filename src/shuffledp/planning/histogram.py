@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from shuffledp.exact.numbers import ExactNumber
 from shuffledp.planning.bounded_choice import bounded_bucket
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
 from shuffledp.planning.choice import (
     BOUNDED,
@@ -18,7 +19,6 @@ from shuffledp.planning.choice import (
     choose,
 )
 from shuffledp.planning.paper_choice import paper_bucket
-from shuffledp.planning.paper_search import CellTask
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
@@ -87,8 +87,8 @@ def bucket_choice(
     if messages is None:
         task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
     searches: dict[str, Search] = {
-        BOUNDED: lambda bound: bounded_bucket(epsilon, task, messages, buckets),
-        PAPER: lambda bound: paper_bucket(epsilon, task, messages, buckets, bound),
+        BOUNDED: lambda rival: bounded_bucket(epsilon, task, messages, buckets),
+        PAPER: lambda rival: paper_bucket(epsilon, task, messages, buckets, rival),
     }
     return choose(checked_cell_choice(cell), searches, messages is not None)
 

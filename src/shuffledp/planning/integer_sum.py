@@ -11,10 +11,10 @@ from shuffledp.cells.base import LARGEST_VALUE
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import ExactNumber, whole
 from shuffledp.planning.bounded_choice import bounded_one
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
 from shuffledp.planning.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
 from shuffledp.planning.paper_choice import paper_one
-from shuffledp.planning.paper_search import CellTask
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.planning.target import Target, laplace_variance
@@ -78,8 +78,8 @@ def plan_one_cell(
     if messages is None:
         task = replace(task, mse=target.mse(central))
     searches: dict[str, Search] = {
-        BOUNDED: lambda bound: bounded_one(task, messages),
-        PAPER: lambda bound: paper_one(task, messages, bound),
+        BOUNDED: lambda rival: bounded_one(task, messages),
+        PAPER: lambda rival: paper_one(task, messages, rival),
     }
     choice = choose(checked_cell_choice(cell), searches, messages is not None)
     protocol = protocol_class(epsilon, choice.cell)
