@@ -18,7 +18,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.options import Options
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
-from shuffledp.spark.columns import column_type, equal_to, grouped_by, values_of
+from shuffledp.spark.columns import equal_to, grouped_by, column_type, values_of
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.reports import (
