@@ -22,6 +22,7 @@ from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, REPORT_HEADER_BYTES
 from shuffledp.service.client.sending import Client
+from shuffledp.service.demo import wait_ready
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.report_keys import ReportKeys
@@ -166,11 +167,13 @@ def test_state_is_private_whatever_the_umask(tmp_path: Path) -> None:
     trio = Trio(tmp_path)
     programs, task = Programs(trio), trio.task()
     before = set(tmp_path.rglob("*"))
+
+    def careless() -> None:
+        os.umask(0)
+
     try:
         for role in programs.ports:
-            programs.start(role, before=lambda: os.umask(0) and None)
-        from shuffledp.service.demo import wait_ready
-
+            programs.start(role, before=careless)
         for url in programs.urls.values():
             wait_ready(url)
         programs.register(task)
@@ -326,7 +329,7 @@ def test_a_snapshot_with_its_keys_delivers_the_same_batch(tmp_path: Path) -> Non
     body = encrypt_report(task, 1)
     for name in parts:
         copying = shutil.copytree if (tmp_path / name).is_dir() else shutil.copy
-        copying(tmp_path / name, tmp_path / f"{name}.old")  # type: ignore[operator]
+        copying(tmp_path / name, tmp_path / f"{name}.old")
 
     async def last() -> int:
         async with Trio(tmp_path).running() as trio:
