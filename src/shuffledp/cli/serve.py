@@ -86,7 +86,7 @@ def run_enrol(args: argparse.Namespace) -> None:
     token = given_token(args, "operator")
     prefix = ONCE_PREFIX if args.once else EACH_PREFIX
     tokens = enrol(args.shuffler, token, args.count, prefix)
-    write_whole(args.out, "\n".join(tokens) + "\n")
+    write_whole(args.out, "\n".join(tokens) + "\n", secret=True)
     emit(
         args,
         {"tokens": len(tokens), "file": args.out},

@@ -9,7 +9,7 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.numbers import ExactNumber, at_precision, positive, show
+from shuffledp.exact.numbers import ExactNumber, at_precision, positive_as_written, show
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
 
@@ -115,7 +115,7 @@ class Target:
 
 
 def _number(value: ExactNumber | None, name: str) -> Fraction | None:
-    return None if value is None else positive(value, name)
+    return None if value is None else positive_as_written(value, name)
 
 
 def laplace_variance(decay: Fraction) -> Fraction:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -99,7 +100,9 @@ class IntegerSum(Protocol[Estimate]):
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
-            errors=lambda: self.cell.error_law(view.users, self._inside(value, view.users)),
+            errors=partial(
+                self.cell.error_law, view.users, self._inside(value, view.users)
+            ),
         )
 
     def _inside(self, value: float, users: int) -> int:
