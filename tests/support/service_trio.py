@@ -27,6 +27,7 @@ from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 20
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
+ANALYZER_OPERATOR = "analyzer-operator-secret"
 
 
 @cache
@@ -60,6 +61,7 @@ class Trio:
             keys=f"{folder}/keys",
             collector_token_sha256=sha(COLLECTOR),
             shuffler_token_sha256=sha(DELIVERY),
+            operator_token_sha256=sha(ANALYZER_OPERATOR),
             ledger=f"{folder}/ledger.json",
             budget="1000",
             workers=1,

@@ -53,6 +53,7 @@ class BoundedCell(Cell):
     """A cell that sends one kind of message, between none and K of them."""
 
     kind: ClassVar[str] = "bounded"
+    sends_minus: ClassVar[bool] = False
 
     users: int
     largest: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -108,6 +108,29 @@ class Ledger:
             when = datetime.now(UTC).isoformat(timespec="seconds")
             self._write(budget, [*entries, Entry(cost, what, when)])
             return left - cost
+
+    def restore(self, budget: ExactNumber, lines: Mapping[str, Fraction], spent: Fraction) -> int:
+        """Writes the lines (what: ε) that are missing after a loss, making the ledger with this
+        budget if there is none; gives how many were missing.
+
+        Ensures: on return the ledger has every line, and has spent at least `spent`: what is known
+        to have been spent but not for what becomes a line of its own. The budget may be exceeded,
+        since these releases were made.
+        """
+        with self._locked():
+            missing_file = not self.path.exists()
+            total, entries = (positive(budget, "the budget"), []) if missing_file else self._read()
+            known = {entry.what for entry in entries}
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            added = [
+                Entry(epsilon, what, when) for what, epsilon in lines.items() if what not in known
+            ]
+            have = sum((entry.epsilon for entry in [*entries, *added]), start=Fraction(0))
+            if have < spent:
+                added.append(Entry(spent - have, "releases whose lines were lost", when))
+            if added or missing_file:
+                self._write(total, [*entries, *added])
+            return len(added)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

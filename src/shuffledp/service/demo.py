@@ -55,7 +55,9 @@ def free_port() -> int:
 def local_servers(folder: Path) -> Iterator[Servers]:
     """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
-    tokens = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    tokens = {
+        name: new_token() for name in ("collector", "operator", "shuffler", "analyzer_operator")
+    }
     config = folder / "demo.toml"
     config.write_text(configuration(folder, ports, tokens))
     KeyFolder(folder / "keys").new()
@@ -110,6 +112,7 @@ ledger = "{folder}/ledger.json"
 budget = "100"
 collector_token_sha256 = "{sha["collector"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
+operator_token_sha256 = "{sha["analyzer_operator"]}"
 drain_seconds = 0
 """
 
