@@ -291,9 +291,12 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
     data = real_messages(key.public, task.id, 20_000) * 3
     rows = np.frombuffer(data, np.uint8).reshape(-1, MESSAGE_BYTES)
     info, stop = key.public.info(task.id), threading.Event()
+    numbers = AllowedNumbers.of(task.protocol)
     for workers in range(1, (os.cpu_count() or 1) + 1):
         with worker_pool(workers) as pool:
-            count_messages([(rows[: 4096 * workers], 0)], key.secret, info, numbers, pool=pool, stop=stop)
+            count_messages(
+                [(rows[: 4096 * workers], 0)], key.secret, info, numbers, pool=pool, stop=stop
+            )
             begin = time.perf_counter()
             tally = count_messages([(rows, 0)], key.secret, info, numbers, pool=pool, stop=stop)
             seconds = time.perf_counter() - begin

@@ -19,9 +19,9 @@ from shuffledp.sealed.task import Task
 
 NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
 AGAINST_WHOM = {
-    "full": "of this result against everybody who does not see the analyzer's batches, also against "
-    "a shuffler that made all other reports up; against the analyzer as far as the other reports "
-    "are honest; against shuffler and analyzer acting together: none",
+    "full": "of this result against everybody who does not see the analyzer's batches, also "
+    "against a shuffler that made all other reports up; against the analyzer as far as the other "
+    "reports are honest; against shuffler and analyzer acting together: none",
     "none": "against everybody but shuffler and analyzer acting together, as far as the other "
     "reports are honest: a shuffler that made all other reports up reads the value of the last one",
 }

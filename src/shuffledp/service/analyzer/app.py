@@ -157,11 +157,15 @@ class Analyzer(Role):
     async def answer_results(self, request: Request) -> Response:
         """All results that were published for a task, as JSON."""
         entry = self.tasks.find(request.path_params["task"])
+        batches = await self.store.batches(entry.number)
         return JSONResponse(
             {
                 "task": entry.task.id.hex(),
                 "name": entry.task.name,
-                "results": _published(await self.store.batches(entry.number)),
+                "results": _published(batches),
+                "unpublished": [
+                    self._facts(batch) for batch in batches if batch.state != "published"
+                ],
             }
         )
 
@@ -174,18 +178,19 @@ class Analyzer(Role):
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         batches = await self.store.batches(entry.number)
         return {
-            "batches": [
-                {
-                    "number": batch.number,
-                    "batch": batch.id.hex(),
-                    "state": batch.state,
-                    "reports": batch.reports,
-                    "problem": self.publishing.failing.get(batch.id, ""),
-                    "reason": batch.reason or "",
-                }
-                for batch in batches
-            ],
+            "batches": [self._facts(batch) for batch in batches],
             "results": _published(batches),
+        }
+
+    def _facts(self, batch: StoredBatch) -> dict[str, Any]:
+        """What the status says about a batch."""
+        return {
+            "number": batch.number,
+            "batch": batch.id.hex(),
+            "state": batch.state,
+            "reports": batch.reports,
+            "problem": self.publishing.failing.get(batch.id, ""),
+            "reason": batch.reason or "",
         }
 
 

@@ -1,4 +1,4 @@
-"""The analyzer's ledger, compared with what its store remembers: a lost budget never starts anew."""
+"""The analyzer's ledger, compared with what its store remembers: a lost one never starts anew."""
 
 from __future__ import annotations
 

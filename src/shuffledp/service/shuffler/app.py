@@ -31,6 +31,7 @@ from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
+from shuffledp.service.web.reasons import given_reason
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask
 
@@ -135,6 +136,7 @@ class Shuffler(Role):
     def own_routes(self) -> list[Route]:
         return [
             Route("/tasks/{task}/close", self.answer_close, methods=["POST"]),
+            Route("/tasks/{task}/discard", self.answer_discard, methods=["POST"]),
             Route("/tokens", self.answer_tokens, methods=["POST"]),
         ]
 
@@ -148,6 +150,14 @@ class Shuffler(Role):
         require(request, self.config.collector_token_sha256, "collector")
         await self.tasks.close(self.tasks.find(request.path_params["task"]))
         return JSONResponse({"state": "closed"})
+
+    async def answer_discard(self, request: Request) -> Response:
+        """Deletes the reports that wait for a batch, for the operator, with a reason."""
+        require(request, self.config.operator_token_sha256, "operator")
+        entry, reason = self.tasks.find(request.path_params["task"]), await given_reason(request)
+        count = await self.store.discard_waiting(entry.number)
+        log("reports discarded", level="warning", task=entry.task.id.hex(), reason=reason)
+        return JSONResponse({"reports": count, "reason": reason})
 
     async def answer_tokens(self, request: Request) -> Response:
         """Enrols clients by the hashes of their tokens."""

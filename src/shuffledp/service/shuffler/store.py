@@ -227,6 +227,38 @@ class ShufflerStore:
 
         return await self._database.run(close)
 
+    async def discard_waiting(self, task: int) -> int:
+        """Deletes all reports of a task that wait for a batch; gives how many. They stand in the
+        list of batches as one that was discarded, so that numbers are not used again."""
+
+        async def discard(transaction: Transaction) -> int:
+            await self._refresh(transaction)
+            count, first = self.waiting_reports(task), self._closed.get(task, 0)
+            if count == 0:
+                return 0
+            found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
+            gone = Batch(
+                id=os.urandom(16),
+                task=task,
+                number=int(found[0][0]) + 1,
+                state="discarded",
+                first_report=first,
+                reports=count,
+                top_up_messages=0,
+                noise_shares=count,
+                order_secret=None,
+                digest=None,
+            )
+            await self._insert_batch(transaction, gone, b"")
+            start = task * TASK_NUMBERS + first
+            await transaction.run(
+                "DELETE FROM reports WHERE number >= $1 AND number < $2", start, start + count
+            )
+            self._closed[task] = first + count
+            return count
+
+        return await self._database.run(discard)
+
     @staticmethod
     async def _insert_batch(transaction: Transaction, batch: Batch, top_up: bytes) -> None:
         marks = ", ".join(f"${number}" for number in range(1, len(BATCH_COLUMNS) + 1))
@@ -242,7 +274,8 @@ class ShufflerStore:
 
     async def batches(self, task: int | None = None) -> list[Batch]:
         """The unfinished batches, oldest first; all batches of a task if one is given."""
-        test = "state <> 'scrubbed'" if task is None else "task = $1"
+        done = "state NOT IN ('scrubbed', 'discarded')"
+        test = done if task is None else "task = $1"
         rows = await self._database.rows(
             f"SELECT {', '.join(BATCH_COLUMNS)} FROM batches WHERE {test} ORDER BY task, number",
             *(() if task is None else (task,)),
