@@ -135,7 +135,7 @@ class Analyzer(Role):
         """Writes the lines that the ledger lost again, for the analyzer's operator."""
         require(request, self.config.operator_token_sha256, "operator")
         written = await self.publishing.budget.restore()
-        log("ledger restored", level="warning", lines=written)
+        log("ledger restored", level="warning")
         self.publishing.arrived.set()
         return JSONResponse({"lines": written})
 
