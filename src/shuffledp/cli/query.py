@@ -128,18 +128,16 @@ def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace
     """Answers the query, on this machine or on a cluster, and shows the result."""
     if args.plot:
         checked_picture(args.plot)
-    if args.plot and args.protocol is not None:
-        raise ParameterError("Pictures are of our own protocol; leave --plot out.")
     if args.master is not None and args.engine != "spark":
         raise ParameterError("--master names a Spark cluster; add --engine spark.")
     words = {**asked(args), **_options(args)}
     execute = _on_spark if args.engine == "spark" else _on_this_machine
     result = execute(args, name.replace("-", "_"), words)
+    if args.plot:
+        result.plot(args.plot)
     if args.protocol is not None:
         emit(args, result.to_dict(), lambda console: console.print(str(result)))
         return
-    if args.plot:
-        result.plot(args.plot)
     emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
 
 

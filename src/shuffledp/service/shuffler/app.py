@@ -22,16 +22,18 @@ from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
-from shuffledp.service.web.reasons import given_reason
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask
 
@@ -64,8 +66,11 @@ class Shuffler(Role):
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
         self.tasks.check_new = self._check_key
-        self.store = ShufflerStore(self.database)
+        self.report_keys = ReportKeys(self.config.report_keys_folder)
+        await asyncio.to_thread(self.report_keys.open)
+        self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
         await self.store.load()
+        await reconcile(self.database, self.store, self.tasks, self.report_keys)
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
@@ -87,6 +92,7 @@ class Shuffler(Role):
             self.intake.close()
             await asyncio.wait([self._work[0]], timeout=10)
         await super().stop()
+        self.report_keys.close()
         await self._analyzer.aclose()
 
     def _note_timed(self) -> None:
@@ -136,7 +142,6 @@ class Shuffler(Role):
     def own_routes(self) -> list[Route]:
         return [
             Route("/tasks/{task}/close", self.answer_close, methods=["POST"]),
-            Route("/tasks/{task}/discard", self.answer_discard, methods=["POST"]),
             Route("/tokens", self.answer_tokens, methods=["POST"]),
         ]
 
@@ -150,14 +155,6 @@ class Shuffler(Role):
         require(request, self.config.collector_token_sha256, "collector")
         await self.tasks.close(self.tasks.find(request.path_params["task"]))
         return JSONResponse({"state": "closed"})
-
-    async def answer_discard(self, request: Request) -> Response:
-        """Deletes the reports that wait for a batch, for the operator, with a reason."""
-        require(request, self.config.operator_token_sha256, "operator")
-        entry, reason = self.tasks.find(request.path_params["task"]), await given_reason(request)
-        count = await self.store.discard_waiting(entry.number)
-        log("reports discarded", level="warning", task=entry.task.id.hex(), reason=reason)
-        return JSONResponse({"reports": count, "reason": reason})
 
     async def answer_tokens(self, request: Request) -> Response:
         """Enrols clients by the hashes of their tokens."""
@@ -208,7 +205,8 @@ class Shuffler(Role):
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         token = bearer(headers)
         upload = await self._read(entry, headers, receive)
-        scope = None if entry.task.repeat else 0 if token.startswith(ONCE_PREFIX) else entry.number
+        once = token.startswith(ONCE_PREFIX)
+        scope = 0 if once else None if entry.task.repeat else entry.number
         verdict = await self.intake.submit(
             Arrival(
                 task=entry.number,
@@ -224,7 +222,9 @@ class Shuffler(Role):
             raise Problem(
                 409,
                 verdict.value,
-                "This token has sent its report for this task; one report per token counts.",
+                "This token has sent its report for this batch; send the same again for the next."
+                if scope is None
+                else "This token has sent its report; one report per token counts.",
             )
         return verdict
 
@@ -275,6 +275,7 @@ class Shuffler(Role):
             "need": rule.reports,
             "progress": f"{have:,} of {rule.reports:,}",
             "top_up": rule.top_up,
+            "next_batch": self.store.next_batch(entry.number),
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
                 {
