@@ -44,6 +44,8 @@ class Cell(ABC):
 
     kind: ClassVar[str]
     """How this kind of cell is named in JSON and by the planners' argument `cell`."""
+    sends_minus: ClassVar[bool] = True
+    """Whether honest users send −1 messages; where they do not, such a message is malformed."""
     users: int
     """How many honest users are sure to take part: together they carry the whole noise."""
     largest: int

@@ -154,6 +154,31 @@ class Ledger:
             )
         return left - cost
 
+    def restore(self, budget: ExactNumber, lines: Mapping[str, Fraction], spent: Fraction) -> int:
+        """Writes the lines (what: ε) that are missing after a loss, making the ledger with this
+        budget if there is none; gives how many were missing.
+
+        Ensures: on return the ledger has every line, and has spent at least `spent`: what is known
+        to have been spent but not for what becomes a line of its own. The budget may be exceeded,
+        since these releases were made.
+        """
+        with self._locked():
+            missing_file = not self.path.exists()
+            total, entries = (
+                (positive_as_written(budget, "the budget"), []) if missing_file else self._read()
+            )
+            known = {entry.what for entry in entries}
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            added = [
+                Entry(epsilon, what, when) for what, epsilon in lines.items() if what not in known
+            ]
+            have = _spent([*entries, *added])
+            if have < spent:
+                added.append(Entry(spent - have, "releases whose lines were lost", when))
+            if added or missing_file:
+                self._write(total, [*entries, *added])
+            return len(added)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lets one process at a time into the block; a process that ends gives its lock back."""

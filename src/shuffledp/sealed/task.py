@@ -21,7 +21,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.errors import BatchRefused, TaskError
 from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.rules import BatchRule, check_header, check_rule
+from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
 
 TASK_FORMAT = "shuffledp task 2"
@@ -44,6 +44,8 @@ class Task:
     order: str = "canonical"
     repeat: bool = False
     """Whether a client may answer more than once; every answer then costs ε again."""
+    publish_noise: str = "full"
+    """Which noise the analyzer adds before it publishes (`shuffledp.sealed.rules`)."""
 
     @classmethod
     def create(
@@ -56,6 +58,7 @@ class Task:
         padding: str | None = None,
         order: str = "canonical",
         repeat: bool = False,
+        publish_noise: str = "full",
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed."""
         certificate = verify(plan)
@@ -71,6 +74,7 @@ class Task:
             key=key,
             order=order,
             repeat=repeat,
+            publish_noise=publish_noise,
         )
         task.verify()
         return task
@@ -85,6 +89,17 @@ class Task:
         """Bytes of every report."""
         return report_bytes(self.report_size)
 
+    @property
+    def publish_shares(self) -> int:
+        """How many users' shares of noise the analyzer adds before it publishes."""
+        return self.protocol.users if self.publish_noise == "full" else 0
+
+    def forecast_rmse(self) -> float:
+        """The error of a full batch's published result, with all noise that is added."""
+        protocol, rule = self.protocol, self.batch
+        added = rule.top_up_shares(rule.reports, protocol.users) + self.publish_shares
+        return protocol.rmse(rule.reports + added)
+
     def to_dict(self) -> dict[str, Any]:
         """The task as JSON holds it: no floats, so that its text is unique."""
         return {
@@ -96,6 +111,7 @@ class Task:
             "batch": asdict(self.batch),
             "order": self.order,
             "repeat": self.repeat,
+            "publish_noise": self.publish_noise,
             "suite": SUITE_NAME,
             "analyzer_key": self.key.to_dict(),
         }
@@ -118,6 +134,7 @@ class Task:
         certificate = verify(self.certificate)
         protocol = certificate.protocol
         check_rule(self.batch, protocol)
+        check_publish_noise(self.publish_noise, protocol)
         need = checked_report_size(protocol, self.batch.reports, self.padding)
         if self.report_size < need:
             raise TaskError(
@@ -190,6 +207,7 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
             key=PublicKey.from_dict(data["analyzer_key"]),
             order=str(data["order"]),
             repeat=bool(data["repeat"]),
+            publish_noise=str(data["publish_noise"]),
         )
         same = canonical_text(data) == task.canonical()
     except ShuffleDPError:

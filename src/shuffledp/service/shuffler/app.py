@@ -18,6 +18,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
@@ -57,12 +59,13 @@ class Shuffler(Role):
         super().__init__(config)
         self.config = config
         self._transport = transport
-        self._key_states: dict[tuple[int, int], str] = {}
+        self._key_states: dict[PublicKey, str] = {}
         self._rejected: dict[int, Counter[str]] = {}
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
+        self.tasks.check_new = self._check_key
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
         self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
@@ -109,11 +112,34 @@ class Shuffler(Role):
     async def learn_keys(self) -> None:
         """Asks the analyzer for the states of its keys; if it does not answer, the last known
         states stay."""
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
             answer = await self._analyzer.get("/keys", timeout=10)
             keys = answer.json()["keys"]
-            found = {(key["key_id"], key["epoch"]): str(key["state"]) for key in keys}
+            found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
             self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
+
+    async def _check_key(self, task: Task) -> None:
+        """Refuses a new task unless its very key is an active one of the analyzer's."""
+        await self.learn_keys()
+        state = self._key_states.get(task.key)
+        if not self._key_states:
+            raise Problem(
+                503,
+                "analyzer-away",
+                "The analyzer does not say which keys it holds; register the task again later.",
+                retry_after=10,
+            )
+        if state is None:
+            raise Problem(
+                422,
+                "key-unknown",
+                "The task's key is none of the analyzer's keys, so that nothing could be opened; "
+                "make the task with the key that `shuffledp keys show` prints.",
+            )
+        if state != "active":
+            raise Problem(
+                410, "key-retired", "The task's key is retired; make the task with a newer key."
+            )
 
     # routes
 
@@ -126,7 +152,6 @@ class Shuffler(Role):
     async def answer_put_task(self, request: Request) -> Response:
         answer = await super().answer_put_task(request)
         self._note_timed()
-        await self.learn_keys()
         return answer
 
     async def answer_close(self, request: Request) -> Response:
@@ -236,8 +261,7 @@ class Shuffler(Role):
     def _refuse_closed(self, entry: RegisteredTask) -> None:
         if entry.state != "open":
             raise Problem(410, "task-closed", "This task takes no more reports.")
-        key = (entry.task.key.key_id, entry.task.key.epoch)
-        if self._key_states.get(key, "active") != "active":
+        if self._key_states.get(entry.task.key, "active") != "active":
             raise Problem(
                 410,
                 "key-retired",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -30,6 +31,8 @@ class TaskRegistry:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.by_id: dict[bytes, RegisteredTask] = {}
+        self.check_new: Callable[[Task], Awaitable[None]] | None = None
+        """What else a role asks of a new task: raises a `Problem` if it is refused."""
 
     async def load(self) -> None:
         """Reads all tasks from the store."""
@@ -41,6 +44,8 @@ class TaskRegistry:
         """Verifies and stores a task; False if it was registered already."""
         if task.id in self.by_id:
             return False
+        if self.check_new is not None:
+            await self.check_new(task)
         task.verify()
 
         async def store(transaction: Transaction) -> tuple[int, bool]:
