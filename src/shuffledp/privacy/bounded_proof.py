@@ -35,6 +35,7 @@ from flint import arb, ctx
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
 from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.exact.deadline import check_time
 from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
 
 EQUAL_CUTS = "equal cuts"
@@ -235,6 +236,7 @@ def _evaluate(
     cell: BoundedCell, direction: Direction, rule: Rule, bits: int
 ) -> tuple[arb, list[Inequality]]:
     """The share, and a rule's inequalities, with so many bits."""
+    check_time()
     with ctx.workprec(bits):
         scale = Scale(cell, direction)
         share = scale.share(direction.odds)
@@ -339,6 +341,7 @@ def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
         most.append(most[-1] * (first + n) / (n + 1))
     least, covered = arb(1), arb(0)  # u_n: the others' masses at least; U_I: their sum below I
     for place in range(1, z + 1):
+        check_time()
         n = place - 1
         covered += least
         least = least * (n + first) - (first * scale.rho[w] if n >= w else 0)

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
-from shuffledp.exact.numbers import ExactNumber, positive, show
+from shuffledp.exact.json_text import read_json
+from shuffledp.exact.numbers import ExactNumber, exact, positive, show
 from shuffledp.sealed.files import write_whole
 
 LEDGER_FORMAT = "shuffledp ledger 1"
+MOST_LEDGER_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,16 @@ class Ledger:
 
     def _read(self) -> tuple[Fraction, list[Entry]]:
         try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
+            with open(self.path, "rb") as file:
+                text = file.read(MOST_LEDGER_BYTES + 1)
+            data = read_json(text, "The ledger", MOST_LEDGER_BYTES)
             if data["format"] != LEDGER_FORMAT:
                 raise ValueError
             entries = [
-                Entry(Fraction(row["epsilon"]), row["what"], row["when"]) for row in data["entries"]
+                Entry(exact(str(row["epsilon"]), "ε"), row["what"], row["when"])
+                for row in data["entries"]
             ]
-            return Fraction(data["budget"]), entries
+            return exact(str(data["budget"]), "the budget"), entries
         except FileNotFoundError:
             raise ParameterError(
                 f"There is no ledger {self.path}; make one with: "

@@ -15,6 +15,7 @@ from shuffledp.sealed.errors import BatchRefused, TaskError
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_TOP_UP_MESSAGES, BatchHeader
 
 TOP_UPS = ("none", "missing", "full")
+LONGEST_WAIT_SECONDS = 10**8
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class BatchRule:
             raise TaskError("A batch rule's numbers must be whole numbers.")
         whole(self.reports, "reports per batch", most=MOST_BATCH_REPORTS)
         whole(self.at_least, "at_least", least=0, most=self.reports)
-        whole(self.wait_seconds, "wait_seconds", least=0, most=10**8)
+        whole(self.wait_seconds, "wait_seconds", least=0, most=LONGEST_WAIT_SECONDS)
         if self.top_up not in TOP_UPS:
             raise TaskError(f"top_up must be one of {', '.join(TOP_UPS)}.")
         if self.top_up == "none" and (self.at_least or self.wait_seconds):

@@ -13,8 +13,11 @@ ONCE_PREFIX, EACH_PREFIX = "once-", "each-"
 
 
 def new_token(prefix: str = "") -> str:
-    """A fresh token of 256 random bits."""
-    return prefix + secrets.token_urlsafe(32)
+    """A fresh token of 256 random bits. None begins with a dash, which a command line would take
+    for an option."""
+    while (token := prefix + secrets.token_urlsafe(32)).startswith("-"):
+        pass
+    return token
 
 
 def token_hash(token: str) -> bytes:
