@@ -46,7 +46,7 @@ def show(out: Any, one: dict[str, Any]) -> None:
 
     result, dropped = one["result"], one["dropped"]
     out.print(
-        f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
+        f"{one['name']}, batch {one['number']}: {one['reports']:,} reports, "
         f"ε = {result['epsilon']}"
     )
     for line in result_lines(result):
