@@ -43,8 +43,8 @@ from shuffledp.sealed.wire import (
 )
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.client.sending import new_report_id
-from shuffledp.service.demo import configuration, free_port, wait_ready
-from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
+from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
+from shuffledp.service.tokens import EACH_PREFIX, token_hash
 
 USERS = 10_000
 TASK_ID = bytes(32)
@@ -183,7 +183,7 @@ def server(
     """A shuffler with a task and many enrolled clients, and somebody who takes its batches."""
     folder.mkdir()
     ports = {"shuffler": free_port(), "analyzer": free_port()}
-    secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    secrets = new_tokens()
     config = folder / "bench.toml"
     config.write_text(configuration(folder, ports, secrets))
     surroundings = os.environ | {
@@ -201,7 +201,7 @@ def server(
         base = f"http://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
         task = new_task(folder, target)
-        register(task, base, secrets["collector"])
+        register(task, base, secrets["collector at shuffler"])
         yield base, enrolled(base, secrets["operator"]), task
     finally:
         running.terminate()
@@ -363,7 +363,7 @@ def call_put(url: str, token: str, source: Any, digest: bytes) -> None:
 @contextlib.contextmanager
 def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
     ports = {"shuffler": free_port(), "analyzer": free_port()}
-    secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    secrets = new_tokens()
     config = folder / "batch.toml"
     config.write_text(configuration(folder, ports, secrets))
     running = subprocess.Popen(
@@ -373,7 +373,7 @@ def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
     try:
         base = f"http://127.0.0.1:{ports['analyzer']}"
         wait_ready(base)
-        yield base, secrets["collector"], secrets["shuffler"]
+        yield base, secrets["collector at analyzer"], secrets["shuffler"]
     finally:
         running.terminate()
         running.wait(60)

@@ -1,3 +1,3 @@
 """The version, at the bottom of all rooms."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

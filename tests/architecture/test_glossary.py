@@ -80,9 +80,10 @@ def test_every_word_is_explained_once_in_one_sentence() -> None:
 
 
 def test_the_papers_letters_are_names_in_the_code() -> None:
-    plan = shuffledp.plan_count(50, 1)
+    paper, bounded = (shuffledp.plan_count(50, 1, cell=kind) for kind in ("paper", "bounded"))
     known = {*inspect.signature(shuffledp.plan_count).parameters}
-    known |= {*plan.protocol.cells[0].to_dict()}
+    known |= {*paper.protocol.cells[0].to_dict()}
+    known |= {*bounded.protocol.cells[0].to_dict()["up"]}
     known |= {*shuffledp.plan_histogram(50, 8, 2).run(np.ones(50, int)).to_dict()}
     assert {name(row[1]) for row in table("The paper and the code")} <= known
 

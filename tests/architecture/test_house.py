@@ -1,9 +1,11 @@
 """The house: rooms in one direction, a public surface, a quick entrance, no foul lines."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import shuffledp
@@ -53,9 +55,58 @@ def test_words_that_are_not_used_in_names() -> None:
     assert not [path.name for path in SOURCES if pattern.match(path.name)]
 
 
-def test_files_fit_in_a_head() -> None:
-    long = {path.name: n for path in SOURCES if (n := path.read_text().count("\n")) > 400}
+def test_files_are_short() -> None:
+    long = {path.name: n for path in SOURCES if (n := path.read_text().count("\n")) > 350}
     assert not long
+
+
+def test_the_drawn_rooms_are_the_real_ones() -> None:
+    """docs/architecture.md draws the layers of the import contract, which are all folders."""
+    drawn = re.search(
+        r"<!-- rooms: a test reads this block -->\n(.*?)\n\n",
+        (ROOT / "docs/architecture.md").read_text("utf-8"),
+        re.S,
+    )
+    assert drawn
+    rooms = [line.split()[0] for line in drawn.group(1).splitlines()]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c["layers"] for c in contracts["contracts"] if "rooms" in c["name"])
+    named = [re.findall(r"shuffledp\.(\w+)", layer)[0] for layer in layers]
+    assert rooms == named
+    folders = {path.parent.name for path in (ROOT / "src/shuffledp").glob("*/__init__.py")}
+    assert folders == set(rooms) - {"errors"}
+
+
+def test_every_file_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    names = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
+    assert len(names) > 10
+    missing = [
+        n for n in names if not any((ROOT / base / n).exists() for base in ("", "src/shuffledp"))
+    ]
+    assert not missing
+
+
+def test_large_dataclasses_take_keywords_only() -> None:
+    """A dataclass of more than three fields cannot be called with its fields in the wrong order."""
+    found = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            marks = [ast.unparse(mark) for mark in node.decorator_list]
+            fields = [
+                item
+                for item in node.body
+                if isinstance(item, ast.AnnAssign)
+                and "ClassVar" not in ast.unparse(item.annotation)
+            ]
+            names = [ast.unparse(item.target) for item in fields]
+            large = any(mark.startswith("dataclass") for mark in marks) and len(fields) > 3
+            keywords = any("kw_only=True" in mark for mark in marks) or "_" in names
+            if large and not keywords:
+                found.append(f"{path.name}: {node.name}")
+    assert not found
 
 
 def test_no_paths_or_hosts_of_a_workplace() -> None:

@@ -97,7 +97,7 @@ def test_other_protocols(capsys: pytest.CaptureFixture[str], csv: str, tmp_path:
     code, out, _ = run(capsys, *words, "--json")
     assert code == 0 and json.loads(out)["protocol"] == "central"
     code, out, _ = run(capsys, *words)
-    assert code == 0 and "trusting the curator" in " ".join(out.split())
+    assert code == 0 and "trusting the party that collects the raw values" in " ".join(out.split())
     for extra in (("--per-user",), ("--rmse", "3"), ("--plot", str(tmp_path / "x.png"))):
         code, out, err = run(capsys, *words, *extra)
         assert code == 2 and not out and err.count("\n") == 1

@@ -45,7 +45,6 @@ from shuffledp.exact.laws import Bernoulli, Binomial, Geometric, NegativeBinomia
 from shuffledp.exact.numbers import ball, exact, probability, show, to_float, whole
 from shuffledp.exact.sampler import Uniform, invert, sampler
 
-
 MOST_INPUT_PAIRS = 10**9
 LARGEST_FLOOD_MEAN = Fraction(10**100)
 

@@ -24,6 +24,8 @@ COMMANDS = (
     "serve",
     "result",
     "config",
+    "backup",
+    "device",
     "demo",
     "cluster",
     "version",

@@ -28,7 +28,9 @@ def console(to_error: bool = False) -> Console:
     except ImportError:
         raise MissingExtra("rich", "cli") from None
     stream = sys.stderr if to_error else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else 100, highlight=False, markup=False)
+    return Console(
+        file=stream, width=None if stream.isatty() else 100, highlight=False, markup=False
+    )
 
 
 def add_command(

@@ -10,6 +10,7 @@ from typing import Any
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.cli.output import Commands, add_command, emit, facts
 from shuffledp.errors import ParameterError
+from shuffledp.planning.choice import CELL_CHOICES
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
 from shuffledp.sealed.files import write_whole
@@ -49,6 +50,12 @@ def _query(
         "--padded",
         action="store_true",
         help="for the service: count messages after padding, not on average before it",
+    )
+    parser.add_argument(
+        "--cell",
+        default="best",
+        choices=CELL_CHOICES,
+        help="the kind of cell: the cheaper one (best), or the one named",
     )
     parser.add_argument(
         "--fleet", action="store_true", help="also size a fleet, from rates measured here"
@@ -127,7 +134,7 @@ def labels_of(text: str) -> int | list[str]:
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
     """What every planner takes besides users and ε, as keyword arguments."""
-    return {"padded": args.padded, **targets_of(args)}
+    return {"padded": args.padded, "cell": args.cell, **targets_of(args)}
 
 
 def _count(args: argparse.Namespace) -> AnyPlan:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import add_token, given_token
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import whole
 from shuffledp.sealed.files import write_whole
+
+LONGEST_REASON = 200
 
 
 def add_to(commands: Commands) -> None:
@@ -23,6 +28,13 @@ def add_to(commands: Commands) -> None:
         "--once", action="store_true", help="each token for one report in all (else: one per task)"
     )
     add_token(enrol, "operator")
+    discard = add_command(
+        shuffler, "discard", run_discard, "give up a batch for good, with the server stopped"
+    )
+    discard.add_argument("--config", help="the TOML file (overridden by the environment)")
+    discard.add_argument("--task", required=True, help="the task's id")
+    discard.add_argument("--batch", required=True, help="the batch's number in the status")
+    discard.add_argument("--reason", required=True, help="why, for the log")
 
 
 def _add_role(commands: Commands, name: str, summary: str) -> Commands:
@@ -40,6 +52,33 @@ def run_serve(args: argparse.Namespace) -> None:
     serve_role(args.role, args.config)
 
 
+def run_discard(args: argparse.Namespace) -> None:
+    from shuffledp.service.shuffler.config import ShufflerConfig
+    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.web.config import load_config
+
+    number = whole(args.batch, "batch")
+    if not re.fullmatch("[0-9a-f]{64}", args.task):
+        raise ParameterError("A task's id is 64 hexadecimal digits; `task show` prints it.")
+    reason = f"discarded: {args.reason}"
+    if len(reason) > LONGEST_REASON or not reason.isprintable():
+        raise ParameterError(f"A reason is one line of at most {LONGEST_REASON} characters.")
+    keys = ReportKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
+    keys.open(seconds=0)
+    try:
+        keys.destroy(bytes.fromhex(args.task), number, reason)
+    finally:
+        keys.close()
+    emit(
+        args,
+        {"task": args.task, "batch": number, "state": "discarded"},
+        lambda out: out.print(
+            f"The reports of batch {number} can never be read again; the shuffler deletes them at "
+            "its next start."
+        ),
+    )
+
+
 def run_enrol(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import enrol
     from shuffledp.service.tokens import EACH_PREFIX, ONCE_PREFIX
@@ -47,7 +86,7 @@ def run_enrol(args: argparse.Namespace) -> None:
     token = given_token(args, "operator")
     prefix = ONCE_PREFIX if args.once else EACH_PREFIX
     tokens = enrol(args.shuffler, token, args.count, prefix)
-    write_whole(args.out, "\n".join(tokens) + "\n")
+    write_whole(args.out, "\n".join(tokens) + "\n", secret=True)
     emit(
         args,
         {"tokens": len(tokens), "file": args.out},

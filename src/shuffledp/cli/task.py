@@ -33,24 +33,54 @@ def add_to(commands: Commands) -> None:
     close = add_command(actions, "close", run_close, "take no more reports for a task")
     close.add_argument("task", help="the task file")
     close.add_argument("--shuffler", required=True, help="its URL")
-    for one in (register, close):
-        add_token(one, "collector")
+    add_token(close, "collector")
+    for server in ("shuffler", "analyzer"):
+        register.add_argument(
+            f"--{server}-token",
+            help=f"the collector's token at the {server}; best given as "
+            f"{_collector_variable(server)}",
+        )
+
+
+def _collector_variable(server: str) -> str:
+    return f"SHUFFLEDP_COLLECTOR_TOKEN_{server.upper()}"
+
+
+def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
+    """The collector's tokens at both servers, which must differ: each server learns the one that it
+    is sent, and must not be able to use it at the other."""
+    import os
+
+    found = {}
+    for server in ("analyzer", "shuffler"):
+        variable = _collector_variable(server)
+        found[server] = getattr(args, f"{server}_token") or os.environ.get(variable, "")
+        if not found[server]:
+            raise ParameterError(
+                f"The collector's token at the {server} is missing; set {variable}."
+            )
+    if found["analyzer"] == found["shuffler"]:
+        raise ParameterError(
+            "The collector has the same token at both servers, so each could act as the collector "
+            "at the other; make one for each with `shuffledp keys token`."
+        )
+    return found
 
 
 def add_token(parser: argparse.ArgumentParser, who: str) -> None:
     """Adds the option --token, for a token that is better given in the environment."""
-    parser.add_argument(
-        "--token", help=f"the {who}'s token; best given as SHUFFLEDP_{who.upper()}_TOKEN"
-    )
+    parser.add_argument("--token", help=f"the {who}'s token; best given in the environment")
 
 
-def given_token(args: argparse.Namespace, who: str) -> str:
-    """The token from the option or the environment."""
+def given_token(args: argparse.Namespace, who: str, server: str = "") -> str:
+    """The token from the option or the environment; `server` says where it is valid, for those
+    who have one at each server."""
     import os
 
-    token = args.token or os.environ.get(f"SHUFFLEDP_{who.upper()}_TOKEN", "")
+    variable = f"SHUFFLEDP_{who.upper()}_TOKEN" + (f"_{server.upper()}" if server else "")
+    token = args.token or os.environ.get(variable, "")
     if not token:
-        raise ParameterError(f"The {who}'s token is missing; set SHUFFLEDP_{who.upper()}_TOKEN.")
+        raise ParameterError(f"The {who}'s token is missing; set {variable}.")
     return str(token)
 
 
@@ -166,9 +196,9 @@ def run_verify(args: argparse.Namespace) -> None:
 def run_register(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import register
 
-    task, token = read_task(args.task), given_token(args, "collector")
+    task, tokens = read_task(args.task), _collector_tokens(args)
     task.verify()
-    new = {name: register(task, getattr(args, name), token) for name in ("analyzer", "shuffler")}
+    new = {name: register(task, getattr(args, name), token) for name, token in tokens.items()}
     emit(
         args,
         {"task": task.id.hex(), "new": new},
@@ -180,7 +210,7 @@ def run_close(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import close
 
     task = read_task(args.task)
-    close(task.id, args.shuffler, given_token(args, "collector"))
+    close(task.id, args.shuffler, given_token(args, "collector", "shuffler"))
     emit(
         args,
         {"task": task.id.hex(), "state": "closed"},

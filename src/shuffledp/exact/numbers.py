@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TypeAlias
 
+import numpy as np
 from flint import arb, ctx, fmpq
 
 from shuffledp.errors import ParameterError, PlanningError, Undecided
@@ -64,9 +65,28 @@ def _shown(value: int | float | str | Fraction | Decimal) -> str:
     return repr(str(value)[:40])
 
 
+def as_written(value: ExactNumber, name: str) -> Fraction:
+    """`value` as an exact fraction, where a float is taken for its shortest decimal: 0.1 is 1/10.
+
+    For what people write down and add up: ε, budgets and targets. Values of users, bounds and the
+    parameters of cells are taken with `exact`.
+    """
+    if isinstance(value, float | np.floating) and math.isfinite(value):
+        value = str(value)  # NumPy's own float types print their shortest decimal too
+    return exact(value, name)
+
+
 def positive(value: ExactNumber, name: str) -> Fraction:
     """`value` as an exact fraction; refuses what is not above 0."""
-    number = exact(value, name)
+    return _above_zero(exact(value, name), name)
+
+
+def positive_as_written(value: ExactNumber, name: str) -> Fraction:
+    """`value` as `as_written` takes it; refuses what is not above 0."""
+    return _above_zero(as_written(value, name), name)
+
+
+def _above_zero(number: Fraction, name: str) -> Fraction:
     if number <= 0:
         raise ParameterError(f"{name} must be greater than 0; {show(number)} was given.")
     return number
@@ -89,6 +109,13 @@ def whole(value: object, name: str, least: int = 1, most: int | None = None) -> 
             f"{name} must be a whole number, at least {least:,}{top}; {show(number)} was given."
         )
     return int(number)
+
+
+def truth(value: object, name: str) -> bool:
+    """`value` as true or false; refuses texts and numbers, which may mean either."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name} must be True or False; a {type(value).__name__} was given.")
+    return bool(value)
 
 
 def show(number: Fraction | float, digits: int = 6) -> str:

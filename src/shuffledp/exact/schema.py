@@ -71,7 +71,8 @@ class Rational(Schema):
     def check(self, data: object, name: str) -> None:
         if type(data) is not str or not _RATIONAL.fullmatch(data):
             _refuse(
-                name, f'an exact number as text, like "1/3", of {MOST_RATIONAL_DIGITS} digits at most'
+                name,
+                f'an exact number as text, like "1/3", of {MOST_RATIONAL_DIGITS} digits at most',
             )
         above, _, below = data.partition("/")
         numerator, denominator = int(above), int(below or "1")

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import ExactNumber, exact, positive, show, whole
+from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show, whole
 from shuffledp.protocols.base import check_bounds
 
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
@@ -14,7 +14,7 @@ SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
 
 def checked_epsilon(epsilon: ExactNumber) -> Fraction:
     """ε as an exact number in the range that plans can be made for."""
-    number = positive(epsilon, "epsilon")
+    number = positive_as_written(epsilon, "epsilon")
     if not SMALLEST_EPSILON <= number <= LARGEST_EPSILON:
         raise ParameterError(
             f"epsilon must lie between {show(SMALLEST_EPSILON)} and {show(LARGEST_EPSILON)} "

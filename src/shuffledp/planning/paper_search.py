@@ -19,6 +19,7 @@ from flint import arb
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import counted_messages
 from shuffledp.planning.paper_flood import least_flood, log_terms, reaches_limit, shifts
 from shuffledp.planning.paper_pairs import with_least_flood
@@ -31,32 +32,6 @@ from shuffledp.protocols.histogram import bucket_messages
 GRID = 24
 ZOOMS = 6
 NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellTask:
-    """What a cell must achieve."""
-
-    users: int
-    """Reports that are sure to come: they carry the whole noise."""
-    expected: int
-    """Reports that may come: the error must hold for them."""
-    largest: int
-    up: Fraction
-    down: Fraction
-    mse: Fraction
-    """The mean squared error allowed …"""
-    relative: Fraction | None = None
-    """… or, with R here, mse + (R · true sum)² for every true sum."""
-    stand_in: int = 0
-    """What a muted user is taken to hold."""
-    padded: int = 0
-    """With so many copies here, what counts is the size of a report that is filled up to the most
-    that all copies may need; with 0 it is one copy's messages on average."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.largest, self.stand_in
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Generic
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.json_text import read_json_file
-from shuffledp.exact.numbers import whole
+from shuffledp.exact.numbers import show, whole
 from shuffledp.planning.schema import PLAN, PLAN_FORMAT
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import Certificate, verify
@@ -21,7 +21,6 @@ from shuffledp.protocols.base import Progress, Protocol, R_co
 from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Report, View
 from shuffledp.protocols.report_size import promise
 from shuffledp.protocols.results import NEIGHBOURS, Result
-
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ class Forecast:
         return self.messages_per_user * self.bits_per_message / 8
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Generic[R_co]):
     """Everything a deployment needs: the protocol, its proof, and its cost and error."""
 
@@ -120,6 +119,27 @@ class Plan(Generic[R_co]):
     def run(self, values: Any, entropy: Entropy = SYSTEM, confidence: float = 0.95) -> R_co:
         """The whole protocol on values that one process holds anyway."""
         return self.analyze(self.release(self.aggregate(values, entropy)), confidence)
+
+    # For people
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: {self.protocol.query}, ε = {show(self.epsilon)}, {self.users:,} users, "
+            f"{self.forecast.messages_per_user:,.1f} messages per user, "
+            f"RMSE {self.forecast.rmse:,.4g}>"
+        )
+
+    def __str__(self) -> str:
+        """The plan in words, for a terminal."""
+        from shuffledp.planning.plan_text import plan_in_words  # here: it reads plans itself
+
+        return plan_in_words(self)
+
+    def _repr_html_(self) -> str:
+        """The plan as a table, for a notebook."""
+        from shuffledp.planning.plan_text import plan_as_html
+
+        return plan_as_html(self)
 
     # As JSON
 

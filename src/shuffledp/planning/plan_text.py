@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from shuffledp.exact.numbers import show
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import Certificate
+from shuffledp.protocols.report_size import most_messages, promise
 from shuffledp.protocols.results import NEIGHBOURS
 
 Lines = list[tuple[str, str]]
@@ -26,15 +28,17 @@ def describe_plan(plan: Plan[Any]) -> Lines:
         ("target", str(plan.target)),
         (
             "messages",
-            f"{f.messages_per_user:,.2f} per user, {f.bits_per_message} bit each "
-            f"(at least {f.limit_messages:,.2f} for this error)",
+            f"{f.messages_per_user:,.2f} per user on average, {f.bits_per_message} bit each "
+            f"(no such protocol needs fewer than {f.limit_messages:,.2f} for this error)",
         ),
+        ("", _at_most(plan)),
         ("bytes", f"{f.bytes_per_user:,.1f} per user, not encrypted"),
         (
             "in the service",
             f"{plan.report_size:,} messages in every report, so that its size says nothing: "
             f"{plan.encrypted_bytes:,} bytes encrypted{padded}",
         ),
+        ("", f"then {promise(plan.padding)}"),
         (
             "RMSE",
             f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
@@ -45,6 +49,31 @@ def describe_plan(plan: Plan[Any]) -> Lines:
         *_warnings(plan),
         *_cells(plan),
     ]
+
+
+def plan_in_words(plan: Plan[Any]) -> str:
+    """`describe_plan` as lines of text."""
+    lines = describe_plan(plan)
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(
+        [f"plan: {plan.protocol.query}", *(f"  {name:<{width}}  {text}" for name, text in lines)]
+    )
+
+
+def plan_as_html(plan: Plan[Any]) -> str:
+    """`describe_plan` as an HTML table."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+        for name, text in describe_plan(plan)
+    )
+    return f"<table><caption>plan: {html.escape(plan.protocol.query)}</caption>{rows}</table>"
+
+
+def _at_most(plan: Plan[Any]) -> str:
+    """How many messages a user sends at most."""
+    most = most_messages(plan.protocol.uses)
+    return "at most " + (f"{most:,}" if most is not None else "any number, with a rare tail")
 
 
 def proof_lines(certificate: Certificate) -> list[str]:
@@ -76,15 +105,29 @@ def _cells(plan: Plan[Any]) -> Lines:
     """Every cell's parameters, and what its proof shows."""
     lines: Lines = []
     for use, proof in zip(plan.protocol.uses, proof_lines(plan.certificate), strict=True):
-        values = {name: value for name, value in use.cell.to_dict().items() if name != "users"}
-        text = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
         copies = f" × {use.copies}" if use.copies > 1 else ""
-        lines += [(f"cell{copies}", text), ("", proof)]
+        lines += [(f"{use.cell.kind} cell{copies}", _parameters(use.cell.to_dict())), ("", proof)]
     return lines
+
+
+def _parameters(values: Mapping[str, Any]) -> str:
+    """A cell's parameters in few digits."""
+    shown = {name: value for name, value in values.items() if name not in ("kind", "users")}
+    return ", ".join(
+        f"{name}: {_parameters(value)};"
+        if isinstance(value, Mapping)
+        else f"{name} {_short(value)}"
+        for name, value in shown.items()
+    )
 
 
 def _short(value: object) -> str:
     """A parameter in few digits; exact text becomes a decimal."""
+    if isinstance(value, Mapping):
+        return f"({_parameters(value)})"
+    if isinstance(value, list):
+        first = ", ".join(_short(one) for one in value[:3])
+        return f"{first}, … ({len(value)})" if len(value) > 3 else first
     try:
         return show(Fraction(value)) if isinstance(value, str) else str(value)
     except ValueError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shuffledp.errors import MissingExtra, ParameterError
-from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.files import check_writable, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +49,10 @@ def save(figure: Figure, path: str | None) -> Figure:
 
 def checked_picture(path: str) -> str:
     """The format of a picture by its file name; refuses a name or a folder that will not do."""
-    target = Path(path)
-    ending = target.suffix.lower().removeprefix(".")
-    if ending not in PICTURE_FORMATS or not target.parent.is_dir():
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in PICTURE_FORMATS:
         raise ParameterError(
-            f"{path} cannot be written as a picture; use a name ending in .png, .svg or .pdf "
-            "in a folder that exists."
+            f"{path} cannot be written as a picture; use a name ending in .png, .svg or .pdf."
         )
+    check_writable(path)
     return ending

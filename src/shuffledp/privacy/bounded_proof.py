@@ -11,7 +11,7 @@ the muted users' noise at w. Any one of three rules is enough:
 
 * equal cuts: w = z and φ ≤ 1. A muted user's noise is cut like everybody's: nothing else to pay.
 * closed form: users ≥ 3, w ≥ D − 1, z ≥ w + D and three inequalities.
-* per index: the same conditions, the same proof, the shares compared place by place. With
+* per index: the same conditions, the same proof, the shares compared index by index. With
   h = ρ_w Σ_{s=1..D} z/((z+1−s)(z−w+1−s)): φ(1+rh) ≤ 1, and for every I > w and every value x
 
       φ(1+rh)(z+1)/(z+1+I−x) + β^x·η(I) ≤ 1.
@@ -58,13 +58,13 @@ class Inequality:
 
     name: str
     left: arb
-    place: tuple[int, int] | None = None
+    index: tuple[int, int] | None = None
     """(I, x) where the rule has an inequality for each."""
 
     def to_dict(self) -> dict[str, Any]:
-        place = {} if self.place is None else {"I": self.place[0], "x": self.place[1]}
+        index = {} if self.index is None else {"I": self.index[0], "x": self.index[1]}
         left = {"left": rounded_up(self.left), "right": "1"}
-        return {"statement": STATEMENTS[self.name], **place, **left}
+        return {"statement": STATEMENTS[self.name], **index, **left}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +78,13 @@ class DirectionProof:
     share: arb
     """φ, enclosed."""
     inequalities: tuple[Inequality, ...]
-    """All of the rule; where it has one for each place, the tightest of them."""
+    """All of the rule; where it has one for each index, the tightest of them."""
     precision: int
 
     @property
-    def tightest(self) -> float:
-        """The largest left side of the rule's inequalities."""
-        return max(float(inequality.left) for inequality in self.inequalities)
+    def margin(self) -> float:
+        """How far below 1 the left sides of the rule's inequalities stay, for reporting."""
+        return min(float(1 - inequality.left) for inequality in self.inequalities)
 
     def to_dict(self) -> dict[str, Any]:
         """Left sides are decimals rounded up: the true ones are at most that."""
@@ -116,7 +116,7 @@ class BoundedProof:
     def summary(self) -> str:
         """The rule that proved each direction, and its largest left side."""
         parts = [
-            f"{name} by the rule '{side.rule}', at most {side.tightest:.6f} ≤ 1"
+            f"{name} by the rule '{side.rule}', margin {side.margin:.3g}"
             for name, side in (("up", self.up), ("down", self.down))
         ]
         return f"at most {self.most_messages} messages; " + "; ".join(parts)
@@ -200,9 +200,9 @@ def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -
             failed += [entry for entry in shown if entry.left > 1][:1]
         if len(failed) == len(rules):
             worst = failed[-1]
-            place = "" if worst.place is None else f" at I = {worst.place[0]}, x = {worst.place[1]}"
+            index = "" if worst.index is None else f" at I = {worst.index[0]}, x = {worst.index[1]}"
             _refuse(
-                f"The {name} odds are not certified: {STATEMENTS[worst.name]} fails{place}; "
+                f"The {name} odds are not certified: {STATEMENTS[worst.name]} fails{index}; "
                 "raise the odds, the cut or the muted cut.",
                 {"direction": name, **worst.to_dict()},
             )
@@ -319,15 +319,15 @@ def closed_form(scale: Scale, share: arb) -> Iterator[Inequality]:
 
 
 def per_index(scale: Scale, share: arb) -> Iterator[Inequality]:
-    """The shares of every payer compared place by place (MATH §12, "Sharper, same proof")."""
+    """The shares of every payer compared index by index (MATH §12, "Sharper, same proof")."""
     z, d = scale.z, scale.d
     share = share * (1 + scale.r * scale.past())
     yield Inequality("muted branch alone", share)
     fade = scale.beta**d
-    for place, claim in swapped_claims(scale):
+    for index, claim in swapped_claims(scale):
         for x, fallen in ((0, arb(1)), (d, fade)):
-            left = share * (z + 1) / (z + 1 + place - x) + fallen * claim
-            yield Inequality("muted branch shared", left, (place, x))
+            left = share * (z + 1) / (z + 1 + index - x) + fallen * claim
+            yield Inequality("muted branch shared", left, (index, x))
 
 
 def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
@@ -336,20 +336,20 @@ def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
     first = 1 - 2 * scale.r  # s₀
     kappa = scale.noisy(max(z - w - 2, 0))
     factor = scale.rho[w] / scale.spare
-    most = [arb(1)]  # N_n: the others' masses at most
+    most, sums = arb(1), [arb(0)]  # N_n: the others' masses at most; Σ_{k<n} N_k/(k+w+1)
     for n in range(z - w):
-        most.append(most[-1] * (first + n) / (n + 1))
+        sums.append(sums[-1] + most / (n + w + 1))
+        most = most * (first + n) / (n + 1)
     least, covered = arb(1), arb(0)  # u_n: the others' masses at least; U_I: their sum below I
-    for place in range(1, z + 1):
+    for index in range(1, z + 1):
         check_time()
-        n = place - 1
+        n = index - 1
         covered += least
         least = least * (n + first) - (first * scale.rho[w] if n >= w else 0)
         least = least.max(arb(0)) / (n + 1)
-        if place > w:
-            steps = range(1, min(d, place - w) + 1)
-            terms = (most[place - w - s] * place / (place + 1 - s) for s in steps)
-            yield place, kappa + factor * sum(terms, start=arb(0)) / covered
+        if index > w:
+            terms = sums[index - w] - sums[max(index - w - d, 0)]
+            yield index, kappa + factor * index * terms / covered
     terms = (arb(z + 1) / ((z + 2 - s) * (z - w - s + 1)) for s in range(1, d + 1))
     yield z + 1, kappa + factor * sum(terms, start=arb(0))
 

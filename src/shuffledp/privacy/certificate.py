@@ -132,6 +132,11 @@ def verify(data: object) -> Certificate:
     CERTIFICATE.check(data, "certificate")
     certificate = certify(protocol_from_dict(data["protocol"]))
     shown = certificate.to_dict()
+    if shown["protocol"] != data["protocol"]:
+        raise ParameterError(
+            "The certificate's protocol holds something that this version does not know, or is "
+            "written in another way; ask for a new certificate."
+        )
     for name in ("statement", "epsilon", "loss", "rule", "neighbours", "users"):
         if data.get(name) != shown[name]:
             raise _altered(name)

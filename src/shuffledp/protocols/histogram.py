@@ -31,15 +31,16 @@ MOST_BUCKETS = 10**6
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
     """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
-    if isinstance(labels, int) and not isinstance(labels, bool):
+    if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
+        labels = int(labels)
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
         raise ParameterError("buckets must be a whole number or a list of labels.")
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
-        raise ParameterError("Bucket labels must be texts or whole numbers.")
+    if not all(isinstance(name, str | int) for name in names):
+        raise ParameterError("Bucket labels must be texts, whole numbers or true/false.")
     if len(set(names)) < len(names):
         raise ParameterError("Two buckets have the same label; give each a name of its own.")
     return names
@@ -49,9 +50,10 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
     check_one_value_each(values)
-    if values.dtype.kind not in "iuUO":
+    if values.dtype.kind not in "biuUO":
         raise ValueOutOfRange(
-            f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
+            "Labels must be texts, whole numbers or true/false; an array of type "
+            f"{values.dtype} was given."
         )
     if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
@@ -144,13 +146,15 @@ class Histogram(Protocol[HistogramResult]):
         joint = -np.expm1(np.log(confidence) / len(sums))
         low, high = self.cell.intervals(view.users, sums, 1 - confidence)
         joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
+        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
         return HistogramResult(
             labels=self.labels,
             values=values,
-            low=low,
-            high=high,
-            joint_low=joint_low,
-            joint_high=joint_high,
+            low=np.minimum(low, below),
+            high=np.maximum(high, above),
+            joint_low=np.minimum(joint_low, below),
+            joint_high=np.maximum(joint_high, above),
             confidence=confidence,
             rmse=self.rmse(view.users, float(values.max())),
             epsilon=self.epsilon,

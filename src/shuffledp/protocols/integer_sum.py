@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -90,15 +92,15 @@ class IntegerSum(Protocol[Estimate]):
         return Estimate(
             query=self.query,
             value=value,
-            low=int(low[0]),
-            high=int(high[0]),
+            low=min(int(low[0]), math.floor(value)),  # the estimate itself is no whole number
+            high=max(int(high[0]), math.ceil(value)),
             confidence=confidence,
             rmse=self.rmse(view.users, value),
             epsilon=self.epsilon,
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
-            errors=lambda: self.cell.error_law(view.users, self._inside(value, view.users)),
+            errors=partial(self.cell.error_law, view.users, self._inside(value, view.users)),
         )
 
     def _inside(self, value: float, users: int) -> int:

@@ -146,7 +146,7 @@ class RealSum(Protocol[Estimate]):
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
-            errors=lambda: self.error_law(view.users, totals),
+            errors=partial(self.error_law, view.users, totals),
         )
 
     def error_quantiles(

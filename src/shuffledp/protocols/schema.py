@@ -27,9 +27,7 @@ MOST_DIGITS = FINEST_GRID.bit_length()
 
 BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
 LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))
-LEVEL = Record(
-    {"buckets": Whole(2, quantiles.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON}
-)
+LEVEL = Record({"buckets": Whole(2, quantiles.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 
 
 def _counting(query: str) -> Record:

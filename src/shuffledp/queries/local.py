@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import ShortBatchError
+from shuffledp.errors import InputError, ShortBatchError
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.queries.columns import Column, column_of
+from shuffledp.queries.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import TARGETS, Options
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Query, Values
@@ -24,19 +25,20 @@ def run(query: Query[R], data: object, options: Options) -> R:
     """The answer to a query. All data is looked at before a ledger is charged or anything is
     released."""
     options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
-    column = column_of(data, options.column)
+    column = _column(query, data, options)
     if options.users is not None and options.users > column.rows:
         raise ShortBatchError(column.rows, options.users)
     plan = query.plan(column.rows if options.users is None else options.users)
-    result = publish(
+    return publish(
         plan.protocol,
         _batch(plan, query, column, options),
         confidence=options.confidence,
         ledger=options.ledger,
         what=query.name,
+        note=options.note,
         certificate=plan.certificate.to_dict(),
+        finish=query.finish,
     )
-    return query.finish(result)
 
 
 def run_rival(query: Query[R], data: object, options: Options) -> R:
@@ -48,12 +50,11 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
     options.refuse(
-        ("per_user", "progress", *TARGETS), "it belongs to our own protocol; leave protocol out."
+        ("per_user", "progress", "note", *TARGETS),
+        "it belongs to our own protocol; leave protocol out.",
     )
-    column = column_of(data, options.column)
-    values = np.concatenate(
-        [asked.prepare(_compared(query, values)) for values in column.batches()]
-    )
+    column = _column(query, data, options)
+    values = np.concatenate(list(prepared(query, column, asked.prepare)))
     result = rivals.run(
         asked.query,
         str(options.protocol),
@@ -69,15 +70,32 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
     return cast("R", result)  # a rival answers a query with the query's own kind of result
 
 
-def _compared(query: Query[R], values: Values) -> Values:
-    """The values, or true/false where the query compares them with one."""
+def _column(query: Query[R], data: object, options: Options) -> Column:
+    """The column that is asked about; refuses one that the query has no answer for."""
+    file_format = FileFormat(
+        encoding=options.encoding, delimiter=options.delimiter, as_text=query.reads_texts
+    )
+    column = column_of(data, options.column, file_format)
+    try:
+        query.check_column(column.holds)
+    except InputError:
+        column.refuse_missing()  # what the rows hold may look otherwise only because some are empty
+        raise
+    return column
+
+
+def prepared(
+    query: Query[R], column: Column, prepare: Callable[[Values], Values]
+) -> Iterator[Values]:
+    """The column's values batch by batch, compared where the query does so, and prepared."""
     wanted = query.compared_with
-    return values if wanted is None else compared(values, wanted)
+    for values in column.batches():
+        yield prepare(values if wanted is None else compared(values, wanted, column.holds))
 
 
 def _batch(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
     """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
-    batches = (query.prepare(_compared(query, values)) for values in column.batches())
+    batches = prepared(query, column, query.prepare)
     entropy, progress = options.entropy, options.progress
     if options.per_user:
         reports = (plan.randomize_all(values, entropy, progress) for values in batches)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, cast
+
+import numpy as np
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
+from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, truth, whole
 from shuffledp.planning.checks import checked_bounds
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
@@ -18,12 +22,15 @@ from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
-from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
+from shuffledp.queries.arrays import as_label
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
-from shuffledp.queries.values import NOT_A_TRUTH, clamped, zeros_and_ones
+from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 
 Bounds = tuple[ExactNumber, ExactNumber]
+NUMBERS: tuple[ColumnType, ...] = ("truth", "whole", "real")
+"""What a column of numbers holds; true and false are 1 and 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +43,7 @@ class Count(Query[Estimate]):
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
         """The question that a call asks, made of its arguments after they were checked."""
-        epsilon = positive(epsilon, "epsilon")
+        epsilon = positive_as_written(epsilon, "epsilon")
         return cls(epsilon=epsilon, targets=options.targets, equals=equals)
 
     def make_plan(self, users: int) -> Plan[Estimate]:
@@ -49,8 +56,19 @@ class Count(Query[Estimate]):
     def prepare(self, values: Values) -> Values:
         return zeros_and_ones(values)
 
+    @property
+    def reads_texts(self) -> bool:
+        # 007 is a text: as a number it would also count 7
+        return isinstance(self.equals, str) and re.match(r"[+-]?0\d", self.equals) is not None
+
+    def check_column(self, holds: ColumnType) -> None:
+        if self.equals is not None:
+            comparable(self.equals, holds)
+        elif holds not in NUMBERS:
+            raise ValueOutOfRange(NOT_A_TRUTH)
+
     def grouping(self, holds: ColumnType) -> Grouping:
-        if holds in ("text", "date", "other"):
+        if holds not in NUMBERS:
             raise ValueOutOfRange(NOT_A_TRUTH)
         return Grouping(largest=None if holds == "truth" else 1)
 
@@ -70,10 +88,10 @@ class IntegerSum(Query[Estimate]):
     def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
         """The question that a call asks, made of its arguments after they were checked."""
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             largest=whole(largest, "the largest value"),
-            clamp=clamp,
+            clamp=truth(clamp, "clamp"),
         )
 
     def make_plan(self, users: int) -> Plan[Estimate]:
@@ -84,12 +102,24 @@ class IntegerSum(Query[Estimate]):
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
-    def grouping(self, holds: ColumnType) -> Grouping:
-        if holds != "whole":
+    def for_planning(self) -> IntegerSum:
+        return replace(self, clamp=False)
+
+    def check_column(self, holds: ColumnType) -> None:
+        if holds not in ("truth", "whole"):
             raise ValueOutOfRange(
-                f"Values must be whole numbers in 0..{self.largest}; the column has others."
+                f"Values must be whole numbers in 0..{self.largest}; the column holds "
+                f"{WORDS[holds]}: round or encode them first."
             )
+
+    def grouping(self, holds: ColumnType) -> Grouping:
+        self.check_column(holds)
+        if holds == "truth":
+            return Grouping()
         return Grouping(largest=self.largest, clamp=self.clamp)
+
+    def finish(self, result: Estimate) -> Estimate:
+        return replace(result, clamped=self.clamp)
 
     def for_rival(self) -> RivalQuestion:
         bounds = Fraction(0), Fraction(self.largest)
@@ -108,13 +138,23 @@ class RealSum(Query[Estimate]):
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
         """The question that a call asks, made of its arguments after they were checked."""
-        epsilon = positive(epsilon, "epsilon")
+        epsilon = positive_as_written(epsilon, "epsilon")
         low, high = checked_bounds(bounds)
+        clamp = truth(clamp, "clamp")
         return cls(epsilon=epsilon, targets=options.targets, low=low, high=high, clamp=clamp)
 
     def make_plan(self, users: int) -> Plan[Estimate]:
         bounds = self.low, self.high
         return plan_real_sum(users, self.epsilon, bounds=bounds, **self.targets.all())
+
+    def for_planning(self) -> RealSum:
+        return replace(self, clamp=False)
+
+    def check_column(self, holds: ColumnType) -> None:
+        check_numbers(holds)
+
+    def finish(self, result: Estimate) -> Estimate:
+        return replace(result, clamped=self.clamp)
 
     def prepare(self, values: Values) -> Values:
         if not self.clamp:
@@ -140,7 +180,8 @@ class Mean(RealSum):
             low=result.low / n,
             high=result.high / n,
             rmse=result.rmse / n,
-            errors=None if law is None else lambda: (law()[0] / n, law()[1]),
+            clamped=self.clamp,
+            errors=None if law is None else partial(_divided, law, n),
         )
 
     def for_rival(self) -> RivalQuestion:
@@ -168,11 +209,12 @@ class Histogram(Query[HistogramResult]):
     ) -> Histogram:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
-        names = checked_labels(labels)
+        names = checked_labels(_plain_labels(labels))
+        other = cast("Label | None", as_label(other))
         if other is not None and other not in names:
             names = checked_labels([*names, other])
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             labels=names,
             other=other,
@@ -183,9 +225,31 @@ class Histogram(Query[HistogramResult]):
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
 
+    @property
+    def reads_texts(self) -> bool:
+        return self._label_types() == {"text"}
+
+    def _label_types(self) -> set[ColumnType]:
+        """What the labels are, without the one for all others."""
+        types: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
+        return {types[type(name)] for name in self.labels if name != self.other} or {"text"}
+
+    def check_column(self, holds: ColumnType) -> None:
+        if holds not in ("text", "whole", "truth"):
+            raise ValueOutOfRange(
+                f"Labels must be texts, whole numbers or true/false; the column holds "
+                f"{WORDS[holds]}."
+            )
+        if holds not in self._label_types():
+            raise ValueOutOfRange(
+                f"The column holds {WORDS[holds]}, and no label is one; give labels of the "
+                "column's type."
+            )
+
     def grouping(self, holds: ColumnType) -> Grouping:
-        if holds not in ("text", "whole"):
-            raise ValueOutOfRange("Labels must be texts or whole numbers; the column has others.")
+        self.check_column(holds)
+        if holds == "truth":
+            return Grouping()
         named = self.labels[:-1] if self.labels[-1] == self.other else self.labels
         if holds == "whole" and named == tuple(range(len(named))):
             return Grouping(largest=len(named) - 1)
@@ -195,7 +259,7 @@ class Histogram(Query[HistogramResult]):
         return RivalQuestion(
             query="histogram",
             prepare=lambda values: encode_labels(values, self.labels, self.other),
-            buckets=len(self.labels),
+            buckets=self.labels,
         )
 
 
@@ -226,13 +290,13 @@ class Quantiles(Query[QuantilesResult]):
         )
         low, high = checked_bounds(bounds)
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             low=low,
             high=high,
             probabilities=checked_probabilities(probabilities),
             bins=whole(bins, "bins"),
-            clamp=clamp,
+            clamp=truth(clamp, "clamp"),
         )
 
     def make_plan(self, users: int) -> Plan[QuantilesResult]:
@@ -241,19 +305,48 @@ class Quantiles(Query[QuantilesResult]):
             users, self.epsilon, bounds, bins=self.bins, **self.targets.of_error()
         )
 
+    def for_planning(self) -> Quantiles:
+        return replace(self, clamp=False, probabilities=(0.5,))
+
+    def check_column(self, holds: ColumnType) -> None:
+        check_numbers(holds)
+
     def prepare(self, values: Values) -> Values:
         if not self.clamp:
             return values
         return clamped(values, self.low, self.high, whole_numbers=False)
 
     def finish(self, result: QuantilesResult) -> QuantilesResult:
-        return replace(result, probabilities=self.probabilities)
+        return replace(result, probabilities=self.probabilities, clamped=self.clamp)
+
+
+def check_numbers(holds: ColumnType) -> None:
+    """Raises `ValueOutOfRange` for a column that does not hold numbers (or true/false)."""
+    if holds not in NUMBERS:
+        raise ValueOutOfRange(
+            f"Values must be numbers; the column holds {WORDS[holds]}: convert them first."
+        )
+
+
+def _plain_labels(labels: int | Iterable[Label]) -> object:
+    """A number of buckets, or labels of which intervals of `pandas.cut` became their text."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        return as_label(labels)
+    return [as_label(label) for label in labels]
+
+
+def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:
+    """The law of an error that is divided by n."""
+    errors, chances = law()
+    return errors / n, chances
 
 
 def checked_probabilities(
     probabilities: ExactNumber | Iterable[ExactNumber],
 ) -> tuple[float, ...]:
     """Which quantiles: one number or several, each strictly between 0 and 1."""
+    if isinstance(probabilities, np.ndarray):
+        probabilities = np.atleast_1d(probabilities).tolist()
     if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
         probabilities = [probabilities]
     wanted = [exact(probability, "a quantile") for probability in probabilities]

@@ -33,7 +33,6 @@ from shuffledp.sealed.schema import (
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One question, its protocol with the proof of its privacy, and how its reports travel."""

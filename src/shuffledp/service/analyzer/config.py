@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import positive
 from shuffledp.service.web.config import ServerConfig
 
 
@@ -31,6 +33,10 @@ class AnalyzerConfig(ServerConfig):
         found = super().problems()
         if not 1 <= self.confidence_percent <= 99:
             found.append("confidence_percent must lie in 1..99")
+        try:
+            positive(self.budget, "budget")
+        except ParameterError as error:
+            found.append(str(error).rstrip("."))
         if self.workers < 0 or self.most_batch_mb < 1:
             found.append("workers must be at least 0 and most_batch_mb at least 1")
         return found

@@ -20,11 +20,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.bodies import read_json_body
@@ -62,8 +65,11 @@ class Shuffler(Role):
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
-        self.store = ShufflerStore(self.database)
+        self.report_keys = ReportKeys(self.config.report_keys_folder)
+        await asyncio.to_thread(self.report_keys.open)
+        self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
         await self.store.load()
+        await reconcile(self.database, self.store, self.tasks, self.report_keys)
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
@@ -85,6 +91,7 @@ class Shuffler(Role):
             self.intake.close()
             await asyncio.wait([self._work[0]], timeout=10)
         await super().stop()
+        self.report_keys.close()
         await self._analyzer.aclose()
 
     def _note_timed(self) -> None:
@@ -176,7 +183,8 @@ class Shuffler(Role):
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         token = bearer(headers)
         upload = await self._read(entry, headers, receive)
-        scope = None if entry.task.repeat else 0 if token.startswith(ONCE_PREFIX) else entry.number
+        once = token.startswith(ONCE_PREFIX)
+        scope = 0 if once else None if entry.task.repeat else entry.number
         verdict = await self.intake.submit(
             Arrival(
                 task=entry.number,
@@ -192,7 +200,9 @@ class Shuffler(Role):
             raise Problem(
                 409,
                 verdict.value,
-                "This token has sent its report for this task; one report per token counts.",
+                "This token has sent its report for this batch; send the same again for the next."
+                if scope is None
+                else "This token has sent its report; one report per token counts.",
             )
         return verdict
 
@@ -244,6 +254,7 @@ class Shuffler(Role):
             "need": rule.reports,
             "progress": f"{have:,} of {rule.reports:,}",
             "top_up": rule.top_up,
+            "next_batch": self.store.next_batch(entry.number),
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
                 {

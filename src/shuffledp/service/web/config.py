@@ -91,16 +91,19 @@ def load_config(
     path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
 ) -> Config:
     """A role's configuration; raises `ConfigError` with everything that is wrong."""
-    config = _read(path, kind, os.environ if environ is None else environ)
+    config = read_config(path, kind, environ)
     found = config.problems()
     if found:
         raise ConfigError(f"The {kind.table}'s configuration: " + "; ".join(found) + ".")
     return config
 
 
-def _read(path: str | Path | None, kind: type[Config], environ: Mapping[str, str]) -> Config:
+def read_config(
+    path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
+) -> Config:
     """The settings in environment and file, with defaults for the rest; only types are checked."""
-    settings = _table(path, kind.table)
+    environ = os.environ if environ is None else environ
+    settings = dict(read_tables(path).get(kind.table, {}))
     known = {field.name: type(field.default) for field in fields(kind)}
     unknown = settings.keys() - known.keys()
     if unknown:
@@ -117,7 +120,8 @@ def _read(path: str | Path | None, kind: type[Config], environ: Mapping[str, str
     return kind(**settings)
 
 
-def _table(path: str | Path | None, name: str) -> dict[str, Any]:
+def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
+    """The tables of a configuration file."""
     if path is None:
         return {}
     try:
@@ -129,7 +133,7 @@ def _table(path: str | Path | None, name: str) -> dict[str, Any]:
     foreign = data.keys() - set(CONFIG_TABLES)
     if foreign:
         raise ConfigError(f"{path} has a table [{min(foreign)}]; there are [shuffler], [analyzer].")
-    return dict(data.get(name, {}))
+    return data
 
 
 def _typed(value: Any, wanted: type, name: str) -> Any:

@@ -229,4 +229,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def bounded_protocol(registry: Connections) -> type[asyncio.Protocol]:
     """The protocol class whose connections are those of a registry, as uvicorn takes it."""
-    return cast("type[asyncio.Protocol]", type("Bounded", (BoundedProtocol,), {"registry": registry}))
+    return cast(
+        "type[asyncio.Protocol]", type("Bounded", (BoundedProtocol,), {"registry": registry})
+    )

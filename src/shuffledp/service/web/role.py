@@ -7,6 +7,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, ClassVar
 
 from starlette.applications import Starlette
@@ -20,15 +21,19 @@ from shuffledp.sealed.checking import CheckLimits
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
+from shuffledp.service.storage.private import private_folder
 from shuffledp.service.storage.schema import Schema
 from shuffledp.service.web.access import require
 from shuffledp.service.web.config import ServerConfig
 from shuffledp.service.web.connections import ConnectionLimits, Connections
-from shuffledp.service.web.logs import log
+from shuffledp.service.web.logs import log, plain_reason
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+
+LEAST_FREE_BYTES = 16 << 20
+"""With less room on the disk of its spool folder a server is not ready."""
 
 
 class Role(ABC):
@@ -62,7 +67,7 @@ class Role(ABC):
 
     async def start(self) -> None:
         """Opens the store and starts the background work."""
-        Path(self.server_config.spool).mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(Path(self.server_config.spool))
         self.database = await open_database(self.server_config.store, self.schema)
         limits = CheckLimits(self.server_config.verify_seconds, self.server_config.verify_memory_mb)
         self.tasks = TaskRegistry(self.database, limits, lambda: self.draining)
@@ -85,7 +90,11 @@ class Role(ABC):
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            await self.start()
+            try:
+                await self.start()
+            except Exception as error:
+                log("cannot start", level="error", role=self.name, reason=plain_reason(error))
+                raise
             try:
                 yield
             finally:
@@ -153,7 +162,7 @@ class Role(ABC):
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def answer_ready(self, _: Request) -> Response:
-        """200 while requests can be answered: no shutdown has begun, and the store answers."""
+        """200 while requests can be answered: no shutdown has begun, and the disk takes more."""
         if self.draining:
             raise Problem(
                 503, "draining", "The server is shutting down; use another or wait.", retry_after=5
@@ -161,9 +170,16 @@ class Role(ABC):
         if any(work.done() for work in self._work):
             raise Problem(503, "stopped", "Background work has stopped; restart the service.")
         try:
-            await self.database.rows("SELECT 1")
+            await self.database.prove_writable()
         except StorageUnavailable:
             raise Problem(
-                503, "store", "The store cannot be reached; bring it back.", retry_after=5
+                503,
+                "store",
+                "The store is full or cannot be reached; make room, or bring it back.",
+                retry_after=5,
             ) from None
+        if disk_usage(self.server_config.spool).free < LEAST_FREE_BYTES:
+            raise Problem(
+                503, "spool", "The disk of the spool folder is full; make room.", retry_after=5
+            )
         return PlainTextResponse("ready\n")
