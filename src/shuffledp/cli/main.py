@@ -60,8 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for place in range(len(words) - 1, 0, -1):
-        if words[place - 1] == "--bounds":  # a lower bound below 0 is no option
-            words[place - 1 : place + 1] = [f"--bounds={words[place]}"]
+        option, value = words[place - 1 : place + 1]
+        dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
+        if option == "--bounds" or dashed:  # a bound below 0 and a token with a dash are no options
+            words[place - 1 : place + 1] = [f"{option}={value}"]
     args = parser().parse_args(words)
     try:
         args.run(args)

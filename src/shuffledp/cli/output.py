@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.errors import MissingExtra, ParameterError
+from shuffledp.errors import MissingExtra
+from shuffledp.exact.json_text import read_json_file
 from shuffledp.protocols.base import Progress
 
 if TYPE_CHECKING:
@@ -20,13 +21,16 @@ Commands = Any  # argparse's sub-parsers; their type has no public name
 
 
 def console(to_error: bool = False) -> Console:
-    """Standard output (or error) as a rich console, 100 columns wide where it is no terminal."""
+    """Standard output (or error) as a rich console, 100 columns wide where it is no terminal.
+    Brackets are printed as they are: in names that others chose they are no markup."""
     try:
         from rich.console import Console
     except ImportError:
         raise MissingExtra("rich", "cli") from None
     stream = sys.stderr if to_error else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else 100, highlight=False)
+    return Console(
+        file=stream, width=None if stream.isatty() else 100, highlight=False, markup=False
+    )
 
 
 def add_command(
@@ -76,11 +80,4 @@ def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iter
 
 def read_json(path: str | Path) -> Any:
     """What a JSON file holds; refuses a file that cannot be read."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
-    except ValueError:
-        raise ParameterError(
-            f"{path} holds no valid JSON; give a file that was written whole."
-        ) from None
+    return read_json_file(path)

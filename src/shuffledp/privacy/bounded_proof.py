@@ -34,6 +34,7 @@ from flint import arb, ctx
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
 from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.exact.deadline import check_time
 from shuffledp.exact.numbers import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
 from shuffledp.privacy.bounded_rules import (
     CLOSED_FORM,
@@ -217,6 +218,7 @@ def _evaluate(
     cell: BoundedCell, direction: Direction, rule: Rule, bits: int
 ) -> tuple[arb, list[Inequality]]:
     """The share, and a rule's inequalities, with so many bits."""
+    check_time()
     with ctx.workprec(bits):
         scale = Scale(cell, direction)
         share = scale.share(direction.odds)

@@ -16,6 +16,7 @@ from flint import arb
 
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
+from shuffledp.exact.deadline import check_time
 from shuffledp.exact.numbers import ball
 
 EQUAL_CUTS = "equal cuts"
@@ -136,6 +137,7 @@ def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
         most = most * (first + n) / (n + 1)
     least, covered = arb(1), arb(0)  # u_n: the others' masses at least; U_I: their sum below I
     for index in range(1, z + 1):
+        check_time()
         n = index - 1
         covered += least
         least = least * (n + first) - (first * scale.rho[w] if n >= w else 0)

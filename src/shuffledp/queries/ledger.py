@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
-from shuffledp.exact.numbers import ExactNumber, positive_as_written, show
+from shuffledp.exact.json_text import read_json
+from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show
 from shuffledp.sealed.files import write_whole
 
 LEDGER_FORMAT = "shuffledp ledger 1"
+MOST_LEDGER_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Entry:
     def from_dict(cls, row: Mapping[str, Any]) -> Entry:
         """The entry behind its JSON."""
         return cls(
-            Fraction(row["epsilon"]),
+            exact(str(row["epsilon"]), "ε"),
             row["what"],
             row["when"],
             note=row.get("note", ""),
@@ -196,11 +198,13 @@ class Ledger:
 
     def _read(self) -> tuple[Fraction, list[Entry]]:
         try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
+            with open(self.path, "rb") as file:
+                text = file.read(MOST_LEDGER_BYTES + 1)
+            data = read_json(text, "The ledger", MOST_LEDGER_BYTES)
             if data["format"] != LEDGER_FORMAT:
                 raise ValueError
             entries = [Entry.from_dict(row) for row in data["entries"]]
-            return Fraction(data["budget"]), entries
+            return exact(str(data["budget"]), "the budget"), entries
         except FileNotFoundError:
             raise ParameterError(
                 f"There is no ledger {self.path}; make one with: "

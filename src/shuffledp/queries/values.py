@@ -33,7 +33,9 @@ EXAMPLES: dict[ColumnType, str] = {
     "instant": "2020-01-31T12:00+01:00",
 }
 """How a value to count is written for each kind of dates."""
-ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
+ISO_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
 
 Comparable = bool | int | float | str | dt.date
 """A value to count; of dates with a time, a `datetime`."""
