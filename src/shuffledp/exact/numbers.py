@@ -92,9 +92,7 @@ def whole(value: object, name: str, least: int = 1, most: int | None = None) -> 
 def truth(value: object, name: str) -> bool:
     """`value` as true or false; refuses texts and numbers, which may mean either."""
     if not isinstance(value, bool | np.bool_):
-        raise ParameterError(
-            f"{name} must be True or False; a {type(value).__name__} was given."
-        )
+        raise ParameterError(f"{name} must be True or False; a {type(value).__name__} was given.")
     return bool(value)
 
 
