@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import errno
 import json
 import os
 import sys
@@ -33,7 +34,7 @@ def console(to_error: bool = False) -> Console:
         """A console that leaves it to the caller what a closed pipe means."""
 
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
+            raise BrokenPipeError(errno.EPIPE, "the reader has gone")
 
     stream = sys.stderr if to_error else sys.stdout
     return PlainConsole(file=stream, width=None if stream.isatty() else 100, highlight=False)

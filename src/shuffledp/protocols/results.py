@@ -251,5 +251,5 @@ class HistogramResult(Result):
 
 
 def _text(number: float, low: float, high: float) -> str:
-    """A number with the digits that it deserves by its interval, which is about four errors wide."""
+    """A number with the digits that its interval deserves, which is about four errors wide."""
     return f"{number:,.{decimals((high - low) / 4)}f}"
