@@ -124,12 +124,12 @@ def test_a_handful_of_users(users: int) -> None:
 def test_the_error_is_that_of_the_law() -> None:
     """Against the variance of every number of tokens, added up one by one, for every value."""
     for cell, _ in (planned("1", "1/2", 30), planned("1", "1/2", 20, 3)):
-        kept = 1 / (1 + sum(cell.up.odds) + sum(cell.down.odds))
+        kept = 1 / sum(cell.up.odds + cell.down.odds, start=F(1))
         worst = F(0)
         for value in range(cell.largest + 1):
             law = [mass * kept for mass in user_law(cell, value)]
-            mean = sum(k * mass for k, mass in enumerate(law))
-            square = sum(k * k * mass for k, mass in enumerate(law))
+            mean = sum((k * mass for k, mass in enumerate(law)), start=F(0))
+            square = sum((k * k * mass for k, mass in enumerate(law)), start=F(0))
             worst = max(worst, square - mean**2)
         assert abs(worst_error(cell, 50) - ball(50 * worst / kept**2)) < 1e-12
 
@@ -204,7 +204,9 @@ def test_the_formula_for_the_cost_is_close() -> None:
         ("2", 10**5, 15),
     ):
         cell, mse = planned(epsilon, "1/2", users, largest)
-        guess = bounded_cost(users, np.array(largest), np.array(float(F(epsilon))), float(mse))
+        guess = bounded_cost(
+            users, np.array(largest), np.array(float(F(epsilon))), np.array(float(mse))
+        )
         assert abs(float(guess) / cell.most_messages - 1) < 0.03
     assert bounded_cost(10**4, np.array(1.0), np.array(1.0), np.array(1.0)) == inf
 

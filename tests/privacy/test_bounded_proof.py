@@ -63,9 +63,13 @@ def planned(users: int = 10**4, largest: int = 1, loss: str = "1") -> BoundedCel
 
 def cell_of(data: dict[str, Any]) -> BoundedCell:
     def side(data: dict[str, Any]) -> Direction:
-        numbers = {name: F(data[name]) for name in ("epsilon", "decay")}
-        cuts = {name: data[name] for name in ("cut", "muted_cut")}
-        return Direction(**numbers, **cuts, odds=tuple(F(odds) for odds in data["odds"]))
+        return Direction(
+            epsilon=F(data["epsilon"]),
+            decay=F(data["decay"]),
+            cut=data["cut"],
+            muted_cut=data["muted_cut"],
+            odds=tuple(F(odds) for odds in data["odds"]),
+        )
 
     sides = {name: side(data[name]) for name in ("up", "down")}
     return BoundedCell(users=data["users"], largest=data["largest"], **sides)

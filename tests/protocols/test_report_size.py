@@ -1,4 +1,4 @@
-"""K of the paper's cells comes from the exact tail of the number of messages."""
+"""K comes from the exact tail of the number of messages, or from the largest number possible."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from bounded_laws import BIT, sent
 from flint import arb
 from plan_parts import integer_sum, paper_cell
 
@@ -15,11 +16,21 @@ from shuffledp.accuracy import message_law
 from shuffledp.accuracy.message_law import tails
 from shuffledp.cells.base import Values
 from shuffledp.cells.paper import PaperCell
+from shuffledp.errors import ParameterError
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.counting import Counting
 from shuffledp.protocols.integer_sum import IntegerSum
-from shuffledp.protocols.report_size import message_laws, reserve_size, top_up_size
+from shuffledp.protocols.report_size import (
+    EXACT,
+    RESERVE,
+    best_padding,
+    message_laws,
+    most_messages,
+    padded_size,
+    reserve_size,
+    top_up_size,
+)
 from shuffledp.protocols.results import Result
 
 
@@ -184,3 +195,63 @@ def test_top_up_capacity_covers_the_exact_tail() -> None:
     exact = reserve_size(protocol.uses, 1) - most_input(protocol.uses)
     bound = top_up_size(protocol.uses, 1)
     assert exact <= bound <= exact + 30
+
+
+def law_of_copies(copies: int) -> list[Fraction]:
+    """The law of a user's messages in so many copies of `BIT`, of which one holds 1, by plain
+    enumeration."""
+    law = [Fraction(1)]
+    for value in [1] + [0] * (copies - 1):
+        one = sent(BIT, value)
+        grown = [Fraction(0)] * (len(law) + BIT.most_messages)
+        for k, p in enumerate(law):
+            for j, q in one.items():
+                grown[k + j] += p * q
+        law = grown
+    return law
+
+
+def bits(copies: int) -> tuple[CellUse, ...]:
+    return (CellUse(cell=BIT, copies=copies, up=Fraction(1), down=Fraction(1)),)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 8])
+@pytest.mark.parametrize("reports", [4, 10**6])
+def test_the_reserve_of_bounded_cells_is_the_least(copies: int, reports: int) -> None:
+    """Against the exact law: reports · P(overflow) ≤ 2⁻⁶⁴, and not so with one message less."""
+    law, size = law_of_copies(copies), reserve_size(bits(copies), reports)
+    limit = Fraction(1, 2**64)
+    assert reports * sum(law[size + 1 :]) <= limit < reports * sum(law[size:])
+    most = most_messages(bits(copies))
+    assert most == copies * BIT.most_messages == len(law) - 1 and law[most] > 0
+    assert size <= most
+    if copies == 8:
+        assert size < most  # so that not everything is the exact maximum
+
+
+def test_tails_of_bounded_cells_are_those_of_the_enumeration() -> None:
+    law = law_of_copies(3)
+    found = tails(message_laws(bits(3))[1], len(law) - 1)
+    for k in range(len(law)):
+        assert float(found[k]) == pytest.approx(float(sum(law[k + 1 :])), rel=1e-12, abs=1e-80)
+
+
+def test_padding_is_exact_where_it_costs_less_than_twice_the_reserve() -> None:
+    for copies in (1, 3, 8, 40, 200):
+        uses = bits(copies)
+        most, reserve = most_messages(uses), reserve_size(uses, 100)
+        assert most is not None
+        exact = most < 2 * reserve
+        assert best_padding(uses, 100) == (EXACT if exact else RESERVE)
+        assert padded_size(uses, 100) == (most if exact else reserve)
+    assert best_padding(bits(1), 100) == EXACT and best_padding(bits(200), 100) == RESERVE
+    assert best_padding(counting().uses, 100) == RESERVE  # the paper's cells have no largest number
+
+
+def test_a_padding_that_a_protocol_cannot_have() -> None:
+    protocol = plan_histogram(100, 1, 3, cell="bounded").protocol
+    assert protocol.report_size(100, RESERVE) <= protocol.report_size(100, EXACT)
+    with pytest.raises(ParameterError, match="exact padding needs"):
+        counting().report_size(100, EXACT)
+    with pytest.raises(ParameterError, match="padding must be one of"):
+        protocol.report_size(100, "none")

@@ -157,8 +157,6 @@ def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace
     check_output(args)
     if args.plot:
         check_plot(args.plot)
-    if args.plot and args.protocol is not None:
-        raise ParameterError("Pictures are of our own protocol; leave --plot out.")
     if args.master is not None and args.engine != "spark":
         raise ParameterError("--master names a Spark cluster; add --engine spark.")
     words = {**asked(args), **_options(args)}
@@ -181,8 +179,8 @@ def _show(args: argparse.Namespace, result: Result) -> None:
     """Prints the result, and draws its picture last."""
     if args.protocol is not None:
         emit(args, result.to_dict(), lambda console: console.print(str(result), markup=False))
-        return
-    emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
+    else:
+        emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
     if args.plot:
         result.plot(args.plot)
 

@@ -1,4 +1,5 @@
 """Texts of users in pictures: never read as mathematics, in a font that has their characters."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,6 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.text import Text
+
+
+PLACEHOLDERS = ("LastResort", "Fallback", "Blank")
+"""Fonts that have a sign for every character, but not the character."""
 
 
 @cache
@@ -39,7 +44,11 @@ def font_for(texts: tuple[str, ...]) -> str | None:
     wanted = frozenset().union(*(_wanted(text) for text in texts))
     if wanted <= _characters(_default_path()):
         return "DejaVu Sans"
-    fonts = ((font.name, str(font.fname)) for font in fontManager.ttflist)
+    fonts = [
+        (font.name, str(font.fname))
+        for font in fontManager.ttflist
+        if not any(word in font.name.replace(" ", "") for word in PLACEHOLDERS)
+    ]
     return next((name for name, path in fonts if wanted <= _characters(path)), None)
 
 

@@ -67,7 +67,7 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         entropy=options.entropy,
         confidence=options.confidence,
     )
-    return cast("R", result)  # a rival answers a query with the query's own kind of result
+    return query.finish(cast("R", result))  # a rival's result is of the query's own kind
 
 
 def _column(query: Query[R], data: object, options: Options) -> Column:

@@ -116,7 +116,8 @@ class IntegerSum(Query[Estimate]):
         return Grouping(largest=self.largest, clamp=self.clamp)
 
     def finish(self, result: Estimate) -> Estimate:
-        return replace(result, clamped=self.clamp)
+        # another protocol calls it a real sum
+        return replace(result, query=self.name, clamped=self.clamp)
 
     def for_rival(self) -> RivalQuestion:
         bounds = Fraction(0), Fraction(self.largest)

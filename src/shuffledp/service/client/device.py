@@ -106,13 +106,11 @@ class Device:
         recent = [charge for charge in record.charges if charge.when > begin]
         spent = _sum(iter(recent))
         if spent + cost > policy.most_epsilon_per_period:
-            days = (
-                (min(charge.when for charge in recent) - begin) // DAY_SECONDS + 1 if recent else 0
-            )
+            days = _days(recent, begin)
             raise PolicyRefused(
                 f"This task costs ε = {show(cost)}; this device has spent {show(spent)} of the "
                 f"{show(policy.most_epsilon_per_period)} that it allows in {policy.period_days} "
-                + (f"days: wait {days} days, " if recent else "days: ")
+                + (f"days: wait at least {days} days, " if recent else "days: ")
                 + "or raise most_epsilon_per_period in your policy."
             )
 
@@ -215,6 +213,12 @@ class Device:
         ]
         data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
         write_whole(self._file, json.dumps(data, indent=2), durable=True)
+
+
+def _days(recent: list[Charge], begin: int) -> int:
+    """Days until the oldest of the recent charges no longer counts."""
+    oldest = min((charge.when for charge in recent), default=begin)
+    return -(-(oldest - begin) // DAY_SECONDS)
 
 
 def _sum(charges: Iterator[Charge]) -> Fraction:

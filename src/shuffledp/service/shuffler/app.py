@@ -66,8 +66,12 @@ class Shuffler(Role):
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
         self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
-        await self.store.load()
-        await reconcile(self.database, self.store, self.tasks, self.report_keys)
+        try:
+            await self.store.load()
+            await reconcile(self.database, self.store, self.tasks, self.report_keys)
+        except BaseException:
+            self.report_keys.close()
+            raise
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )

@@ -66,9 +66,13 @@ class Role(ABC):
         """Opens the store and starts the background work."""
         private_folder(Path(self.server_config.spool))
         self.database = await open_database(self.server_config.store, self.schema)
-        self.tasks = TaskRegistry(self.database)
-        await self.tasks.load()
-        self._work = [asyncio.create_task(work) for work in await self.prepare()]
+        try:
+            self.tasks = TaskRegistry(self.database)
+            await self.tasks.load()
+            self._work = [asyncio.create_task(work) for work in await self.prepare()]
+        except BaseException:
+            await self.database.close()
+            raise
         log("started", role=self.name, listen=self.server_config.listen)
 
     async def stop(self) -> None:
