@@ -282,6 +282,8 @@ def error_law(cell: BoundedCell, users: int, total: int) -> tuple[Floats, Floats
     law = laws(cell, users, np.array([total]))
     errors, chances = _support(law)
     inside = np.flatnonzero((chances > 1e-7) & (chances < 1 - 1e-7))
+    if not inside.size:  # almost always the same error
+        inside = np.array([(chances > 0.5).argmax()])
     first, last = errors[inside[0]], errors[inside[-1]] + law.step
     shown = np.unique(np.linspace(first - law.step, last, min(last - first + 2, 801)).astype(int))
     masses = np.diff(law.at_most(shown[None, :])[0])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from shuffledp.cli.output import speak_plainly
 from shuffledp.errors import ShuffleDPError
 from shuffledp.version import __version__
 
@@ -58,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 130
     if interrupted."""
+    speak_plainly()
     words = list(sys.argv[1:] if arguments is None else arguments)
     for place in range(len(words) - 1, 0, -1):
         option, value = words[place - 1 : place + 1]
@@ -72,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         sys.stderr.close()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            raise
+        print(f"Standard output takes no more ({error.strerror}); make room.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
         return 130

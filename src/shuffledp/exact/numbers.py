@@ -118,6 +118,27 @@ def truth(value: object, name: str) -> bool:
     return bool(value)
 
 
+def percent(share: float) -> str:
+    """A part of the whole in percent, with all its digits.
+
+    >>> percent(0.995), percent(0.95)
+    ('99.5%', '95%')
+    """
+    return f"{(Decimal(str(float(share))) * 100).normalize():f}%"
+
+
+def decimals(error: float) -> int:
+    """How many digits after the point a number deserves that errs by so much: those up to the
+    second one of the error.
+
+    >>> decimals(1.6), decimals(0.012), decimals(250)
+    (1, 3, 0)
+    """
+    if not 0 < error < math.inf:
+        return 2
+    return min(max(1 - math.floor(math.log10(error)), 0), 12)
+
+
 def show(number: Fraction | float, digits: int = 6) -> str:
     """The number as text for people: exact where that is short, rounded otherwise."""
     if isinstance(number, Fraction):
