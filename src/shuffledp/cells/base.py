@@ -127,7 +127,7 @@ class Cell(ABC):
         ):
             raise ValueOutOfRange(
                 f"Some value lies outside 0..{self.largest}; nothing was randomized: "
-                "correct the data, or plan for a larger range."
+                "correct the data, or ask for a sum of larger values."
             )
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 

@@ -124,7 +124,7 @@ class RealSum(Protocol[Estimate]):
 
     # the decoder
 
-    def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
+    def result_of(self, view: View, confidence: float) -> Estimate:
         """The unbiased estimate, with an interval from the law of its whole error."""
         sums = view.plus - view.minus
         totals = [
