@@ -31,7 +31,7 @@ import numpy as np
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.encryption import encrypt_all, open_all
 from shuffledp.sealed.keys import KeyFolder, PublicKey
-from shuffledp.sealed.opening import count_messages, worker_pool
+from shuffledp.sealed.opening import AllowedNumbers, count_messages, worker_pool
 from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
@@ -291,11 +291,14 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
     data = real_messages(key.public, task.id, 20_000) * 3
     rows = np.frombuffer(data, np.uint8).reshape(-1, MESSAGE_BYTES)
     info, stop = key.public.info(task.id), threading.Event()
+    numbers = AllowedNumbers.of(task.protocol)
     for workers in range(1, (os.cpu_count() or 1) + 1):
         with worker_pool(workers) as pool:
-            count_messages([(rows[: 4096 * workers], 0)], key.secret, info, 1, pool=pool, stop=stop)
+            count_messages(
+                [(rows[: 4096 * workers], 0)], key.secret, info, numbers, pool=pool, stop=stop
+            )
             begin = time.perf_counter()
-            tally = count_messages([(rows, 0)], key.secret, info, 1, pool=pool, stop=stop)
+            tally = count_messages([(rows, 0)], key.secret, info, numbers, pool=pool, stop=stop)
             seconds = time.perf_counter() - begin
         assert tally.dropped["unopened"] == 0
         say(f"messages per second with {workers} worker(s)", f"{len(rows) / seconds:,.0f}")

@@ -37,6 +37,7 @@ TRUSTING = ClientPolicy(
 )
 """The policy of devices that answer every task: tests use few users."""
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
+ANALYZER_OPERATOR = "analyzer-operator-secret"
 
 
 @cache
@@ -70,6 +71,7 @@ class Trio:
             keys=f"{folder}/keys",
             collector_token_sha256=sha(COLLECTOR),
             shuffler_token_sha256=sha(DELIVERY),
+            operator_token_sha256=sha(ANALYZER_OPERATOR),
             ledger=f"{folder}/ledger.json",
             budget="1000",
             workers=1,

@@ -1,4 +1,5 @@
-"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients."""
+"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients, discard what can
+never be published, restore a lost ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +20,16 @@ def add_to(commands: Commands) -> None:
     shuffler = _add_role(
         commands, "shuffler", "collect encrypted reports and deliver whole batches"
     )
-    _add_role(commands, "analyzer", "open batches and publish results")
+    analyzer = _add_role(commands, "analyzer", "open batches and publish results")
+    _add_analyzer_discard(analyzer)
+    restore = add_command(
+        analyzer,
+        "restore-ledger",
+        run_restore,
+        "after a loss: write the lines of all published batches into the ledger again",
+    )
+    restore.add_argument("--analyzer", required=True, help="its URL")
+    add_token(restore, "operator")
     enrol = add_command(shuffler, "enrol", run_enrol, "make tokens for clients")
     enrol.add_argument("--shuffler", required=True, help="its URL")
     enrol.add_argument("--count", type=int, required=True, help="how many")
@@ -35,6 +45,16 @@ def add_to(commands: Commands) -> None:
     discard.add_argument("--task", required=True, help="the task's id")
     discard.add_argument("--batch", required=True, help="the batch's number in the status")
     discard.add_argument("--reason", required=True, help="why, for the log")
+
+
+def _add_analyzer_discard(analyzer: Commands) -> None:
+    batch = add_command(
+        analyzer, "discard", run_discard_batch, "give up a batch that is not published"
+    )
+    batch.add_argument("--analyzer", required=True, help="its URL")
+    batch.add_argument("--batch", required=True, help="its id; see `shuffledp result`")
+    batch.add_argument("--reason", required=True, help="why; the status shows it")
+    add_token(batch, "operator")
 
 
 def _add_role(commands: Commands, name: str, summary: str) -> Commands:
@@ -91,4 +111,27 @@ def run_enrol(args: argparse.Namespace) -> None:
         args,
         {"tokens": len(tokens), "file": args.out},
         lambda out: out.print(f"{len(tokens):,} tokens are in {args.out}; give each client one."),
+    )
+
+
+def run_discard_batch(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import call
+
+    url = f"{args.analyzer.rstrip('/')}/batches/{args.batch}/discard"
+    done = call("POST", url, given_token(args, "operator"), json={"reason": args.reason}).json()
+    emit(args, done, lambda out: out.print(f"Batch {args.batch} is discarded.", markup=False))
+
+
+def run_restore(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import call
+
+    url = f"{args.analyzer.rstrip('/')}/ledger/restore"
+    done = call("POST", url, given_token(args, "operator")).json()
+    emit(
+        args,
+        done,
+        lambda out: out.print(
+            f"{done['lines']:,} lines were written. Releases that other programs charged to the "
+            "same ledger are not known here: add them, or lower the budget."
+        ),
     )

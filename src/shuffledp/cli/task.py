@@ -90,7 +90,11 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument("--key", required=True, help="JSON from `shuffledp keys show`")
     parser.add_argument("--name", required=True, help="what people see, for example: dark mode")
     parser.add_argument("--out", required=True, help="where the task file goes")
-    parser.add_argument("--reports", type=int, help="reports per batch (the plan's users)")
+    parser.add_argument(
+        "--reports",
+        type=int,
+        help="reports per batch (the plan's users); more than users: slack",
+    )
     parser.add_argument("--top-up", choices=("none", "missing", "full"), default="none")
     parser.add_argument("--at-least", type=int, default=0, help="with a top-up: fewest reports")
     parser.add_argument("--wait-seconds", type=int, default=0, help="with a top-up: how long")
@@ -100,6 +104,13 @@ def _add_create(actions: Commands) -> None:
         help="reports as long as the longest possible one, or as all but one in 2⁶⁴ batches need",
     )
     parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
+    parser.add_argument(
+        "--publish-noise",
+        choices=("full", "none"),
+        default="full",
+        help="full: the analyzer adds the certified noise before it publishes, against a shuffler "
+        "that makes reports up; none: it does not (quantiles need none)",
+    )
     parser.add_argument(
         "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
     )
@@ -127,6 +138,7 @@ def run_create(args: argparse.Namespace) -> None:
         padding=args.padding,
         order=args.order,
         repeat=args.repeat,
+        publish_noise=args.publish_noise,
     )
     write_whole(args.out, task.canonical())
     emit(args, summary(task), lambda out: out.print(table(task)))
@@ -146,12 +158,18 @@ def read_task(path: str) -> Task:
 
 def summary(task: Task) -> dict[str, Any]:
     """The task with its id and what follows from it."""
-    return {"task": task.id.hex(), "report_bytes": task.report_bytes} | task.to_dict()
+    return {
+        "task": task.id.hex(),
+        "report_bytes": task.report_bytes,
+        "bad_messages_tolerated": task.batch.tolerated(task.protocol.users),
+        "forecast_rmse": task.forecast_rmse(),
+    } | task.to_dict()
 
 
 def table(task: Task) -> Any:
     """The task as a table for people."""
     from shuffledp.protocols.report_size import promise
+    from shuffledp.sealed.results import AGAINST_WHOM
 
     protocol, rule = task.protocol, task.batch
     top_up = {
@@ -159,17 +177,34 @@ def table(task: Task) -> Any:
         "missing": "missing noise added by the shuffler",
         "full": "one full set of noise added by the shuffler",
     }[rule.top_up]
+    noise = (
+        "with a full set of noise added before publishing"
+        if task.publish_shares
+        else "with no noise added before publishing"
+    )
     return facts(
         task.name,
         [
             ("id", task.id.hex()),
             ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
-            ("guarantee", f"{promise(task.padding)}, unless shuffler and analyzer act together"),
+            ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
+            ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
+            ("slack", slack(task)),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
             ("answers", "as often as clients like" if task.repeat else "one per client"),
         ],
+    )
+
+
+def slack(task: Task) -> str:
+    """How many bad messages a batch tolerates, for people."""
+    most = task.batch.tolerated(task.protocol.users)
+    clients = most // task.report_size
+    return (
+        f"published with at most {most:,} bad messages, else held; a bad client can send "
+        f"{task.report_size:,}, so {clients:,} such clients cannot block a batch"
     )
 
 

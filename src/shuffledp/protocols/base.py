@@ -25,6 +25,9 @@ from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
 
+LARGEST_BOUND = 10**100
+"""Of the bounds of real values, which are taken as floats too."""
+
 Progress = Callable[[int], None]
 R = TypeVar("R", bound=Result)
 R_co = TypeVar("R_co", bound=Result, covariant=True)
@@ -211,6 +214,14 @@ class Protocol(ABC, Generic[R_co]):
         ]
         away, variance = (sum(part) for part in zip(*found, strict=True))
         return float(away / math.sqrt(variance))
+
+
+def check_bounds(low: Fraction, high: Fraction) -> None:
+    """Refuses bounds that do not enclose a range of floats."""
+    if not low < high:
+        raise ParameterError("The lower bound must lie below the upper bound.")
+    if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < Fraction(1, LARGEST_BOUND):
+        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
 
 
 def parsed_number(text: str, low: Fraction, high: Fraction) -> float:

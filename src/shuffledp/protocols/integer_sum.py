@@ -100,9 +100,7 @@ class IntegerSum(Protocol[Estimate]):
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
-            errors=partial(
-                self.cell.error_law, view.users, self._inside(value, view.users)
-            ),
+            errors=partial(self.cell.error_law, view.users, self._inside(value, view.users)),
         )
 
     def _inside(self, value: float, users: int) -> int:

@@ -50,7 +50,8 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
     options.refuse(
-        ("per_user", "progress", "note", *TARGETS), "it belongs to our own protocol; leave protocol out."
+        ("per_user", "progress", "note", *TARGETS),
+        "it belongs to our own protocol; leave protocol out.",
     )
     column = _column(query, data, options)
     values = np.concatenate(list(prepared(query, column, asked.prepare)))

@@ -84,7 +84,7 @@ def local_servers(folder: Path) -> Iterator[Servers]:
 def new_tokens() -> dict[str, str]:
     """Fresh tokens of everybody who talks to a server of `configuration`."""
     names = ("collector at shuffler", "collector at analyzer", "operator", "shuffler")
-    return {name: new_token() for name in names}
+    return {name: new_token() for name in (*names, "operator of analyzer")}
 
 
 def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -118,6 +118,7 @@ ledger = "{folder}/ledger.json"
 budget = "100"
 collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
+operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
 """
 
