@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,6 +24,11 @@ def check_numbers(holds: ColumnType) -> None:
         raise ValueOutOfRange(
             f"Values must be numbers; the column holds {WORDS[holds]}: convert them first."
         )
+
+
+def looks_typed(text: str) -> bool:
+    """Whether a file without types may take such a text for a number, a date or true/false."""
+    return re.match(r"[+-]?[.\d]", text) is not None or text.lower() in ("true", "false", "inf")
 
 
 def plain_labels(labels: int | Iterable[Label]) -> object:

@@ -22,7 +22,13 @@ from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
 from shuffledp.queries.arrays import as_label
-from shuffledp.queries.checks import NUMBERS, check_numbers, checked_probabilities, plain_labels
+from shuffledp.queries.checks import (
+    NUMBERS,
+    check_numbers,
+    checked_probabilities,
+    looks_typed,
+    plain_labels,
+)
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
 from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
@@ -225,7 +231,8 @@ class Histogram(Query[HistogramResult]):
 
     @property
     def reads_texts(self) -> bool:
-        return self._label_types() == {"text"}
+        named = [name for name in self.labels if name != self.other]
+        return any(isinstance(name, str) and looks_typed(name) for name in named)
 
     def _label_types(self) -> set[ColumnType]:
         """What the labels are, without the one for all others."""
