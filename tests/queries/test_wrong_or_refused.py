@@ -46,8 +46,10 @@ def test_unsigned_numbers_beyond_the_signed_ones_are_clamped_upwards() -> None:
 
 def test_masked_values_are_missing_and_a_mask_of_nothing_is_not() -> None:
     with pytest.raises(DataError, match="missing"):
-        shuffledp.integer_sum(np.ma.array([1, 2, 3], mask=[0, 1, 0]), epsilon=8, largest=3)
-    whole = np.ma.array(WHOLE, mask=[False] * ROWS)
+        shuffledp.integer_sum(
+            np.ma.array([1, 2, 3], mask=[False, True, False]), epsilon=8, largest=3
+        )
+    whole: object = np.ma.array(WHOLE, mask=[False] * ROWS)
     assert near(shuffledp.integer_sum(whole, epsilon=8, largest=3), 1.5 * ROWS)
 
 

@@ -58,7 +58,7 @@ def protocol_of(name: str) -> Protocol[Any]:
     return plan_count(9, 8).protocol
 
 
-def outcome(name: str, source: object, column: str | None = None) -> object:
+def outcome(name: str, source: object, column: str | None = None) -> tuple[Any, Any]:
     """What a query gets to know of a source: the tally, or the refusal with its sentence."""
     query, protocol = QUERIES[name], protocol_of(name)
     try:
