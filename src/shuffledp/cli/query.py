@@ -19,7 +19,7 @@ from shuffledp.cli.plan import (
     targets_of,
 )
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import percent, show
 from shuffledp.plots.figures import checked_picture
 from shuffledp.protocols.results import Result
 from shuffledp.queries.columns import column_of
@@ -190,10 +190,10 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
 def _numbers(result: Result) -> Any:
     from rich.table import Table
 
-    table = Table(title=f"{result.confidence:.0%} intervals", title_justify="left")
+    table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
     table.add_column("query")
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
-    for name, *numbers in result.rows():
-        table.add_row(name, *(f"{number:,.2f}" for number in numbers))
+    for texts in result.texts():
+        table.add_row(*texts)
     return table

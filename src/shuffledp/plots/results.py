@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import percent
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
@@ -49,7 +50,7 @@ def draw_estimate(result: Estimate) -> Figure:
     axes.axvline(result.value, color=LINE, linewidth=1.6)
     axes.set_title(
         f"{result.query} ≈ {result.value:,.2f}   "
-        f"({result.confidence:.0%} interval {result.low:,.2f} … {result.high:,.2f})",
+        f"({percent(result.confidence)} interval {result.low:,.2f} … {result.high:,.2f})",
         color=INK,
     )
     axes.set_xlabel(f"where the true value may lie, given the estimate\n{_caption(result)}")
@@ -89,7 +90,8 @@ def draw_histogram(result: HistogramResult) -> Figure:
         axes.tick_params(axis="x", rotation=60)
     axes.set_ylabel("users")
     axes.set_title(
-        f"thick: {result.confidence:.0%} interval of each bucket; thin: of all at once", color=INK
+        f"thick: {percent(result.confidence)} interval of each bucket; thin: of all at once",
+        color=INK,
     )
     axes.set_xlabel(_caption(result))
     return figure
@@ -99,18 +101,19 @@ def draw_histogram(result: HistogramResult) -> Figure:
 def draw_quantiles(result: QuantilesResult) -> Figure:
     """The part of the users below each value, with the quantiles and their intervals."""
     figure, (axes,) = new_figure()
-    below = np.concatenate([[0.0], np.cumsum(result.counts)]) / result.users
-    errors = np.sqrt(np.diag(np.cumsum(np.cumsum(result.covariance, 0), 1)).clip(0))
-    reach = 1.96 * np.concatenate([[0.0], errors]) / result.users
-    axes.fill_between(result.edges, below - reach, below + reach, color=BAND, linewidth=0)
-    axes.plot(result.edges, below, color=BAR, linewidth=1.8)
+    low, high = (end / result.users for end in result.band())
+    axes.fill_between(result.edges, low, high, color=BAND, linewidth=0)
+    axes.plot(result.edges, result.below / result.users, color=BAR, linewidth=1.8)
+    if result.axis.unit:
+        axes.xaxis.set_major_formatter(lambda number, _: result.axis.text(number))
+        axes.tick_params(axis="x", rotation=20)
     for probability, quantile in zip(result.probabilities, result.shown(), strict=True):
         axes.hlines(probability, quantile.low, quantile.high, color=LINE, linewidth=2.5)
         axes.plot([quantile.value], [probability], "o", color=LINE, markersize=5)
         axes.annotate(
-            f" {quantile.value:,.4g}", (quantile.high, probability), color=INK, va="center"
+            f" {quantile.texts()[0][1]}", (quantile.high, probability), color=INK, va="center"
         )
     axes.set_ylabel("part of the users below")
-    axes.set_title("quantiles with their intervals", color=INK)
+    axes.set_title(f"quantiles with their {percent(result.confidence)} intervals", color=INK)
     axes.set_xlabel(_caption(result))
     return figure

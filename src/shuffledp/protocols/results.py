@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import percent, show
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ class Result(ABC):
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
 
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        """`rows` for people, every number as text."""
+        return [
+            (name, f"{value:,.2f}", f"{low:,.2f}", f"{high:,.2f}")
+            for name, value, low, high in self.rows()
+        ]
+
     def privacy_in_words(self) -> str:
         """What kind of privacy the result has, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
@@ -90,10 +97,10 @@ class Result(ABC):
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
 
     def __repr__(self) -> str:
-        numbers = self.rows()
+        numbers = self.texts()
         if len(numbers) == 1:
             name, value, low, high = numbers[0]
-            what = f"{name} ≈ {value:,.2f} in {low:,.2f} … {high:,.2f}"
+            what = f"{name} ≈ {value} in {low} … {high}"
         else:
             what = f"{len(numbers)} numbers"
         return (
@@ -105,13 +112,13 @@ class Result(ABC):
         """The result in a notebook: its numbers as a table, its promise below."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td>"
-            + "".join(f"<td style='text-align:right'>{number:,.2f}</td>" for number in numbers)
+            + "".join(
+                f"<td style='text-align:right'>{html.escape(number)}</td>" for number in numbers
+            )
             + "</tr>"
-            for name, *numbers in self.rows()
+            for name, *numbers in self.texts()
         )
-        head = (
-            f"<tr><th></th><th>estimate</th><th colspan=2>{self.confidence:.0%} interval</th></tr>"
-        )
+        head = f"<tr><th></th><th>estimate</th><th colspan=2>{percent(self.confidence)} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
             f"{html.escape(self.privacy_in_words())}; {self.users:,} users; RMSE {self.rmse:,.4g}; "
@@ -150,7 +157,7 @@ class Estimate(Result):
     def __str__(self) -> str:
         return (
             f"{self.query} ≈ {self.value:,.2f}  "
-            f"({self.confidence:.0%} interval {self.low:,.2f} … {self.high:,.2f}, "
+            f"({percent(self.confidence)} interval {self.low:,.2f} … {self.high:,.2f}, "
             f"RMSE {self.rmse:,.2f}; ε = {float(self.epsilon):g}, {self.users:,} users)"
             f"{self.marks()}"
         )
@@ -231,6 +238,6 @@ class HistogramResult(Result):
         ]
         head = (
             f"histogram of {self.users:,} users, ε = {float(self.epsilon):g}, "
-            f"{self.confidence:.0%} intervals, RMSE {self.rmse:,.2f} per bucket{self.marks()}"
+            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.2f} per bucket{self.marks()}"
         )
         return "\n".join([head, *lines])
