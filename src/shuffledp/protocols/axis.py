@@ -90,16 +90,19 @@ class Axis:
 
     def parse(self, text: str) -> Any:
         """One user's value from text."""
-        if not self.unit:
-            number = parsed_number(text, self.low, self.high)
-            if self.points and number != math.floor(number):
-                raise ValueOutOfRange("The value must be a whole number.")
-            return int(number) if self.points else number
+        if self.unit:
+            return self._parsed_date(text)
+        number = parsed_number(text, self.low, self.high)
+        if self.points and number != math.floor(number):
+            raise ValueOutOfRange("The value must be a whole number.")
+        return int(number) if self.points else number
+
+    def _parsed_date(self, text: str) -> np.datetime64:
         try:
             number = date_number(text, self.unit)
         except ParameterError:
-            number = None
-        if number is None or not self.low <= number <= self.high:
+            number = int(self.low) - 1
+        if not self.low <= number <= self.high:
             raise ValueOutOfRange(
                 f"The value must be a date from {self.text(self.low)} to {self.text(self.high)}."
             )
@@ -116,14 +119,10 @@ class Axis:
 
     def position(self, value: object, name: str) -> float:
         """Where a value lies, in bins from the beginning; the nearer end for one outside."""
-        number = (
-            Fraction(date_number(value, self.unit))
-            if self._dated(value)
-            else exact(
-                value,
-                name,  # type: ignore[arg-type]
-            )
-        )
+        if self._dated(value):
+            number = Fraction(date_number(value, self.unit))
+        else:
+            number = exact(value, name)  # type: ignore[arg-type]
         if self.points:
             place = float((math.ceil(number) - self.low) / self.group)
         else:

@@ -118,7 +118,8 @@ class Result(ABC):
             + "</tr>"
             for name, *numbers in self.texts()
         )
-        head = f"<tr><th></th><th>estimate</th><th colspan=2>{percent(self.confidence)} interval</th></tr>"
+        interval = f"{percent(self.confidence)} interval"
+        head = f"<tr><th></th><th>estimate</th><th colspan=2>{interval}</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
             f"{html.escape(self.privacy_in_words())}; {self.users:,} users; RMSE {self.rmse:,.4g}; "

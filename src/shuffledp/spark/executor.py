@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import Protocol
@@ -38,6 +39,7 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
+    checked_confidence(options.confidence)
     values = values_of(data, options.column)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
