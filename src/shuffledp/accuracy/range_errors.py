@@ -53,12 +53,12 @@ def first_and_last_crossing(heights: Floats, wanted: float) -> tuple[float, floa
 
 
 def crossing(heights: Floats, wanted: float) -> float:
-    """Where a curve first reaches a height; at its end if it never does."""
-    reached = np.flatnonzero(heights >= wanted)
-    if not reached.size or reached[0] == 0:
-        return 0.0 if reached.size else float(len(heights) - 1)
-    at = int(reached[0])
-    return float(at - 1 + (wanted - heights[at - 1]) / (heights[at] - heights[at - 1]))
+    """Where the running maximum of a curve reaches a height; at its end if it never does."""
+    rising = np.maximum.accumulate(heights)
+    at = int(np.searchsorted(rising, wanted))
+    if at == 0 or at == len(rising):
+        return float(max(at - 1, 0))
+    return float(at - 1 + (wanted - rising[at - 1]) / (rising[at] - rising[at - 1]))
 
 
 def root_mean_square(later: Floats, centre: float, variance_inside: float) -> float:

@@ -101,7 +101,7 @@ def draw_histogram(result: HistogramResult) -> Figure:
 def draw_quantiles(result: QuantilesResult) -> Figure:
     """The part of the users below each value, with the quantiles and their intervals."""
     figure, (axes,) = new_figure()
-    low, high = (end / result.users for end in result.band())
+    low, high = (end / result.users for end in result.band)
     axes.fill_between(result.edges, low, high, color=BAND, linewidth=0)
     axes.plot(result.edges, result.below / result.users, color=BAR, linewidth=1.8)
     if result.axis.unit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -76,12 +77,13 @@ class QuantilesResult(Result):
         """The finest buckets' ends."""
         return self.axis.edges
 
-    @property
+    @cached_property
     def below(self) -> Floats:
         """The estimated number of users below each edge."""
         inner = np.cumsum(self.counts)[:-1]
         return np.concatenate([[0.0], inner, [float(self.users)]])
 
+    @cached_property
     def band(self) -> tuple[Floats, Floats]:
         """For each edge the interval of the number of users below it."""
         low, high = self.errors.ends(self.errors.below_edges()[1:-1], 1 - self.confidence)
@@ -152,7 +154,7 @@ class QuantilesResult(Result):
             raise ParameterError(NOT_A_SHARE)
         rank = share * self.users
         position = sum(first_and_last_crossing(self.below, rank)) / 2
-        lower, upper = self.band()
+        lower, upper = self.band
         first = int(np.flatnonzero(upper >= rank)[0]) - 1
         last = int(np.flatnonzero(lower < rank)[-1])
         low, high = self.axis.ends(first, last)
@@ -168,10 +170,15 @@ class QuantilesResult(Result):
             **self._common(),
         )
 
+    @cached_property
+    def _rank_errors(self) -> Floats:
+        """The errors of the numbers of users below the inner edges."""
+        variances = self.errors.of_sums(self.errors.below_edges()[1:-1])[0]
+        return np.sqrt(np.maximum(variances, 1e-12))
+
     def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
         """How far the true quantile typically is from the estimate, in the values' unit."""
-        variances = self.errors.of_sums(self.errors.below_edges()[1:-1])[0]
-        distances = (rank - self.below[1:-1]) / np.sqrt(np.maximum(variances, 1e-12))
+        distances = (rank - self.below[1:-1]) / self._rank_errors
         law = NormalDist()
         inner = [law.cdf(distance) for distance in distances.tolist()]
         later = np.array([1.0, *inner, 0.0])
