@@ -1,6 +1,6 @@
 """The main job, step by step, on the bundled sample: how many of 10,000 people bike to work?
 
-plan → randomize (on every device) → shuffle → release → analyze
+plan → randomize (on every device) → shuffle → analyze; the last three steps are those of walk.py
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from walk import analyzer, device, shuffler
 
 from shuffledp import plan_count, verify
 from shuffledp.cli.plan import plan_table
-from shuffledp.protocols.report import shuffle
 from shuffledp.queries.columns import column_of
 
 SAMPLE = Path(__file__).with_name("commute.csv")
@@ -36,25 +36,19 @@ def main() -> None:
     console.print("  The certificate was proved a second time from its JSON.\n")
 
     console.rule("2  randomize: every person on a device of its own")
-    one = plan.randomize(int(values[0]))
-    signs = "".join("+" if sign > 0 else "−" for sign in one.signs()[:60])
-    console.print(f"  The first person sends {len(one.signs())} one-bit messages: {signs} …")
     start = time.perf_counter()
-    reports = [plan.randomize(int(value)) for value in values]
+    reports = [device(plan, int(value)) for value in values]
     spent = time.perf_counter() - start
+    first = ", ".join(str(len(report.signs())) for report in reports[:12])
+    console.print(f"  The first people send {first}, … one-bit messages each.")
     console.print(f"  All {len(values):,} people, one by one: {spent:.1f} s\n")
 
-    console.rule("3  shuffle: one bag, in an order that says nothing")
-    bag = shuffle(reports)
-    view = plan.release(bag)
-    first = "".join("+" if sign > 0 else "−" for sign in view.arranged()[:60])
-    console.print(f"  {int(view.plus[0] + view.minus[0]):,} messages: {first} …")
-    console.print(
-        f"  The analyzer sees {int(view.plus[0]):,} × (+1) and {int(view.minus[0]):,} × (−1).\n"
-    )
+    console.rule("3  shuffle: one bag, of which only the number of messages matters")
+    bag = shuffler(reports)
+    console.print(f"  {int(bag.plus.sum() + bag.minus.sum()):,} messages, mixed.\n")
 
     console.rule("4  analyze: an estimate with its interval")
-    estimate = plan.analyze(view)
+    estimate = analyzer(plan, bag)
     console.print(f"  {estimate}")
     console.print(f"  (The true count, which nobody but this demo knows: {int(values.sum()):,}.)")
     estimate.plot(args.picture)

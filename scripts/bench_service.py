@@ -31,7 +31,7 @@ import numpy as np
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.encryption import encrypt_all, open_all
 from shuffledp.sealed.keys import KeyFolder, PublicKey
-from shuffledp.sealed.opening import count_messages, worker_pool
+from shuffledp.sealed.opening import AllowedNumbers, count_messages, worker_pool
 from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
@@ -43,8 +43,8 @@ from shuffledp.sealed.wire import (
 )
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.client.sending import new_report_id
-from shuffledp.service.demo import configuration, free_port, wait_ready
-from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
+from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
+from shuffledp.service.tokens import EACH_PREFIX, token_hash
 
 USERS = 10_000
 TASK_ID = bytes(32)
@@ -183,7 +183,7 @@ def server(
     """A shuffler with a task and many enrolled clients, and somebody who takes its batches."""
     folder.mkdir()
     ports = {"shuffler": free_port(), "analyzer": free_port()}
-    secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    secrets = new_tokens()
     config = folder / "bench.toml"
     config.write_text(configuration(folder, ports, secrets))
     surroundings = os.environ | {
@@ -201,7 +201,7 @@ def server(
         base = f"http://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
         task = new_task(folder, target)
-        register(task, base, secrets["collector"])
+        register(task, base, secrets["collector at shuffler"])
         yield base, enrolled(base, secrets["operator"]), task
     finally:
         running.terminate()
@@ -291,11 +291,14 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
     data = real_messages(key.public, task.id, 20_000) * 3
     rows = np.frombuffer(data, np.uint8).reshape(-1, MESSAGE_BYTES)
     info, stop = key.public.info(task.id), threading.Event()
+    numbers = AllowedNumbers.of(task.protocol)
     for workers in range(1, (os.cpu_count() or 1) + 1):
         with worker_pool(workers) as pool:
-            count_messages([(rows[: 4096 * workers], 0)], key.secret, info, 1, pool=pool, stop=stop)
+            count_messages(
+                [(rows[: 4096 * workers], 0)], key.secret, info, numbers, pool=pool, stop=stop
+            )
             begin = time.perf_counter()
-            tally = count_messages([(rows, 0)], key.secret, info, 1, pool=pool, stop=stop)
+            tally = count_messages([(rows, 0)], key.secret, info, numbers, pool=pool, stop=stop)
             seconds = time.perf_counter() - begin
         assert tally.dropped["unopened"] == 0
         say(f"messages per second with {workers} worker(s)", f"{len(rows) / seconds:,.0f}")
@@ -363,7 +366,7 @@ def call_put(url: str, token: str, source: Any, digest: bytes) -> None:
 @contextlib.contextmanager
 def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
     ports = {"shuffler": free_port(), "analyzer": free_port()}
-    secrets = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    secrets = new_tokens()
     config = folder / "batch.toml"
     config.write_text(configuration(folder, ports, secrets))
     running = subprocess.Popen(
@@ -373,7 +376,7 @@ def analyzer(folder: Path) -> Iterator[tuple[str, str, str]]:
     try:
         base = f"http://127.0.0.1:{ports['analyzer']}"
         wait_ready(base)
-        yield base, secrets["collector"], secrets["shuffler"]
+        yield base, secrets["collector at analyzer"], secrets["shuffler"]
     finally:
         running.terminate()
         running.wait(60)

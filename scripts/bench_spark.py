@@ -105,7 +105,7 @@ def bench_opening(cores: int) -> dict[str, Any]:
     import threading
 
     from shuffledp import spark as cluster
-    from shuffledp.sealed.opening import count_messages, worker_pool
+    from shuffledp.sealed.opening import AllowedNumbers, count_messages, worker_pool
     from shuffledp.sealed.replays import first_seen
     from shuffledp.sealed.wire import BATCH_HEADER_BYTES
     from shuffledp.spark import batch_parts as batches
@@ -125,7 +125,12 @@ def bench_opening(cores: int) -> dict[str, Any]:
         def in_the_pool() -> None:
             pages = first_seen(folder / "messages", [], folder / "kept", 1 << 15)
             count_messages(
-                pages, key.secret, key.public.info(task.id), 1, pool=pool, stop=threading.Event()
+                pages,
+                key.secret,
+                key.public.info(task.id),
+                AllowedNumbers.of(task.protocol),
+                pool=pool,
+                stop=threading.Event(),
             )
 
         times = in_turns(

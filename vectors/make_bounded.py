@@ -15,6 +15,7 @@ from typing import Any
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
 from shuffledp.planning.bounded_search import cheapest_bounded_cell
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.target import laplace_variance
 
 Data = dict[str, Any]
@@ -104,8 +105,17 @@ def main() -> None:
     entries = []
     for name, (users, largest, up, down) in CELLS.items():
         losses = Fraction(up), Fraction(down)
-        mse = Fraction(3, 2) * laplace_variance(sum(losses) / 2 / largest)
-        cell = cheapest_bounded_cell(users, users, largest, *losses, mse, padded=True)
+        mse = Fraction(3, 2) * laplace_variance((losses[0] + losses[1]) / 2 / largest)
+        task = CellTask(
+            users=users,
+            expected=users,
+            largest=largest,
+            up=losses[0],
+            down=losses[1],
+            mse=mse,
+            padded=1,
+        )
+        cell = cheapest_bounded_cell(task)
         whole = entry(name, cell, *losses)
         entries.append(whole)
         for attack, damage in ATTACKS.items() if name in ("count", "integers") else ():

@@ -235,8 +235,8 @@ def test_the_same_seed_gives_the_same_draws() -> None:
     for draw in (DIGIT.randomize_each, DIGIT.randomize_total):
         first, again, other = (draw(values, SeededEntropy(seed))[0] for seed in (1, 1, 2))
         assert np.array_equal(first, again) and not np.array_equal(first, other)
-    first, again, other = (DIGIT.aggregate(tally, SeededEntropy(seed)) for seed in (1, 1, 2))
-    assert first == again != other
+    sent_in_all = [DIGIT.aggregate(tally, SeededEntropy(seed)) for seed in (1, 1, 2)]
+    assert sent_in_all[0] == sent_in_all[1] != sent_in_all[2]
     copies = [BIT.aggregate_copies(np.arange(99), 100, SeededEntropy(s))[0] for s in (1, 1, 2)]
     assert np.array_equal(copies[0], copies[1]) and not np.array_equal(copies[0], copies[2])
 

@@ -160,7 +160,7 @@ def test_the_law_at_the_end_decides(cell: BoundedCell, monkeypatch: pytest.Monke
 
 
 def test_the_characteristic_function_is_that_of_the_error() -> None:
-    t = np.fft.fftfreq(64, 0.3)
+    t = np.asarray(np.fft.fftfreq(64, 0.3), np.float64)
     for cell, total in ((BIT, 3), (DIGIT, 6)):
         users = 5
         law = sums(cell, lumps(cell, users, total))
@@ -177,7 +177,7 @@ def test_the_characteristic_function_is_that_of_the_error() -> None:
 
 def test_transforms_of_any_length() -> None:
     masses = 1 / np.arange(1.0, 301)
-    for t in (np.linspace(0, 3, 1000), 0.01 * np.arange(-50, 90), np.array([0.3])):
+    for t in (np.linspace(0, 3, 1000), 0.01 * np.arange(-50.0, 90.0), np.array([0.3])):
         direct = np.exp(1j * np.outer(t, np.arange(300))) @ masses
         assert np.abs(transform(masses, t) - direct).max() < 1e-11
 

@@ -199,4 +199,4 @@ def test_a_batch_of_one_and_of_none() -> None:
 def test_parameters_outside_their_domain(change: dict[str, object]) -> None:
     """Erratum 4 among them: q must stay below 1."""
     with pytest.raises(ParameterError):
-        replace(CELL, **change)
+        replace(CELL, **change)  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ def test_plans_as_json_and_as_tables(
     code, out, _ = run(capsys, *common)
     assert code == 0 and "messages" in out and "certified" in out
     assert data["query"] == kind
-    assert ("--padded plans for fewer" in " ".join(out.split())) != ("--padded" in words)
+    assert ("--padded: plan for the fewest" in " ".join(out.split())) != ("--padded" in words)
     assert f"{data['report_size']:,} messages in every report" in out
 
 
@@ -52,10 +52,23 @@ def test_a_plan_goes_to_a_file_and_is_certified_from_it(
     code, out, _ = run(capsys, "verify", str(path), "--json")
     assert json.loads(out)["loss"] == "1"
     data = json.loads(path.read_text())
-    data["certificate"]["protocol"]["cell"]["flood_mean"] = "3"
+    cell = data["certificate"]["protocol"]["cell"]
+    cell["up"]["odds"] = ["1/1000000000"]
     path.write_text(json.dumps(data))
     code, out, err = run(capsys, "verify", str(path))
     assert code == 2 and "not certified" in err and not out
+
+
+def test_a_certificate_with_something_unknown_in_it_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    run(capsys, "plan", "count", "--users", "100", "--epsilon", "1", "--output", str(path))
+    data = json.loads(path.read_text())
+    data["certificate"]["protocol"]["cell"]["flood_mean"] = "3"
+    path.write_text(json.dumps(data))
+    code, out, err = run(capsys, "verify", str(path))
+    assert code == 2 and "does not know" in err and not out
 
 
 def test_the_printed_recipe_stands_beside(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ from shuffledp.errors import ParameterError, PlanningError, PrivacyViolation
 from shuffledp.exact.numbers import ball, sign
 from shuffledp.planning.bounded_digits import bounded_cost, bounded_digits
 from shuffledp.planning.bounded_search import (
-    BoundedTask,
     Pair,
     cheapest_bounded_cell,
     settle,
@@ -21,11 +20,37 @@ from shuffledp.planning.bounded_search import (
     split_epsilon,
     worst_error,
 )
+from shuffledp.planning.cell_task import CellTask
+from shuffledp.planning.digits import SumTask
 from shuffledp.planning.target import laplace_variance
 from shuffledp.privacy.bounded_oracle import user_law
 from shuffledp.privacy.bounded_proof import prove
 
 F = Fraction
+
+
+def cheapest(
+    users: int, expected: int, largest: int, up: F, down: F, mse: F, padded: bool
+) -> BoundedCell:
+    return cheapest_bounded_cell(task_of(users, expected, largest, up, down, mse, padded))
+
+
+def task_of(
+    users: int, expected: int, largest: int, up: F, down: F, mse: F, padded: bool
+) -> CellTask:
+    return CellTask(
+        users=users,
+        expected=expected,
+        largest=largest,
+        up=up,
+        down=down,
+        mse=mse,
+        padded=int(padded),
+    )
+
+
+def sum_task(mse: F, users: int = 10**4, padded: bool = True) -> SumTask:
+    return SumTask(users=users, expected=users, epsilon=F(1), mse=mse, padded=padded)
 
 
 @cache
@@ -34,7 +59,7 @@ def planned(
 ) -> tuple[BoundedCell, F]:
     loss = F(epsilon)
     mse = (1 + F(overhead)) * laplace_variance(loss / largest)
-    return cheapest_bounded_cell(users, users, largest, loss, loss, mse, padded), mse
+    return cheapest(users, users, largest, loss, loss, mse, padded), mse
 
 
 COUNTS = [
@@ -79,12 +104,12 @@ def test_buckets_of_a_histogram(users: int, sent: int, most: int) -> None:
     """Per bucket, ε = 1 in all; on average an empty bucket sends z_d + w_d."""
     mse = F(3, 2) * laplace_variance(F(1, 2))
     for padded in (True, False):
-        up, down = split_epsilon(users, users, 1, F(1), mse, padded)
-        assert up + down == 1
-        cell = cheapest_bounded_cell(users, users, 1, up, down, mse, padded)
+        task = split_epsilon(F(1), task_of(users, users, 1, F(1, 2), F(1, 2), mse, padded))
+        assert task.up + task.down == 1
+        cell = cheapest_bounded_cell(task)
         assert cell.most_messages <= most if padded else cell.base <= sent
         assert worst_error(cell, users) <= ball(mse)
-    assert up < down  # what is sent on average depends on the way down alone
+    assert task.up < task.down  # what is sent on average depends on the way down alone
 
 
 @pytest.mark.parametrize("users", [1, 2, 3, 5, 10, 30])
@@ -99,20 +124,20 @@ def test_a_handful_of_users(users: int) -> None:
 def test_the_error_is_that_of_the_law() -> None:
     """Against the variance of every number of tokens, added up one by one, for every value."""
     for cell, _ in (planned("1", "1/2", 30), planned("1", "1/2", 20, 3)):
-        kept = 1 / (1 + sum(cell.up.odds) + sum(cell.down.odds))
+        kept = 1 / sum(cell.up.odds + cell.down.odds, start=F(1))
         worst = F(0)
         for value in range(cell.largest + 1):
             law = [mass * kept for mass in user_law(cell, value)]
-            mean = sum(k * mass for k, mass in enumerate(law))
-            square = sum(k * k * mass for k, mass in enumerate(law))
+            mean = sum((k * mass for k, mass in enumerate(law)), start=F(0))
+            square = sum((k * k * mass for k, mass in enumerate(law)), start=F(0))
             worst = max(worst, square - mean**2)
         assert abs(worst_error(cell, 50) - ball(50 * worst / kept**2)) < 1e-12
 
 
 def test_more_reports_than_are_sure_cost_more_error_and_so_more_messages() -> None:
     mse = F(3) * laplace_variance(F(1))
-    few = cheapest_bounded_cell(10**4, 10**4, 1, F(1), F(1), mse, True)
-    many = cheapest_bounded_cell(10**4, 2 * 10**4, 1, F(1), F(1), mse, True)
+    few = cheapest(10**4, 10**4, 1, F(1), F(1), mse, True)
+    many = cheapest(10**4, 2 * 10**4, 1, F(1), F(1), mse, True)
     assert few.most_messages < many.most_messages
     assert worst_error(many, 2 * 10**4) <= ball(mse) < worst_error(few, 4 * 10**4)
 
@@ -121,7 +146,7 @@ def test_no_pair_of_totals_is_cheaper() -> None:
     """Against all pairs of totals below the one that was found."""
     for users, largest in ((100, 1), (10**4, 1), (500, 2)):
         cell, mse = planned("1", "1/2", users, largest)
-        pair = Pair(BoundedTask(users, users, largest, F(1), F(1), mse, True))
+        pair = Pair(task_of(users, users, largest, F(1), F(1), mse, True))
         for total in range(cell.most_messages - largest):
             assert not any(pair.meets(up, total - up) for up in range(total + 1))
 
@@ -133,10 +158,10 @@ def test_floats_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Side.share
     monkeypatch.setattr(Side, "share", lambda self, z, w: 1.01 * honest(self, z, w))
     mse = F(3, 2) * laplace_variance(F(1))
-    pair = Pair(BoundedTask(7777, 7777, 1, F(1), F(1), mse, True))
+    pair = Pair(task_of(7777, 7777, 1, F(1), F(1), mse, True))
     assert settle(pair, 15, 15) is None
     with pytest.raises(PlanningError):
-        cheapest_bounded_cell(7777, 7777, 1, F(1), F(1), mse, True)
+        cheapest(7777, 7777, 1, F(1), F(1), mse, True)
 
 
 def test_short_numbers() -> None:
@@ -153,13 +178,13 @@ def test_short_numbers() -> None:
 def test_an_error_below_the_noise_is_refused() -> None:
     mse = F(99, 100) * laplace_variance(F(1))
     with pytest.raises(PlanningError, match="allow a larger error"):
-        cheapest_bounded_cell(10**4, 10**4, 1, F(1), F(1), mse, True)
+        cheapest(10**4, 10**4, 1, F(1), F(1), mse, True)
     with pytest.raises(PlanningError):
-        split_epsilon(10**4, 10**4, 1, F(1), mse, True)
+        split_epsilon(F(1), task_of(10**4, 10**4, 1, F(1, 2), F(1, 2), mse, True))
     with pytest.raises(PlanningError):
-        bounded_digits(10**4, 10**4, F(1), F(1))
+        bounded_digits(sum_task(F(1)))
     with pytest.raises(ParameterError):
-        cheapest_bounded_cell(10**4, 10**3, 1, F(1), F(1), F(3), True)
+        cheapest(10**4, 10**3, 1, F(1), F(1), F(3), True)
 
 
 def test_a_plan_takes_no_time() -> None:
@@ -179,14 +204,16 @@ def test_the_formula_for_the_cost_is_close() -> None:
         ("2", 10**5, 15),
     ):
         cell, mse = planned(epsilon, "1/2", users, largest)
-        guess = bounded_cost(users, np.array(largest), np.array(float(F(epsilon))), float(mse))
+        guess = bounded_cost(
+            users, np.array(largest), np.array(float(F(epsilon))), np.array(float(mse))
+        )
         assert abs(float(guess) / cell.most_messages - 1) < 0.03
     assert bounded_cost(10**4, np.array(1.0), np.array(1.0), np.array(1.0)) == inf
 
 
 @pytest.mark.parametrize(("rmse", "most"), [("4.07", 372), ("2.714", 594)])
 def test_sums_of_reals(rmse: str, most: int) -> None:
-    digits = bounded_digits(10**4, 10**4, F(1), F(rmse) ** 2)
+    digits = bounded_digits(sum_task(F(rmse) ** 2))
     assert digits.most_messages <= most
     assert digits.epsilon <= 1
     grid = int(np.prod(digits.radix)) - 1

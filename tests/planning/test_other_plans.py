@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import pytest
+from plan_parts import histogram, paper_cell, quantiles, real_sum
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
 from shuffledp.errors import ParameterError, PlanningError
@@ -24,7 +25,7 @@ CENTRAL = math.sqrt(float(DiscreteLaplace(F(1)).variance()))
     ],
 )
 def test_histogram_messages_to_reach(users: int, aim: dict[str, str], most: float) -> None:
-    plan = plan_histogram(users, 1, 10, **aim)  # type: ignore[arg-type]
+    plan = plan_histogram(users, 1, 10, **aim, cell="paper")  # type: ignore[arg-type]
     assert plan.forecast.messages_per_user / 10 <= most
     if not aim:
         assert plan.forecast.rmse**2 <= 1.5 * float(DiscreteLaplace(F(1, 2)).variance())
@@ -40,7 +41,7 @@ def test_histogram_messages_to_reach(users: int, aim: dict[str, str], most: floa
     ],
 )
 def test_sum_messages_to_reach(users: int, factor: int, most: float) -> None:
-    plan = plan_real_sum(users, 1, rmse=str(factor * CENTRAL))
+    plan = plan_real_sum(users, 1, rmse=str(factor * CENTRAL), cell="paper")
     assert plan.forecast.messages_per_user <= most
     assert plan.forecast.rmse <= factor * CENTRAL * (1 + 1e-9)
     assert plan.certificate.loss == 1
@@ -49,10 +50,10 @@ def test_sum_messages_to_reach(users: int, factor: int, most: float) -> None:
 def test_bit_by_bit_costs_more() -> None:
     error = str(3 * CENTRAL)
     mixed, bits = (
-        plan_real_sum(10**4, 1, rmse=error),
-        plan_real_sum(10**4, 1, rmse=error, radix=(2,) * 6),
+        plan_real_sum(10**4, 1, rmse=error, cell="paper"),
+        plan_real_sum(10**4, 1, rmse=error, radix=(2,) * 6, cell="paper"),
     )
-    assert bits.protocol.radix == (2,) * 6
+    assert real_sum(bits).radix == (2,) * 6
     assert mixed.forecast.messages_per_user < 0.5 * bits.forecast.messages_per_user
 
 
@@ -63,7 +64,7 @@ def test_sums_scale_with_their_bounds() -> None:
 
 
 def test_sum_for_a_number_of_messages() -> None:
-    plan = plan_real_sum(10**4, 1, max_messages=120)
+    plan = plan_real_sum(10**4, 1, max_messages=120, cell="paper")
     assert 90 < plan.forecast.messages_per_user <= 120
     assert plan.forecast.rmse < 5 * CENTRAL
 
@@ -72,9 +73,9 @@ def test_sum_with_a_relative_tolerance() -> None:
     plan = plan_real_sum(10**4, 1, relative_error="0.01")
     assert plan.forecast.messages_per_user < 60
     for part in (0.0, 0.001, 0.01, 0.1, 1.0):
-        totals = [part * 10**4 * cell.largest for cell in plan.protocol.digits]
+        totals = [part * 10**4 * cell.largest for cell in real_sum(plan).digits]
         allowed = 9 * 2 + (0.01 * part * 10**4) ** 2
-        assert plan.protocol.rmse(10**4, totals) ** 2 <= allowed * (1 + 1e-9)
+        assert real_sum(plan).rmse(10**4, totals) ** 2 <= allowed * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("bounds", [(1, 1), (2, 1), (0,), "01", (0, float("nan")), (0, "x")])
@@ -102,11 +103,11 @@ def test_buckets_that_are_none(buckets: object) -> None:
 
 def test_a_thousand_buckets() -> None:
     plan = plan_histogram(10**5, 1, 1000, other="rest")
-    assert len(plan.protocol.labels) == 1001 and plan.forecast.bits_per_message == 11
+    assert len(histogram(plan).labels) == 1001 and plan.forecast.bits_per_message == 11
 
 
 def test_histogram_messages_in_all() -> None:
-    plan = plan_histogram(10**4, 1, 5, max_messages=200)
+    plan = plan_histogram(10**4, 1, 5, max_messages=200, cell="paper")
     assert 150 < plan.forecast.messages_per_user <= 200
 
 
@@ -114,7 +115,7 @@ def test_levels_where_they_pay() -> None:
     assert best_levels(16, F(1)) == (16,)
     assert len(best_levels(256, F(1))) == 2
     plan = plan_quantiles(10**4, 1, (0, 100), bins=64)
-    assert plan.certificate.loss == 1 and plan.protocol.levels[-1].buckets == 64
+    assert plan.certificate.loss == 1 and quantiles(plan).levels[-1].buckets == 64
     with pytest.raises(ParameterError):
         plan_quantiles(10**4, 1, (0, 100), bins=1)
 
@@ -123,15 +124,16 @@ def test_thinned_histograms_may_mute_almost_everybody() -> None:
     """A large error leaves nearly all of ε to the way up, and messages to few."""
     plan = plan_histogram(10**4, 1, 10, rmse=1000)
     assert plan.forecast.messages_per_user < 0.06 and plan.forecast.rmse <= 1000
-    assert plan.protocol.cell.input_pairs == 0
+    assert paper_cell(plan).input_pairs == 0
     assert plan.report_size <= 46
 
 
 @pytest.mark.parametrize(("users", "epsilon"), [(100, 4), (10**4, "0.5"), (10**6, 1)])
-def test_a_larger_tolerance_makes_sums_cheaper(users: int, epsilon: object) -> None:
+def test_a_larger_tolerance_makes_sums_cheaper(users: int, epsilon: int | str) -> None:
     """Also where muting doubles the noise, and where one pair is too few for middling changes."""
-    plans = [plan_real_sum(users, epsilon, relative_error=r) for r in ("0.02", "0.1")]  # type: ignore[arg-type]
-    small, large = (plan.forecast.messages_per_user for plan in plans)
+    small, large, wide = (
+        plan_real_sum(users, epsilon, relative_error=r, cell="paper").forecast.messages_per_user
+        for r in ("0.02", "0.1", "0.3")
+    )
     assert large < 0.7 * small
-    wide = plan_real_sum(users, epsilon, relative_error="0.3").forecast  # type: ignore[arg-type]
-    assert wide.messages_per_user < 1.2 * large
+    assert wide < 1.2 * large

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plan_parts import paper_cell
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.errors import PlanningError
-from shuffledp.planning.paper_search import CellTask, Proposal, settle, spent
+from shuffledp.planning.cell_task import CellTask
+from shuffledp.planning.paper_search import Proposal, settle, spent
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.reserve import reserve
 from shuffledp.planning.target import laplace_variance
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.report_size import message_laws, reserve_size
+from shuffledp.protocols.results import Result
 
 
 @pytest.mark.parametrize(
@@ -34,9 +37,9 @@ from shuffledp.protocols.report_size import message_laws, reserve_size
     ],
 )
 def test_padded_reports_are_smaller_for_the_same_error(
-    make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any], most: float
+    make: Callable[..., Plan[Result]], arguments: tuple[Any, ...], aim: dict[str, Any], most: float
 ) -> None:
-    usual, padded = make(*arguments, **aim), make(*arguments, **aim, padded=True)
+    usual, padded = (make(*arguments, **aim, padded=way, cell="paper") for way in (False, True))
     assert padded.report_size <= most * usual.report_size
     assert padded.forecast.messages_per_user >= usual.forecast.messages_per_user
     if "relative_error" not in aim:
@@ -60,16 +63,16 @@ def test_padded_reports_are_smaller_for_the_same_error(
     ],
 )
 def test_padded_plans_are_never_larger(
-    make: Callable[..., Plan], arguments: tuple[Any, ...], aim: dict[str, Any]
+    make: Callable[..., Plan[Result]], arguments: tuple[Any, ...], aim: dict[str, Any]
 ) -> None:
     """Where the estimate of the reserve misleads, at odd parameters, the usual plan is taken."""
-    usual, padded = make(*arguments, **aim), make(*arguments, **aim, padded=True)
+    usual, padded = (make(*arguments, **aim, padded=way, cell="paper") for way in (False, True))
     assert padded.report_size <= usual.report_size
 
 
 def test_quantiles_take_it_too() -> None:
     plans = [
-        plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded)
+        plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded, cell="paper")
         for padded in (False, True)
     ]
     assert plans[1].report_size < plans[0].report_size
@@ -86,15 +89,15 @@ def test_quantiles_take_it_too() -> None:
     ],
 )
 def test_the_best_error_for_a_padded_size(
-    make: Callable[..., Plan], arguments: tuple[Any, ...], messages: int
+    make: Callable[..., Plan[Result]], arguments: tuple[Any, ...], messages: int
 ) -> None:
-    plan = make(*arguments, max_messages=messages, padded=True)
+    plan = make(*arguments, max_messages=messages, padded=True, cell="paper")
     assert 0.97 * messages <= plan.report_size <= messages
 
 
 def test_a_size_that_no_report_can_have() -> None:
     with pytest.raises(PlanningError, match="allow"):
-        plan_count(10**4, 1, max_messages=20, padded=True)
+        plan_count(10**4, 1, max_messages=20, padded=True, cell="paper")
 
 
 @pytest.mark.parametrize("overhead", [Fraction(1, 2), Fraction(3)])
@@ -103,12 +106,20 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
     one = Fraction(1)
     mse = (1 + overhead) * laplace_variance(one)
     task = CellTask(users=1000, expected=1000, largest=1, up=one, down=one, mse=mse, padded=1)
-    plan = plan_count(1000, 1, mse_overhead=overhead, padded=True)
+    plan = plan_count(1000, 1, mse_overhead=overhead, padded=True, cell="paper")
     sizes = []
     for b in np.linspace(0.5, 0.98, 25):
         for pairs in range(5, 35, 2):
             try:
-                sizes.append(spent(task, settle(task, Proposal(0.0, float(b), pairs, 0.0))))
+                sizes.append(
+                    spent(
+                        task,
+                        settle(
+                            task,
+                            Proposal(messages=0.0, down_epsilon=float(b), pairs=pairs, flood=0.0),
+                        ),
+                    )
+                )
             except PlanningError:
                 continue
     assert len(sizes) > 60
@@ -118,17 +129,17 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
 @pytest.mark.parametrize(
     "plan",
     [
-        plan_count(10**4, 1, padded=True),
-        plan_count(10**3, "0.1", padded=True),
-        plan_count(10**6, 1, relative_error="0.01", padded=True),
-        plan_integer_sum(10**4, 1, 10, padded=True),
-        plan_histogram(10**4, 1, 100, padded=True),
+        plan_count(10**4, 1, padded=True, cell="paper"),
+        plan_count(10**3, "0.1", padded=True, cell="paper"),
+        plan_count(10**6, 1, relative_error="0.01", padded=True, cell="paper"),
+        plan_integer_sum(10**4, 1, 10, padded=True, cell="paper"),
+        plan_histogram(10**4, 1, 100, padded=True, cell="paper"),
     ],
     ids=["count", "small epsilon", "tolerance", "integers", "histogram"],
 )
-def test_the_estimate_of_the_reserve_is_near(plan: Plan) -> None:
+def test_the_estimate_of_the_reserve_is_near(plan: Plan[Result]) -> None:
     (use,) = plan.protocol.uses
-    cell, users = use.cell, plan.users
+    cell, users = paper_cell(plan), plan.users
     decay = float(min(cell.up_epsilon, cell.down_epsilon)) / cell.largest
     flood = use.copies * float(cell.flood_mean) / users
     estimate = float(reserve(np.array([decay]), np.array([flood]), use.copies, users)[0])

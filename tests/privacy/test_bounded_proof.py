@@ -11,12 +11,25 @@ from typing import Any
 import pytest
 from flint import arb
 
+from shuffledp import certify, plan_integer_sum, verify
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
-from shuffledp.errors import CertificateError, InputError, PrivacyViolation, Undecided
+from shuffledp.errors import (
+    CertificateError,
+    InputError,
+    ParameterError,
+    PrivacyViolation,
+    Undecided,
+)
 from shuffledp.planning.bounded_search import cheapest_bounded_cell
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.target import laplace_variance
-from shuffledp.privacy.bounded_proof import Scale, closed_form, per_index, prove
+from shuffledp.privacy.bounded_proof import prove
+from shuffledp.privacy.bounded_rules import Scale, closed_form, per_index
+from shuffledp.protocols import PROTOCOLS, Counting, Histogram, IntegerSum, Quantiles, RealSum
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.quantiles import Level
+from shuffledp.protocols.results import Result
 
 F = Fraction
 ROOT = Path(__file__).parents[2]
@@ -37,14 +50,27 @@ CHECKER = load("check_bounded")
 def planned(users: int = 10**4, largest: int = 1, loss: str = "1") -> BoundedCell:
     epsilon = F(loss)
     mse = F(3, 2) * laplace_variance(epsilon / largest)
-    return cheapest_bounded_cell(users, users, largest, epsilon, epsilon, mse, True)
+    task = CellTask(
+        users=users,
+        expected=users,
+        largest=largest,
+        up=epsilon,
+        down=epsilon,
+        mse=mse,
+        padded=1,
+    )
+    return cheapest_bounded_cell(task)
 
 
 def cell_of(data: dict[str, Any]) -> BoundedCell:
     def side(data: dict[str, Any]) -> Direction:
-        numbers = {name: F(data[name]) for name in ("epsilon", "decay")}
-        cuts = {name: data[name] for name in ("cut", "muted_cut")}
-        return Direction(**numbers, **cuts, odds=tuple(F(odds) for odds in data["odds"]))
+        return Direction(
+            epsilon=F(data["epsilon"]),
+            decay=F(data["decay"]),
+            cut=data["cut"],
+            muted_cut=data["muted_cut"],
+            odds=tuple(F(odds) for odds in data["odds"]),
+        )
 
     sides = {name: side(data[name]) for name in ("up", "down")}
     return BoundedCell(users=data["users"], largest=data["largest"], **sides)
@@ -147,7 +173,7 @@ def test_the_closed_form_is_used_where_it_holds_and_implies_the_other() -> None:
                         assert all(entry.left <= 1 for entry in per_index(scale, share))
 
 
-def test_every_place_and_value_is_covered_by_the_ends() -> None:
+def test_every_index_and_value_is_covered_by_the_ends() -> None:
     """The package looks at x = 0 and x = D only; the second program at every x."""
     for largest in (2, 3, 7):
         cell = planned(500, largest)

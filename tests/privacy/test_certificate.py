@@ -2,29 +2,35 @@
 
 import importlib.util
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plan_parts import paper_cell, real_sum
 
 from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum, plan_real_sum, verify
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import CertificateError, ParameterError, PrivacyViolation
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.planning.paper_search import CellTask, propose, settle
+from shuffledp.planning.cell_task import CellTask
+from shuffledp.planning.paper_search import propose, settle
+from shuffledp.planning.plan import Plan
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.privacy.oracle import max_divergence
-from shuffledp.privacy.paper_proof import g, tightest
+from shuffledp.privacy.paper_proof import PaperProof, g, tightest
 from shuffledp.protocols import Counting, Histogram, IntegerSum, RealSum
+from shuffledp.protocols.results import Result
 
 F = Fraction
 ROOT = Path(__file__).parents[2]
 
 
-def load_checker():  # type: ignore[no-untyped-def]
+def load_checker() -> Any:
     spec = importlib.util.spec_from_file_location("checker", ROOT / "vectors/check_certificate.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -125,7 +131,7 @@ def test_whatever_is_certified_is_private(
     assert max_divergence(cell, 1, 140).worst <= float(epsilon) + 1e-9
 
 
-def test_the_inequality_is_convex_and_the_tightest_place_is_its_least() -> None:
+def test_the_inequality_is_convex_and_tightest_at_its_least() -> None:
     cell = tight_cell(3, 1, 20, 1)
     found = tightest(cell, F(1))
     values = [float(g(cell, F(1), found.shift, found.value, m)) for m in range(1000)]
@@ -141,14 +147,14 @@ def test_the_inequality_is_convex_and_the_tightest_place_is_its_least() -> None:
     assert every == pytest.approx(1 + float(found.margin), abs=1e-9)
 
 
-PLANS = {
-    "count": lambda: plan_count(10**6, 1),
-    "count, small epsilon": lambda: plan_count(10**4, "0.05"),
+PLANS: dict[str, Callable[[], Plan[Result]]] = {
+    "count": lambda: plan_count(10**6, 1, cell="paper"),
+    "count, small epsilon": lambda: plan_count(10**4, "0.05", cell="paper"),
     "count, relative": lambda: plan_count(10**9, 1, relative_error="0.01"),
     "count, thinning": lambda: plan_count(1000, 1, max_messages=1),
-    "integers": lambda: plan_integer_sum(1000, "0.5", 7),
-    "histogram": lambda: plan_histogram(10**4, 1, ["a", "b", "c"]),
-    "sum": lambda: plan_real_sum(10**4, 1, bounds=(-5, 20)),
+    "integers": lambda: plan_integer_sum(1000, "0.5", 7, cell="paper"),
+    "histogram": lambda: plan_histogram(10**4, 1, ["a", "b", "c"], cell="paper"),
+    "sum": lambda: plan_real_sum(10**4, 1, bounds=(-5, 20), cell="paper"),
 }
 
 
@@ -166,6 +172,31 @@ def test_a_stranger_can_check_every_plan(name: str) -> None:
         with pytest.raises(PrivacyViolation) as caught:
             verify(data)
         assert {"shift", "value", "at"} <= set(caught.value.witness)
+
+
+BOUNDED_PLANS: dict[str, Callable[[], Plan[Result]]] = {
+    "count": lambda: plan_count(10**6, 1, cell="bounded"),
+    "count, small epsilon": lambda: plan_count(10**4, "0.05", padded=True, cell="bounded"),
+    "integers": lambda: plan_integer_sum(1000, "0.5", 7, cell="bounded"),
+    "histogram": lambda: plan_histogram(10**4, 1, ["a", "b", "c"], cell="bounded"),
+    "sum": lambda: plan_real_sum(10**4, 1, bounds=(-5, 20), cell="bounded"),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED_PLANS)
+def test_a_stranger_can_check_every_bounded_plan(name: str) -> None:
+    data = json.loads(json.dumps(BOUNDED_PLANS[name]().to_dict()))
+    assert data["cells"] == ["bounded"]
+    assert CHECKER.check(data) == F(data["epsilon_exact"])
+    assert verify(data).to_dict() == data["certificate"]
+    cells = data["certificate"]["protocol"]
+    side = (cells.get("digits") or [cells["cell"]])[0]["down"]
+    side["odds"][0] = str(F(side["odds"][0]) * F(999, 1000))  # the twin
+    with pytest.raises(CHECKER.Rejected):
+        CHECKER.check(data)
+    with pytest.raises(PrivacyViolation) as caught:
+        verify(data)
+    assert caught.value.witness["direction"] == "down"
 
 
 def test_the_checker_imports_nothing_of_the_package() -> None:
@@ -210,12 +241,12 @@ def test_what_is_no_certificate_is_refused(bad: object) -> None:
 
 
 def test_budgets_that_add_up_to_too_much() -> None:
-    cell = plan_count(1000, 1).protocol.cell
+    cell = paper_cell(plan_count(1000, 1, cell="paper"))
     with pytest.raises(PrivacyViolation, match="add up to"):
         certify(Counting(F(1, 2), cell))
     with pytest.raises(PrivacyViolation):
         certify(Histogram(epsilon=F(3, 2), cell=cell, labels=("a", "b")))
-    digits = plan_real_sum(1000, 1).protocol.digits
+    digits = real_sum(plan_real_sum(1000, 1)).digits
     with pytest.raises(PrivacyViolation, match="add up to"):
         certify(RealSum(epsilon=F(9, 10), digits=digits, low=F(0), high=F(1)))
     with pytest.raises(ParameterError):
@@ -224,7 +255,7 @@ def test_budgets_that_add_up_to_too_much() -> None:
 
 def test_a_flood_on_the_edge_is_decided_by_more_digits() -> None:
     """Bisect the flood to 60 digits: close to the edge the verdict needs more than 128 bits."""
-    cell = plan_integer_sum(1000, 1, 2).protocol.cell
+    cell = paper_cell(plan_integer_sum(1000, 1, 2, cell="paper"))
     low, high = cell.flood_mean / 2, cell.flood_mean
     for _ in range(220):
         middle = (low + high) / 2
@@ -240,17 +271,20 @@ def test_a_flood_on_the_edge_is_decided_by_more_digits() -> None:
 @pytest.mark.parametrize("epsilon", ["1", "0.1", "3"])
 def test_the_printed_condition_is_sufficient_and_loose(epsilon: str) -> None:
     recipe = printed_recipe(10**4, F(epsilon), F(1, 2))
-    margin = certify(Counting(F(epsilon), recipe.cell)).proofs[0].proof.tightest.margin
+    proof = certify(Counting(F(epsilon), recipe.cell)).proofs[0].proof
+    assert isinstance(proof, PaperProof)
+    margin = proof.tightest.margin
     assert margin > 0
     far_fewer = replace(recipe.cell, input_pairs=recipe.cell.input_pairs // 2)
     assert certify(Counting(F(epsilon), far_fewer))
 
 
 def test_integers_are_certified_for_every_change() -> None:
-    plan = plan_integer_sum(100, 1, 6)
+    plan = plan_integer_sum(100, 1, 6, cell="paper")
     assert isinstance(plan.protocol, IntegerSum) and plan.certificate.loss == 1
-    proof = plan.certificate.proofs[0]
-    assert 1 <= proof.proof.tightest.shift <= 6 and proof.proof.tightest.margin > 0
+    proof = plan.certificate.proofs[0].proof
+    assert isinstance(proof, PaperProof)
+    assert 1 <= proof.tightest.shift <= 6 and proof.tightest.margin > 0
 
 
 VECTORS = json.loads((ROOT / "vectors/certificates.json").read_text("utf-8"))

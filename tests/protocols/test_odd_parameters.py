@@ -80,7 +80,7 @@ def test_levels_for_different_users_are_not_certified() -> None:
 
 
 def test_buckets_have_no_stand_in() -> None:
-    cell = plan_histogram(100, 1, 2).protocol.cells[0]
+    cell = plan_histogram(100, 1, 2, cell="paper").protocol.cells[0]
     assert isinstance(cell, PaperCell)
     cell = replace(cell, stand_in=1)
     with pytest.raises(ParameterError, match="stand-in"):
@@ -148,16 +148,16 @@ def test_ranges_of_concentrated_data_are_covered() -> None:
 
 
 def test_messages_of_a_histogram_are_used_up() -> None:
-    thin = plan_histogram(10**5, 1, 10, max_messages=1)
+    thin = plan_histogram(10**5, 1, 10, max_messages=1, cell="paper")
     assert thin.forecast.messages_per_user <= 1
-    wide = plan_histogram(10**4, 4, 20, max_messages=400)
+    wide = plan_histogram(10**4, 4, 20, max_messages=400, cell="paper")
     assert 385 < wide.forecast.messages_per_user <= 400
 
 
 def test_messages_of_integers_use_the_stand_in() -> None:
-    plan = plan_integer_sum(10**4, 1, 4, max_messages=180)
+    plan = plan_integer_sum(10**4, 1, 4, max_messages=180, cell="paper")
     assert plan.protocol.cells[0].to_dict()["stand_in"] == 2 and plan.forecast.rmse < 7
-    odd = plan_integer_sum(31545348, "0.012", 50, max_messages="95.36")
+    odd = plan_integer_sum(31545348, "0.012", 50, max_messages="95.36", cell="paper")
     assert odd.forecast.messages_per_user <= 95.36
 
 
@@ -222,7 +222,7 @@ BAD_CALLS: dict[str, Callable[[], object]] = {
     "mixed labels": lambda: shuffledp.histogram(
         np.array(["a", 1], object), epsilon=1, labels=["a", "b"]
     ),
-    "range of texts": lambda: plan_quantiles(9, 1, (0, 1)).run(np.ones(9)).between("a", "b"),  # type: ignore[arg-type]
+    "range of texts": lambda: plan_quantiles(9, 1, (0, 1)).run(np.ones(9)).between("a", "b"),
 }
 
 

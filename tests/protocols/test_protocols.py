@@ -1,14 +1,17 @@
 """Histograms, sums and quantiles: private by brute force, unbiased, with honest intervals."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from plan_parts import histogram, integer_sum, paper_cell, paper_cells
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.cells import paper_error
+from shuffledp.cells.base import Values
 from shuffledp.cells.paper import PaperCell
 from shuffledp.cells.paper_error import chances_at_most, intervals
 from shuffledp.errors import ParameterError, ValueOutOfRange
@@ -17,6 +20,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.privacy.oracle import largest_log_ratio, max_divergence, noise_plane, with_user
 from shuffledp.protocols import Histogram, RealSum
 from shuffledp.protocols.base import outermost_floats
+from shuffledp.protocols.results import Estimate
 
 F = Fraction
 RNG = np.random.default_rng(7)  # makes test data, never noise
@@ -27,7 +31,11 @@ Codes = tuple[int, ...]
 
 
 def joint_loss(
-    cells: list[PaperCell], before: Codes, after: Codes, size: int, others: tuple[Codes, ...] = ()
+    cells: Sequence[PaperCell],
+    before: Codes,
+    after: Codes,
+    size: int,
+    others: tuple[Codes, ...] = (),
 ) -> float:
     """max ln(P/Q) over the joint view of several cells; given everybody's values the cells are
     independent, so the largest ratio of the whole is the product of the largest ratios."""
@@ -41,7 +49,7 @@ def joint_loss(
     return loss
 
 
-def worst_loss(cells: list[PaperCell], values: list[Codes], users: int, size: int) -> float:
+def worst_loss(cells: Sequence[PaperCell], values: Sequence[Codes], users: int, size: int) -> float:
     """Over every replacement and every choice of the other users' values."""
     crowds = list(combinations_with_replacement(values, users - 1))
     return max(
@@ -53,8 +61,8 @@ def worst_loss(cells: list[PaperCell], values: list[Codes], users: int, size: in
 
 
 def test_two_bucket_histogram_by_brute_force() -> None:
-    plan = plan_histogram(4, 1, 2, mse_overhead=1)
-    cells, labels = plan.protocol.cells, [(1, 0), (0, 1)]
+    plan = plan_histogram(4, 1, 2, mse_overhead=1, cell="paper")
+    cells, labels = paper_cells(plan), [(1, 0), (0, 1)]
     assert 0.95 < worst_loss(cells, labels, 1, 220) <= 1 + 1e-9
     for users in (2, 3, 4):
         assert worst_loss(cells, labels, users, 160) <= 1 + 1e-9
@@ -63,8 +71,8 @@ def test_two_bucket_histogram_by_brute_force() -> None:
 
 
 def test_two_digit_sum_by_brute_force() -> None:
-    plan = plan_real_sum(30, 2, radix=(3, 2), mse_overhead=4)
-    cells = list(plan.protocol.digits)
+    plan = plan_real_sum(30, 2, radix=(3, 2), mse_overhead=4, cell="paper")
+    cells = paper_cells(plan)
     values = list(product(*(range(cell.largest + 1) for cell in cells)))
     assert 1.95 < worst_loss(cells, values, 1, 200) <= 2 + 1e-9
     assert worst_loss(cells, values, 2, 120) <= 2 + 1e-9
@@ -74,19 +82,37 @@ def test_two_digit_sum_by_brute_force() -> None:
 
 def test_one_mute_for_all_buckets_would_not_do() -> None:
     """MATH §7: the reason why each bucket mutes on its own is that the parts are independent."""
-    cell = plan_histogram(4, 1, 2, mse_overhead=1).protocol.cell
+    cell = paper_cell(plan_histogram(4, 1, 2, mse_overhead=1, cell="paper"))
     assert max_divergence(cell, 1, 200).up <= float(cell.up_epsilon) + 1e-9
 
 
-PLANS = {
-    "count": (lambda: plan_count(300, 1), RNG.integers(0, 2, 300)),
-    "count with more users": (lambda: plan_count(300, 1), RNG.integers(0, 2, 700)),
+Case = tuple[Callable[[], Plan[Estimate]], Values]
+
+PLANS: dict[str, Case] = {
+    "count": (lambda: plan_count(300, 1, cell="paper"), RNG.integers(0, 2, 300)),
+    "count with more users": (lambda: plan_count(300, 1, cell="paper"), RNG.integers(0, 2, 700)),
     "count, relative": (
         lambda: plan_count(3000, 1, relative_error="0.05"),
         RNG.integers(0, 2, 3000),
     ),
-    "integers": (lambda: plan_integer_sum(300, 1, 6), RNG.integers(0, 7, 300)),
-    "sum": (lambda: plan_real_sum(300, 1, bounds=(-2, 3)), RNG.uniform(-2, 3, 300)),
+    "integers": (lambda: plan_integer_sum(300, 1, 6, cell="paper"), RNG.integers(0, 7, 300)),
+    "sum": (
+        lambda: plan_real_sum(300, 1, bounds=(-2, 3), cell="paper"),
+        RNG.uniform(-2, 3, 300),
+    ),
+    "count, bounded": (lambda: plan_count(300, 1, cell="bounded"), RNG.integers(0, 2, 300)),
+    "count with more users, bounded": (
+        lambda: plan_count(300, 1, cell="bounded"),
+        RNG.integers(0, 2, 700),
+    ),
+    "integers, bounded": (
+        lambda: plan_integer_sum(300, 1, 6, cell="bounded"),
+        RNG.integers(0, 7, 300),
+    ),
+    "sum, bounded": (
+        lambda: plan_real_sum(300, 1, bounds=(-2, 3), cell="bounded"),
+        RNG.uniform(-2, 3, 300),
+    ),
     "sum, relative": (
         lambda: plan_real_sum(3000, 2, relative_error="0.05"),
         RNG.uniform(0, 1, 3000),
@@ -106,7 +132,7 @@ def test_unbiased_with_forecast_error_and_coverage(name: str) -> None:
     assert abs(errors.mean()) < 4.5 * errors.std() / runs**0.5
     assert rmse < 1.1 * found[0].rmse and rmse < 1.1 * plan.protocol.rmse(len(values))
     if name.startswith("count"):
-        assert rmse == pytest.approx(plan.protocol.rmse(len(values), truth), rel=0.08)
+        assert rmse == pytest.approx(integer_sum(plan).rmse(len(values), truth), rel=0.08)
     covered = np.mean([estimate.low <= truth <= estimate.high for estimate in found])
     assert covered > 0.925
     # the twin: an interval that is a third narrower does not cover
@@ -114,7 +140,10 @@ def test_unbiased_with_forecast_error_and_coverage(name: str) -> None:
     assert np.mean(narrow) < 0.93
 
 
-@pytest.mark.parametrize("name", ["count", "integers", "sum"])
+@pytest.mark.parametrize(
+    "name",
+    ["count", "integers", "sum", "count, bounded", "integers, bounded", "sum, bounded"],
+)
 def test_one_by_one_is_the_same_protocol(name: str) -> None:
     make, values = PLANS[name]
     plan = make()
@@ -127,8 +156,9 @@ def test_one_by_one_is_the_same_protocol(name: str) -> None:
     assert np.std(errors) < 1.15 * plan.protocol.rmse(len(values))
 
 
-def test_histogram_estimates_and_both_intervals() -> None:
-    plan = plan_histogram(500, 1, ["a", "b", "c", "d"], other="rest")
+@pytest.mark.parametrize("cell", ["paper", "bounded"])
+def test_histogram_estimates_and_both_intervals(cell: str) -> None:
+    plan = plan_histogram(500, 1, ["a", "b", "c", "d"], other="rest", cell=cell)
     values = np.array(["a"] * 200 + ["b"] * 150 + ["c"] * 100 + ["x"] * 30 + ["y"] * 20)
     truth = np.array([200, 150, 100, 0, 50])
     entropy = SeededEntropy("histogram")
@@ -142,13 +172,14 @@ def test_histogram_estimates_and_both_intervals() -> None:
     found = np.array(errors)
     assert (np.abs(found.mean(axis=0)) < 4.5 * found.std(axis=0) / 700**0.5).all()
     for bucket, count in enumerate(truth):
-        assert found[:, bucket].std() == pytest.approx(plan.protocol.rmse(500, count), rel=0.13)
+        assert found[:, bucket].std() == pytest.approx(histogram(plan).rmse(500, count), rel=0.13)
     assert np.mean(single) > 0.935 and np.mean(joint) > 0.93
     assert np.mean(np.all(single, axis=1)) < 0.93  # the single ones do not hold all at once
 
 
-def test_quantiles_and_ranges() -> None:
-    plan = plan_quantiles(5000, 1, (0, 100), bins=32)
+@pytest.mark.parametrize("cell", ["paper", "bounded"])
+def test_quantiles_and_ranges(cell: str) -> None:
+    plan = plan_quantiles(5000, 1, (0, 100), bins=32, cell=cell)
     values = RNG.normal(50, 15, 5000).clip(0, 100)
     entropy = SeededEntropy("quantiles")
     hits, errors = [], []
@@ -170,8 +201,7 @@ def test_quantiles_and_ranges() -> None:
 
 def test_the_interval_is_the_exact_one() -> None:
     """Coverage computed, not simulated, for counting: at least 95 % at every count."""
-    plan = plan_count(40, 1)
-    cell = plan.protocol.cell
+    cell = paper_cell(plan_count(40, 1, cell="paper"))
     for total in (0, 1, 20, 39, 40):
         sums = np.arange(-61, 110)
         chances = np.diff(chances_at_most(cell, 40, np.array([total]), sums))
@@ -181,10 +211,17 @@ def test_the_interval_is_the_exact_one() -> None:
         assert 0.95 <= inside < 0.99
 
 
-@pytest.mark.parametrize("plan", [plan_count(40, 1, mse_overhead=20), plan_integer_sum(40, 3, 4)])
-def test_chances_against_a_plain_sum_over_everything(plan: Plan) -> None:
+@pytest.mark.parametrize(
+    "plan",
+    [
+        plan_count(40, 1, mse_overhead=20, cell="paper"),
+        plan_integer_sum(40, 3, 4, cell="paper"),
+    ],
+)
+def test_chances_against_a_plain_sum_over_everything(plan: Plan[Estimate]) -> None:
     """Two noises and the muted users one by one, with exact masses."""
-    cell, users, total, plain_sum = plan.protocol.cell, 40, 3 * plan.protocol.cell.largest + 1, 5
+    cell, users, plain_sum = paper_cell(plan), 40, 5
+    total = 3 * cell.largest + 1
     q, h = float(cell.mute_probability), cell.stand_in
     masses = [
         [float(law.pmf(k)) for k in range(120)] for law in (cell.plus_noise, cell.minus_noise)
@@ -213,7 +250,8 @@ def test_chances_against_a_plain_sum_over_everything(plan: Plan) -> None:
 
 
 def test_intervals_side_by_side_are_those_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell, sums = plan_count(1000, 1).protocol.cell, np.array([700, -4, 0, 700, 31, 2])
+    cell = paper_cell(plan_count(1000, 1, cell="paper"))
+    sums = np.array([700, -4, 0, 700, 31, 2])
     one_by_one = [
         tuple(int(end[0]) for end in intervals(cell, 1000, np.array([s]), 0.05)) for s in sums
     ]
@@ -222,9 +260,10 @@ def test_intervals_side_by_side_are_those_one_by_one(monkeypatch: pytest.MonkeyP
         assert list(zip(*intervals(cell, 1000, sums, 0.05), strict=True)) == one_by_one
 
 
-def test_coverage_of_integers_for_other_data_than_the_widest() -> None:
-    """The interval assumes lumps of D; data that is spread out is covered no worse."""
-    plan = plan_integer_sum(200, 1, 4)
+@pytest.mark.parametrize("cell", ["paper", "bounded"])
+def test_coverage_of_integers_for_other_data_than_the_widest(cell: str) -> None:
+    """The interval assumes that users hold 0 or D; data that is spread out is covered no worse."""
+    plan = plan_integer_sum(200, 1, 4, cell=cell)
     for values in (np.full(200, 2), np.full(200, 1), RNG.integers(0, 5, 200), np.full(200, 4)):
         entropy = SeededEntropy(f"spread {values.sum()}")
         found = [plan.run(values, entropy) for _ in range(500)]
@@ -264,7 +303,7 @@ def test_values_outside_the_bounds(bad: float) -> None:
 def test_unknown_labels_are_never_dropped() -> None:
     protocol = plan_histogram(10, 1, ["a", "b"]).protocol
     assert isinstance(protocol, Histogram)
-    with pytest.raises(ValueOutOfRange, match="none of the buckets"):
+    with pytest.raises(ValueOutOfRange, match="none of the labels"):
         protocol.encode(np.array(["a", "z"]))
     numbered = plan_histogram(10, 1, 3, other=2).protocol
     assert numbered.encode(np.array([0, 1, 7, -3])).tolist() == [0, 1, 2, 2]

@@ -189,6 +189,7 @@ RIVAL: dict[str, Callable[[], Result]] = {
 @pytest.mark.parametrize("name", RIVAL)
 def test_other_protocols_answer_too(name: str) -> None:
     found = RIVAL[name]()
+    assert isinstance(found, Result)
     assert found.users in (2, ROWS) and found.to_dict()["protocol"] in ("central", "gkmp20")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from service_trio import USERS, Trio
 
 from shuffledp import plan_integer_sum, plan_real_sum
-from shuffledp.errors import ShortBatchError
 from shuffledp.protocols.report import Report
 from shuffledp.queries.batches import publish_batch
+from shuffledp.queries.ledger import Ledger
+from shuffledp.sealed.errors import BatchHeld
 from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.rules import BatchRule
@@ -89,5 +91,42 @@ def test_a_top_up_does_not_shift_the_estimate(tmp_path: Path, query: str, cell: 
 def test_a_batch_with_too_little_noise_is_not_released(tmp_path: Path) -> None:
     task = Trio(tmp_path).task()
     batch = opened(task.protocol.aggregate(np.ones(USERS - 1, np.int64)), USERS - 1)
-    with pytest.raises(ShortBatchError):
+    with pytest.raises(BatchHeld, match="19 of the 20 shares"):
         publish_batch(task, batch, ledger=None, confidence=0.95)
+
+
+@pytest.mark.parametrize("cell", ["bounded", "paper"])
+def test_publish_noise_adds_error_and_no_shift(tmp_path: Path, cell: str) -> None:
+    """The estimate stays unbiased, its interval holds the truth, and its error is as forecast."""
+    trio = Trio(tmp_path)
+    spread = {}
+    for noise in ("none", "full"):
+        task = trio.task(cell=cell, publish_noise=noise)
+        found = [
+            publish_batch(
+                task,
+                opened(task.protocol.aggregate(np.ones(USERS, np.int64))),
+                ledger=None,
+                confidence=0.95,
+            )["result"]
+            for _ in range(200)
+        ]
+        errors = np.array([one["estimate"] - USERS for one in found])
+        spread[noise] = float(np.sqrt(np.mean(errors**2)))
+        assert abs(errors.mean()) < 5 * errors.std() / len(errors) ** 0.5 + 1e-9
+        assert sum(low <= USERS <= high for low, high in (one["interval"] for one in found)) > 175
+        assert spread[noise] < 1.3 * task.forecast_rmse()
+        assert {one["users"] for one in found} == {USERS + task.publish_shares}
+    assert spread["full"] > spread["none"]
+
+
+def test_implausible_batches_are_held_after_the_charge(tmp_path: Path) -> None:
+    task = Trio(tmp_path).task(cell="paper")
+    report = task.protocol.aggregate(np.ones(USERS, np.int64))
+    odd = opened(replace(report, minus=report.minus + 10_000))
+    ledger = Ledger.create(tmp_path / "budget.json", 10)
+    marked = publish_batch(task, odd, ledger=None, confidence=0.95)
+    assert marked["implausible"] and marked["anomaly"] > 6
+    with pytest.raises(BatchHeld, match="standard deviations"):
+        publish_batch(task, odd, ledger=ledger, confidence=0.95, implausible_rule="hold")
+    assert ledger.spent() == task.protocol.epsilon

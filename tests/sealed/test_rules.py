@@ -12,8 +12,8 @@ from service_trio import USERS, Trio, small_plan
 
 from shuffledp import plan_count, plan_quantiles
 from shuffledp.errors import ShuffleDPError
-from shuffledp.sealed.errors import BatchRefused, TaskError
-from shuffledp.sealed.rules import TOP_UPS, BatchRule
+from shuffledp.sealed.errors import BatchHeld, BatchRefused, TaskError
+from shuffledp.sealed.rules import TOP_UPS, BatchRule, check_complete, complete_shares
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.top_up import encrypted_top_up
 from shuffledp.sealed.wire import MESSAGE_BYTES, BatchHeader
@@ -35,6 +35,34 @@ def test_rules_that_make_no_sense_are_refused(task: Task) -> None:
         Task.create(small_plan(), task.key, "x", order="by name")
     with pytest.raises(TaskError, match="name"):
         Task.create(small_plan(), task.key, "")
+    with pytest.raises(TaskError, match="publish_noise"):
+        Task.create(small_plan(), task.key, "x", publish_noise="some")
+    quantiles = plan_quantiles(20, 2, (0, 1), bins=4, mse_overhead=8).to_dict()
+    with pytest.raises(TaskError, match="publish_noise none"):
+        Task.create(quantiles, task.key, "x")
+    assert Task.create(quantiles, task.key, "x", publish_noise="none").publish_shares == 0
+
+
+@given(st.integers(1, 30), st.integers(1, 6), st.lists(st.integers(0, 10**6), max_size=40))
+def test_bad_messages_spoil_at_most_as_many_reports(
+    reports: int, size: int, places: list[int]
+) -> None:
+    """Wherever bad messages lie, at least the promised number of reports has lost none."""
+    bad = {place % (reports * size) for place in places}
+    whole = sum(not any(message // size == report for message in bad) for report in range(reports))
+    assert whole >= complete_shares(reports, len(bad), 0)
+
+
+def test_a_batch_is_complete_up_to_its_slack() -> None:
+    rule = BatchRule(25)
+    assert rule.tolerated(20) == 5 and BatchRule(20).tolerated(20) == 0
+    assert BatchRule(20, top_up="full").tolerated(20) == 20
+    check_complete(25, 5, 0, 20)
+    with pytest.raises(BatchHeld, match="19 of the 20"):
+        check_complete(25, 6, 0, 20)
+    with pytest.raises(BatchHeld, match="19 of the 20"):
+        check_complete(5, 1, 15, 20)
+    check_complete(5, 0, 15, 20)
 
 
 def test_a_rule_says_when_a_batch_may_leave() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from service_deliveries import batch_of, deliver, made_reports, stored_tally
+from service_states import settled
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
@@ -48,9 +49,9 @@ def test_a_shuffler_that_repeats_one_user_learns_nothing(
         messages, _, _ = made_reports(task, 1)
         batch, body = batch_of(task, messages[0] * USERS, sort=sort)
         assert (await deliver(trio, batch, body)).status_code == 201
-        (result,) = await trio.results(task)
-        assert result["dropped"]["replayed"] == (USERS - 1) * task.report_size
+        assert [one["state"] for one in await settled(trio, task)] == ["held"]
         found = await stored_tally(trio, batch)
+        assert found["dropped"]["replayed"] == (USERS - 1) * task.report_size
         assert found["plus"][0] + found["minus"][0] <= task.report_size
 
     run_trio(tmp_path, walk, stores)
@@ -66,18 +67,20 @@ def test_replays_across_batches_of_a_key_are_dropped(
         fresh, more_plus, more_minus = made_reports(task, USERS - 2)
         second, body = batch_of(task, b"".join(fresh + messages[:2]))
         assert (await deliver(trio, second, body)).status_code == 201
-        results = await trio.results(task, 2)
-        assert results[1]["dropped"]["replayed"] == 2 * task.report_size
+        states = [one["state"] for one in await settled(trio, task, 2)]
+        assert states == ["published", "held"]
         found = await stored_tally(trio, first)
         assert (found["plus"], found["minus"]) == ([plus], [minus])
         found = await stored_tally(trio, second)
+        assert found["dropped"]["replayed"] == 2 * task.report_size
         assert (found["plus"], found["minus"]) == ([more_plus], [more_minus])
         other = trio.task("another task with the same key")
         await trio.register(other)
         third, body = batch_of(other, b"".join(messages))
         assert (await deliver(trio, third, body)).status_code == 201
-        (result,) = await trio.results(other)
-        assert result["dropped"]["replayed"] == USERS * task.report_size
+        assert [one["state"] for one in await settled(trio, other)] == ["held"]
+        found = await stored_tally(trio, third)
+        assert found["dropped"]["replayed"] == USERS * task.report_size
 
     run_trio(tmp_path, walk, stores)
 
@@ -144,9 +147,10 @@ def test_what_cannot_be_opened_or_understood_is_counted(tmp_path: Path) -> None:
         no_cell = encrypt_all([99] * task.report_size, task.key, task.id)
         batch, body = batch_of(task, b"".join([*good, wrong_key, wrong_task, no_cell]))
         assert (await deliver(trio, batch, body)).status_code == 201
-        (result,) = await trio.results(task)
-        assert result["dropped"]["unopened"] == 2 * task.report_size
-        assert result["dropped"]["malformed"] == task.report_size
+        assert [one["state"] for one in await settled(trio, task)] == ["held"]
+        found = await stored_tally(trio, batch)
+        assert found["dropped"]["unopened"] == 2 * task.report_size
+        assert found["dropped"]["malformed"] == task.report_size
 
     run_trio(tmp_path, walk)
 
@@ -209,8 +213,10 @@ def test_a_spent_budget_withholds_the_result(tmp_path: Path) -> None:
                 "batch": "",
                 "state": "counted",
                 "reports": USERS,
-                "problem": "BudgetExceeded",
+                "problem": status["batches"][1]["problem"],
+                "reason": "",
             }
+            assert "costs ε = 2" in status["batches"][1]["problem"]
             assert len(status["results"]) == 1
 
     asyncio.run(walk())
@@ -236,7 +242,10 @@ def test_other_queries_walk_the_same_way(tmp_path: Path, query: str) -> None:
             for top_up in ("none", "full")[: 1 if query == "quantiles" else 2]:
                 rule = BatchRule(20, top_up=top_up)
                 key = trio.keys.all()[0].public
-                task = Task.create(PLANS[query](), key, f"{query} {top_up}", rule)
+                noise = "none" if query == "quantiles" else "full"
+                task = Task.create(
+                    PLANS[query](), key, f"{query} {top_up}", rule, publish_noise=noise
+                )
                 await trio.register(task)
                 await trio.upload(task, VALUES[query])
                 (result,) = await trio.results(task)

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from service_trio import Trio
+from service_trio import TRUSTING, Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
 from shuffledp.exact.entropy import Entropy
@@ -52,7 +52,9 @@ def answering(answers: list[int | Exception], seen: list[bytes]) -> httpx.MockTr
 def test_a_retry_sends_the_same_bytes(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
     transport = answering([httpx.ConnectError("away"), 503, 429, 201], seen)
-    with Client(task, "http://shuffler", "t", tmp_path / "box", transport=transport) as client:
+    with Client(
+        task, "http://shuffler", "t", tmp_path / "box", policy=TRUSTING, transport=transport
+    ) as client:
         client.send(1)
     assert len(seen) == 4 and len(set(seen)) == 1
     assert len(seen[0]) == task.report_bytes
@@ -62,7 +64,12 @@ def test_an_id_lies_beside_its_token_and_is_fresh(task: Task, tmp_path: Path) ->
     seen: list[bytes] = []
     for device in ("a", "b"):
         with Client(
-            task, "http://shuffler", "t", tmp_path / device, transport=answering([201], seen)
+            task,
+            "http://shuffler",
+            "t",
+            tmp_path / device,
+            policy=TRUSTING,
+            transport=answering([201], seen),
         ) as client:
             client.send(1)
     ids = [read_upload(body).report_id for body in seen]
@@ -77,7 +84,9 @@ def test_bytes_are_stored_before_the_first_send(task: Task, tmp_path: Path) -> N
         stored.append(box.stored(task.id) == request.read())
         return httpx.Response(201)
 
-    Client(task, "http://s", "t", box, transport=httpx.MockTransport(answer)).send(0)
+    Client(task, "http://s", "t", box, policy=TRUSTING, transport=httpx.MockTransport(answer)).send(
+        0
+    )
     assert stored == [True]
     assert box.stored(task.id) is None and box.answered(task.id)
 
@@ -88,22 +97,32 @@ def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(
     seen: list[bytes] = []
     away = answering([httpx.ConnectError("away")], seen)
     with pytest.raises(Unreachable, match="stored"):
-        Client(task, "http://s", "t", tmp_path, transport=away, attempts=3).send(1)
-    again = Client(task, "http://s", "t", tmp_path, transport=answering([201], seen))
+        Client(task, "http://s", "t", tmp_path, policy=TRUSTING, transport=away, attempts=3).send(1)
+    again = Client(
+        task, "http://s", "t", tmp_path, policy=TRUSTING, transport=answering([201], seen)
+    )
     again.resume()
     again.resume()  # nothing left to send
     assert len(seen) == 4 and len(set(seen)) == 1
 
 
 def test_a_second_value_is_refused(task: Task, tmp_path: Path) -> None:
-    client = Client(task, "http://s", "t", tmp_path, transport=answering([201], []))
+    client = Client(
+        task, "http://s", "t", tmp_path, policy=TRUSTING, transport=answering([201], [])
+    )
     client.send(1)
     for value in (0, 1):
         with pytest.raises(AlreadyAnswered):
             client.send(value)
     with pytest.raises(Unreachable):
         fresh = Client(
-            task, "http://s", "t", tmp_path / "b", transport=answering([503], []), attempts=1
+            task,
+            "http://s",
+            "t",
+            tmp_path / "b",
+            policy=TRUSTING,
+            transport=answering([503], []),
+            attempts=1,
         )
         fresh.send(1)
     with pytest.raises(AlreadyAnswered):  # stored but not acknowledged counts too
@@ -127,14 +146,18 @@ def test_two_programs_cannot_both_answer(task: Task, tmp_path: Path) -> None:
 def test_a_task_may_allow_more_answers(tmp_path: Path) -> None:
     task = Trio(tmp_path).task(repeat=True)
     seen: list[bytes] = []
-    client = Client(task, "http://s", "t", tmp_path / "box", transport=answering([201], seen))
+    client = Client(
+        task, "http://s", "t", tmp_path / "box", policy=TRUSTING, transport=answering([201], seen)
+    )
     client.send(1)
     client.send(0)
     assert len(set(seen)) == 2
 
 
 def test_a_final_no_is_said_with_its_reason(task: Task, tmp_path: Path) -> None:
-    client = Client(task, "http://s", "t", tmp_path, transport=answering([409], []))
+    client = Client(
+        task, "http://s", "t", tmp_path, policy=TRUSTING, transport=answering([409], [])
+    )
     with pytest.raises(Refused, match="used") as refused:
         client.send(1)
     assert refused.value.status == 409 and refused.value.code == "token-used"
@@ -142,13 +165,15 @@ def test_a_final_no_is_said_with_its_reason(task: Task, tmp_path: Path) -> None:
 
 def test_seeded_randomness_is_refused(task: Task, tmp_path: Path) -> None:
     with pytest.raises(SeededError):
-        Client(task, "http://s", "t", tmp_path, entropy=SeededEntropy(1))
+        Client(task, "http://s", "t", tmp_path, policy=TRUSTING, entropy=SeededEntropy(1))
     with pytest.raises(SeededError):
         encrypt_report(task, 1, SeededEntropy(1))
 
 
 def test_a_wrong_value_leaves_nothing_behind(task: Task, tmp_path: Path) -> None:
-    client = Client(task, "http://s", "t", tmp_path / "box", transport=answering([201], []))
+    client = Client(
+        task, "http://s", "t", tmp_path / "box", policy=TRUSTING, transport=answering([201], [])
+    )
     with pytest.raises(ValueOutOfRange):
         client.send(7)
     client.send(1)
@@ -184,7 +209,9 @@ def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
 
     async def walk() -> None:
         transport = answering([httpx.ReadTimeout("slow"), 201], seen)
-        async with AsyncClient(task, "http://s", "t", tmp_path, transport=transport) as client:
+        async with AsyncClient(
+            task, "http://s", "t", tmp_path, policy=TRUSTING, transport=transport
+        ) as client:
             await client.send(1)
             with pytest.raises(AlreadyAnswered):
                 await client.send(1)

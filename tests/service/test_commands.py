@@ -7,11 +7,12 @@ import importlib
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from service_programs import Programs
-from service_trio import COLLECTOR, OPERATOR, Trio, small_plan
+from service_trio import COLLECTOR, OPERATOR, Trio, sha, small_plan
 
 from shuffledp.errors import ShuffleDPError
 from shuffledp.service.errors import AlreadyAnswered, ConfigError
@@ -37,9 +38,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHUFFLEDP_COLLECTOR_TOKEN", COLLECTOR)
+    monkeypatch.setenv("SHUFFLEDP_COLLECTOR_TOKEN_SHUFFLER", COLLECTOR)
+    monkeypatch.setenv("SHUFFLEDP_COLLECTOR_TOKEN_ANALYZER", "another")
     monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", OPERATOR)
     trio = Trio(tmp_path)
+    trio.analyzer_config = replace(trio.analyzer_config, collector_token_sha256=sha("another"))
     plan, key, task = tmp_path / "plan.json", tmp_path / "key.json", tmp_path / "task.json"
     plan.write_text(json.dumps(small_plan()))
     key.write_text(run("keys", "show", tmp_path / "keys"))
@@ -70,10 +73,11 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
         for user, token in enumerate(tokens):
             box = tmp_path / "boxes" / str(user)
             words = ["send", "--task", task, "--shuffler", shuffler]
-            words += ["--token", token, "--outbox", box]
-            run(*words, "--value", user % 2)
+            words += ["--token", token, "--outbox", box, "--least-users", 20]
+            monkeypatch.setenv("SHUFFLEDP_VALUE", str(user % 2))
+            run(*words)
         with pytest.raises(AlreadyAnswered):
-            run(*words, "--value", 1)
+            run(*words)
         run(*words, "--resume")
         while not json.loads(run("result", "--task", number, "--analyzer", analyzer, "--json")):
             pass
@@ -101,16 +105,21 @@ def test_config_check_says_what_is_wrong(
     file.write_text("[shuffler]\n")
     with pytest.raises(ConfigError, match="deliver_token"):
         run("config", "check", "shuffler", "--config", file)
-    file.write_text(Programs(Trio(tmp_path)).toml())
+    trio = Trio(tmp_path)
+    file.write_text(Programs(trio).toml())
+    with pytest.raises(ConfigError, match="same for both servers"):
+        run("config", "check", "shuffler", "--config", file)
+    trio.analyzer_config = replace(trio.analyzer_config, collector_token_sha256=sha("another"))
+    file.write_text(Programs(trio).toml())
     shown = run("config", "check", "shuffler", "--config", file)
     assert "can start" in shown and "delivery-secret" not in shown
 
 
 def test_a_missing_token_is_said(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SHUFFLEDP_COLLECTOR_TOKEN", raising=False)
+    monkeypatch.delenv("SHUFFLEDP_COLLECTOR_TOKEN_SHUFFLER", raising=False)
     task = tmp_path / "task.json"
     task.write_bytes(Trio(tmp_path).task().canonical())
-    with pytest.raises(ShuffleDPError, match="SHUFFLEDP_COLLECTOR_TOKEN"):
+    with pytest.raises(ShuffleDPError, match="SHUFFLEDP_COLLECTOR_TOKEN_SHUFFLER"):
         run("task", "close", task, "--shuffler", "http://127.0.0.1:1")
     with pytest.raises(ShuffleDPError, match="does not answer"):
         run("task", "close", task, "--shuffler", "http://127.0.0.1:1", "--token", "t")

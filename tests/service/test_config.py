@@ -21,6 +21,7 @@ operator_token_sha256 = "{sha(OPERATOR)}"
 [analyzer]
 collector_token_sha256 = "{sha(COLLECTOR)}"
 shuffler_token_sha256 = "{sha(DELIVERY)}"
+operator_token_sha256 = "{sha(OPERATOR)}"
 """
 
 

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from service_programs import Programs
-from service_trio import COLLECTOR, OPERATOR, USERS, Trio
+from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio
 
 from shuffledp.service.client.collector import enrol, register
 from shuffledp.service.client.sending import Client, _trust
-from shuffledp.service.errors import Unreachable
+from shuffledp.service.errors import UntrustedServer
 from shuffledp.service.tokens import EACH_PREFIX
 
 
@@ -70,7 +70,8 @@ def test_a_batch_over_tls(
     task = trio.task()
 
     def device(number: int) -> Client:
-        return Client(task, shuffler, tokens[number], tmp_path / f"device {number}", attempts=1)
+        box = tmp_path / f"device {number}"
+        return Client(task, shuffler, tokens[number], box, policy=TRUSTING, attempts=1)
 
     with programs.both() as (shuffler, _):
         for url in programs.urls.values():
@@ -83,8 +84,10 @@ def test_a_batch_over_tls(
             httpx.get(shuffler.replace("https", "http"))
         monkeypatch.delenv("SSL_CERT_FILE")
         _trust.cache_clear()
-        with device(0) as client, pytest.raises(Unreachable):  # nobody vouches for the server
+        with device(0) as client, pytest.raises(UntrustedServer, match="SSL_CERT_FILE"):
             client.send(1)
+        with pytest.raises(UntrustedServer, match="not trusted"):
+            register(task, shuffler, COLLECTOR)
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
         _trust.cache_clear()
         assert httpx.get(f"{shuffler}/status").json()["tasks"][0]["have"] == USERS - 1

@@ -18,9 +18,9 @@ from shuffledp.cli.main import Parser
 from shuffledp.errors import BudgetExceeded
 from shuffledp.planning.counting import plan_count
 from shuffledp.queries.batches import publish_batch
-from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.errors import BatchHeld, TaskError
 from shuffledp.sealed.keys import KeyFolder, PrivateKey
-from shuffledp.sealed.opening import Tally, count_messages
+from shuffledp.sealed.opening import AllowedNumbers, Tally, count_messages
 from shuffledp.sealed.ordering import ORDER_SECRET_BYTES, order_file
 from shuffledp.sealed.replays import first_seen, put_in_order
 from shuffledp.sealed.reports import encrypt_report
@@ -35,7 +35,7 @@ from shuffledp.sealed.wire import (
 )
 from shuffledp.spark import batch_files as files
 from shuffledp.spark import batch_parts as batches
-from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
+from shuffledp.spark.batch_jobs import _opening, open_batch, shuffle_batch
 
 USERS = 40
 
@@ -48,7 +48,8 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> PrivateKey:
 @pytest.fixture(scope="module")
 def task(key: PrivateKey) -> Task:
     plan = plan_count(USERS, 2, mse_overhead=2).to_dict()
-    return Task.create(plan, key.public, "dark mode", BatchRule(USERS))
+    rule = BatchRule(USERS)
+    return Task.create(plan, key.public, "dark mode", rule, publish_noise="none")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +141,7 @@ def opened_on_one_machine(file: Path, task: Task, key: PrivateKey, earlier: list
             pages,
             key.secret,
             key.public.info(task.id),
-            len(task.protocol.cells),
+            AllowedNumbers.of(task.protocol),
             pool=pool,
             stop=threading.Event(),
         )
@@ -166,16 +167,31 @@ def test_opening_gives_the_result_of_one_machine(
 ) -> None:
     file = tmp_path / "spoilt"
     spoilt_batch(file, reports, task)
-    there = open_batch(spark, str(file), task, key)
     tally = opened_on_one_machine(file, task, key, [])
+    work = _opening(task, key, ())
+    there = batches.open_parts(spark, files.look_at(str(file), 0, task.report_size), work)
+    assert there.to_json() == tally.to_json()
+    # of the two with one encapsulated key the first in order is kept; it may be the one that opens
+    assert tally.dropped["replayed"] == 5 and tally.dropped["unopened"] in (2, 3)
+    ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 3)
+    with pytest.raises(BatchHeld, match="shares of noise"):  # there is no slack
+        open_batch(spark, str(file), task, key, ledger=str(ledger.path))
+    assert ledger.spent() == 0
+
+
+def test_a_result_is_that_of_one_machine(
+    spark: Any, tmp_path: Path, inputs: list[str], task: Task, key: PrivateKey
+) -> None:
+    file = tmp_path / "whole"
+    shuffle_batch(spark, inputs, str(file), task)
+    there = open_batch(spark, str(file), task, key)
     header = files.batch_header(files.look_at(str(file), 0, task.report_size))
     assert header is not None
+    tally = opened_on_one_machine(file, task, key, [])
     batch = OpenedBatch(
         id=header.batch_id, number=1, reports=USERS, noise_shares=USERS, tally=tally
     )
     assert there == publish_batch(task, batch, ledger=None, confidence=0.95)
-    # of the two with one encapsulated key the first in order is kept; it may be the one that opens
-    assert there["dropped"]["replayed"] == 5 and there["dropped"]["unopened"] in (2, 3)
 
 
 def test_what_was_seen_before_is_dropped_and_remembered(
@@ -187,12 +203,12 @@ def test_what_was_seen_before_is_dropped_and_remembered(
     first = open_batch(spark, one, task, key, seen=seen)
     assert first["dropped"]["replayed"] == 0
     assert open_batch(spark, one, task, key, seen=seen) == first  # run again: the same answer
-    kept = sorted(Path(seen).iterdir())
+    kept = sorted(Path(seen).glob("*.enc"))
     tally = opened_on_one_machine(Path(two), task, key, kept)
-    second = open_batch(spark, two, task, key, seen=seen)
-    assert second["dropped"] == tally.dropped
-    assert second["dropped"]["replayed"] == USERS * task.report_size
-    assert len(list(Path(seen).iterdir())) == 2
+    assert tally.dropped["replayed"] == USERS * task.report_size
+    with pytest.raises(BatchHeld, match="copies"):
+        open_batch(spark, two, task, key, seen=seen)
+    assert len(list(Path(seen).glob("*.enc"))) == 2
     assert Path(two).with_suffix(".kept").read_bytes() == kept[0].read_bytes()
 
 
@@ -208,6 +224,24 @@ def test_a_ledger_is_charged_once_per_batch(
     assert ledger.spent() == 2
     with pytest.raises(BudgetExceeded):
         open_batch(spark, two, task, key, ledger=str(ledger.path))
+
+
+def test_every_draw_of_publish_noise_is_paid_for(
+    spark: Any, tmp_path: Path, key: PrivateKey
+) -> None:
+    """Several results of one batch, each with fresh noise, would average the noise away."""
+    plan = plan_count(USERS, 2, mse_overhead=2).to_dict()
+    task = Task.create(plan, key.public, "full", BatchRule(USERS))
+    (tmp_path / "reports").write_bytes(
+        b"".join(encrypt_report(task, user % 2) for user in range(USERS))
+    )
+    ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 4)
+    batch = str(tmp_path / "batch")
+    shuffle_batch(spark, [str(tmp_path / "reports")], batch, task)
+    found = [open_batch(spark, batch, task, key, ledger=str(ledger.path)) for _ in range(2)]
+    assert ledger.spent() == 4 and all(one["publish_noise"] == "full" for one in found)
+    with pytest.raises(BudgetExceeded):
+        open_batch(spark, batch, task, key, ledger=str(ledger.path))
 
 
 def test_files_and_keys_that_do_not_fit_are_refused(

@@ -44,7 +44,7 @@ def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
     monkeypatch.setattr(batches, "ORDER_PART_BYTES", 40 << 10)
     key = KeyFolder(tmp_path / "keys").new()
     plan = plan_count(USERS, 2, mse_overhead=2, padded=True).to_dict()
-    task = Task.create(plan, key.public, "dark mode", BatchRule(USERS))
+    task = Task.create(plan, key.public, "dark mode", BatchRule(USERS), publish_noise="none")
     encrypted = [encrypt_report(task, user % 2) for user in range(USERS)]
     halves = [b"".join(encrypted[:15]), b"".join(encrypted[10:])]  # five reports came twice
     uris = [f"s3://me:secret@sealed/in/{number}?{store}" for number in (0, 1)]

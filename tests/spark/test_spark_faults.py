@@ -34,7 +34,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     pq.write_table(pa.table(rows), folder / "rows.parquet")
     key = KeyFolder(folder / "keys").new()
     plan = plan_count(20, 2, mse_overhead=2).to_dict()
-    task = Task.create(plan, key.public, "dark mode", BatchRule(20))
+    task = Task.create(plan, key.public, "dark mode", BatchRule(20), publish_noise="none")
     (folder / "task.json").write_bytes(task.canonical())
     (folder / "reports").write_bytes(b"".join(encrypt_report(task, n % 2) for n in range(20)))
     told = subprocess.run(

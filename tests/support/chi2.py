@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
 
-def p_value(draws: NDArray[np.int64], expected: Sequence[float], first: int = 0) -> float:
+def p_value(
+    draws: NDArray[Any], expected: Sequence[float] | NDArray[np.float64], first: int = 0
+) -> float:
     """The p-value of the χ² test of draws against the probabilities of first, first+1, …; rare
     values are put together."""
     chances = np.asarray(expected, float)

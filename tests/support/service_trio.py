@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,22 @@ from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, plain_numbers
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 20
+TRUSTING = ClientPolicy(
+    most_epsilon_per_task=Fraction(1000),
+    most_epsilon_per_period=Fraction(1000),
+    least_users=1,
+    allow_repeat=True,
+    allow_short_batches=True,
+)
+"""The policy of devices that answer every task: tests use few users."""
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
+ANALYZER_OPERATOR = "analyzer-operator-secret"
 
 
 @cache
@@ -60,6 +71,7 @@ class Trio:
             keys=f"{folder}/keys",
             collector_token_sha256=sha(COLLECTOR),
             shuffler_token_sha256=sha(DELIVERY),
+            operator_token_sha256=sha(ANALYZER_OPERATOR),
             ledger=f"{folder}/ledger.json",
             budget="1000",
             workers=1,

@@ -53,6 +53,7 @@ class BoundedCell(Cell):
     """A cell that sends one kind of message, between none and K of them."""
 
     kind: ClassVar[str] = "bounded"
+    sends_minus: ClassVar[bool] = False
 
     users: int
     largest: int
@@ -195,9 +196,16 @@ class BoundedCell(Cell):
 
     def _raise(self, absent: int) -> int:
         """By how much a top-up is raised, the same for every draw."""
-        shift = self.base - self.most_messages  # of what a user sends below `base`
-        below = BoundedMessages(tuple(self._masses(0)[::-1]), absent, shift)
-        return chernoff_capacity([below], TOP_UP_COPIES)
+        if absent not in self._raises:
+            shift = self.base - self.most_messages  # of what a user sends below `base`
+            below = BoundedMessages(tuple(self._masses(0)[::-1]), absent, shift)
+            self._raises[absent] = chernoff_capacity([below], TOP_UP_COPIES)
+        return self._raises[absent]
+
+    @cached_property
+    def _raises(self) -> dict[int, int]:
+        """What `_raise` has computed."""
+        return {}
 
     def _masses(self, value: int) -> list[arb]:
         """P(a user with this value sends k messages) for k = 0..K."""

@@ -18,10 +18,15 @@ def add_to(commands: Commands) -> None:
 
 
 def run_check(args: argparse.Namespace) -> None:
+    from shuffledp.service.checking import check_config
+    from shuffledp.service.errors import ConfigError
     from shuffledp.service.roles import ROLE_CONFIGS
-    from shuffledp.service.web.config import load_config
+    from shuffledp.service.web.config import read_config
 
-    config = load_config(args.config, ROLE_CONFIGS[args.role])
+    config = read_config(args.config, ROLE_CONFIGS[args.role])
+    found = check_config(config, args.config)
+    if found:
+        raise ConfigError("\n".join(found))
     shown = {
         name: "(set)" if "token" in name and not name.endswith("sha256") else value
         for name, value in asdict(config).items()

@@ -21,7 +21,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from shuffledp.service.client.collector import call, results
+    from shuffledp.service.client.collector import call
 
     known = re.fullmatch("[0-9a-f]{64}", args.task)
     task_id = args.task if known else read_task(args.task).id.hex()
@@ -29,15 +29,24 @@ def run(args: argparse.Namespace) -> None:
         url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
         print(call("GET", url).text, end="")
         return
-    found = results(args.analyzer, task_id)
-    emit(args, list(found), lambda out: show_all(out, found))
+    answer = call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results").json()
+    found, others = answer["results"], answer["unpublished"]
+    emit(args, found, lambda out: show_all(out, found, others))
 
 
-def show_all(out: Any, found: Sequence[dict[str, Any]]) -> None:
-    """Prints all batches' results, or why there are none."""
+def show_all(
+    out: Any, found: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Prints all batches' results, and why batches are not published."""
     for one in found:
         show(out, one)
-    if not found:
+    for other in others:
+        out.print(
+            f"Batch {other['number']} ({other['batch']}) is {other['state']}: "
+            f"{other['reason'] or other['problem'] or 'it is being opened'}",
+            markup=False,
+        )
+    if not found and not others:
         out.print("Nothing is published yet; the shuffler's page says how many reports wait.")
 
 
@@ -47,8 +56,7 @@ def show(out: Any, one: dict[str, Any]) -> None:
 
     result, dropped = one["result"], one["dropped"]
     out.print(
-        f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
-        f"ε = {result['epsilon']}"
+        f"{one['name']}, batch {one['number']}: {one['reports']:,} reports, ε = {result['epsilon']}"
     )
     for line in result_lines(result):
         out.print(
@@ -56,7 +64,8 @@ def show(out: Any, one: dict[str, Any]) -> None:
             f"({percent(result['confidence'])} interval {line.low:,.2f} … {line.high:,.2f})"
         )
     out.print(
-        f"  anomaly {one['anomaly']:+.2f} standard deviations; "
+        f"  anomaly {one['anomaly']:+.2f} standard deviations"
+        f"{' (implausible: distrust the estimate)' if one['implausible'] else ''}; "
         f"dropped: {dropped['replayed']:,} replayed, "
         f"{dropped['unopened']:,} unopened, {dropped['malformed']:,} malformed"
     )

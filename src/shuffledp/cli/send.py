@@ -3,22 +3,99 @@
 from __future__ import annotations
 
 import argparse
+import getpass
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.cli.output import Commands, add_command, emit, read_json
 from shuffledp.cli.task import add_token, given_token, read_task
+from shuffledp.errors import ParameterError
+
+if TYPE_CHECKING:
+    from shuffledp.service.client.policy import ClientPolicy
+
+VALUE_VARIABLE = "SHUFFLEDP_VALUE"
+LONGEST_VALUE = 10_000
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `send`."""
     parser = add_command(commands, "send", run, "send your value for a task to the shuffler")
     parser.add_argument("--task", required=True, help="the task file")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--value", help="your value; it leaves this device randomized and encrypted")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--value",
+        help=f"- reads your value from standard input; without this option it comes from "
+        f"{VALUE_VARIABLE} or you are asked; a value given here can be seen in the list of "
+        "processes, so only for trials",
+    )
     what.add_argument("--resume", action="store_true", help="send the stored report again")
     parser.add_argument("--shuffler", required=True, help="its URL")
     parser.add_argument("--outbox", help="folder where encrypted reports wait (your data folder)")
     parser.add_argument("--attempts", type=int, default=8, help="before giving up for now")
     add_token(parser, "client")
+    add_policy(parser)
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say what this device agrees to."""
+    group = parser.add_argument_group("what this device agrees to (each replaces the policy's)")
+    group.add_argument("--policy", help="JSON file: `shuffledp device policy` prints one")
+    group.add_argument("--most-epsilon-per-task", metavar="E", help="(2)")
+    group.add_argument("--most-epsilon-per-period", metavar="E", help="(4)")
+    group.add_argument("--period-days", metavar="N", help="(30)")
+    group.add_argument("--least-users", metavar="N", help="hide among at least so many (100)")
+    group.add_argument("--allow-repeat", action="store_true", help="tasks that ask again and again")
+    group.add_argument(
+        "--allow-short-batches", action="store_true", help="tasks whose batches may leave early"
+    )
+    group.add_argument(
+        "--analyzer-key",
+        action="append",
+        metavar="FILE",
+        help="JSON from `shuffledp keys show`: encrypt for this key only (may be given again)",
+    )
+
+
+def given_policy(args: argparse.Namespace) -> ClientPolicy:
+    """The policy of the file, or the default one, with what the options replace."""
+    from shuffledp.service.client.policy import ClientPolicy
+
+    policy = ClientPolicy.load(args.policy) if args.policy else ClientPolicy()
+    names = ("most_epsilon_per_task", "most_epsilon_per_period", "period_days", "least_users")
+    given: dict[str, Any] = {
+        name: getattr(args, name) for name in names if getattr(args, name) is not None
+    }
+    if args.analyzer_key:
+        given["analyzer_keys"] = [read_json(path) for path in args.analyzer_key]
+    policy = ClientPolicy.from_dict(policy.to_dict() | given)
+    return replace(
+        policy,
+        allow_repeat=policy.allow_repeat or args.allow_repeat,
+        allow_short_batches=policy.allow_short_batches or args.allow_short_batches,
+    )
+
+
+def given_value(args: argparse.Namespace) -> str:
+    """The value from standard input, the environment, a prompt or, with a warning, the option."""
+    if args.value == "-":
+        return sys.stdin.readline(LONGEST_VALUE).rstrip("\r\n")
+    if args.value is not None:
+        print(
+            "Warning: everybody on this machine can see a value given as --value in the list of "
+            f"processes; use --value - or {VALUE_VARIABLE} for real values.",
+            file=sys.stderr,
+        )
+        return str(args.value)
+    if VALUE_VARIABLE in os.environ:
+        return os.environ[VALUE_VARIABLE]
+    if sys.stdin.isatty():
+        return getpass.getpass("Your value (not shown): ")
+    raise ParameterError(
+        f"No value was given; write it to standard input with --value -, or set {VALUE_VARIABLE}."
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -26,16 +103,25 @@ def run(args: argparse.Namespace) -> None:
 
     task = read_task(args.task)
     token = given_token(args, "client")
-    with Client(task, args.shuffler, token, args.outbox, attempts=args.attempts) as client:
+    with Client(
+        task,
+        args.shuffler,
+        token,
+        args.outbox,
+        policy=given_policy(args),
+        attempts=args.attempts,
+    ) as client:
         if args.resume:
             client.resume()
         else:
-            client.send(task.protocol.parse(args.value))
+            client.policy.check(task)  # before anybody is asked for a value
+            client.send(task.protocol.parse(given_value(args)))
     emit(
         args,
         {"task": task.id.hex(), "state": "stored by the shuffler"},
         lambda out: out.print(
             f"The shuffler has your encrypted report for {task.name}: {task.report_size} messages, "
-            "as many as everybody sends."
+            "as many as everybody sends.",
+            markup=False,
         ),
     )

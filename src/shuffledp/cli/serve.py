@@ -1,12 +1,18 @@
-"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients."""
+"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients, discard what can
+never be published, restore a lost ledger."""
 
 from __future__ import annotations
 
 import argparse
+import re
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import add_token, given_token
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import whole
 from shuffledp.sealed.files import write_whole
+
+LONGEST_REASON = 200
 
 
 def add_to(commands: Commands) -> None:
@@ -14,7 +20,16 @@ def add_to(commands: Commands) -> None:
     shuffler = _add_role(
         commands, "shuffler", "collect encrypted reports and deliver whole batches"
     )
-    _add_role(commands, "analyzer", "open batches and publish results")
+    analyzer = _add_role(commands, "analyzer", "open batches and publish results")
+    _add_analyzer_discard(analyzer)
+    restore = add_command(
+        analyzer,
+        "restore-ledger",
+        run_restore,
+        "after a loss: write the lines of all published batches into the ledger again",
+    )
+    restore.add_argument("--analyzer", required=True, help="its URL")
+    add_token(restore, "operator")
     enrol = add_command(shuffler, "enrol", run_enrol, "make tokens for clients")
     enrol.add_argument("--shuffler", required=True, help="its URL")
     enrol.add_argument("--count", type=int, required=True, help="how many")
@@ -23,6 +38,23 @@ def add_to(commands: Commands) -> None:
         "--once", action="store_true", help="each token for one report in all (else: one per task)"
     )
     add_token(enrol, "operator")
+    discard = add_command(
+        shuffler, "discard", run_discard, "give up a batch for good, with the server stopped"
+    )
+    discard.add_argument("--config", help="the TOML file (overridden by the environment)")
+    discard.add_argument("--task", required=True, help="the task's id")
+    discard.add_argument("--batch", required=True, help="the batch's number in the status")
+    discard.add_argument("--reason", required=True, help="why, for the log")
+
+
+def _add_analyzer_discard(analyzer: Commands) -> None:
+    batch = add_command(
+        analyzer, "discard", run_discard_batch, "give up a batch that is not published"
+    )
+    batch.add_argument("--analyzer", required=True, help="its URL")
+    batch.add_argument("--batch", required=True, help="its id; see `shuffledp result`")
+    batch.add_argument("--reason", required=True, help="why; the status shows it")
+    add_token(batch, "operator")
 
 
 def _add_role(commands: Commands, name: str, summary: str) -> Commands:
@@ -40,6 +72,33 @@ def run_serve(args: argparse.Namespace) -> None:
     serve_role(args.role, args.config)
 
 
+def run_discard(args: argparse.Namespace) -> None:
+    from shuffledp.service.shuffler.config import ShufflerConfig
+    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.web.config import load_config
+
+    number = whole(args.batch, "batch")
+    if not re.fullmatch("[0-9a-f]{64}", args.task):
+        raise ParameterError("A task's id is 64 hexadecimal digits; `task show` prints it.")
+    reason = f"discarded: {args.reason}"
+    if len(reason) > LONGEST_REASON or not reason.isprintable():
+        raise ParameterError(f"A reason is one line of at most {LONGEST_REASON} characters.")
+    keys = ReportKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
+    keys.open(seconds=0)
+    try:
+        keys.destroy(bytes.fromhex(args.task), number, reason)
+    finally:
+        keys.close()
+    emit(
+        args,
+        {"task": args.task, "batch": number, "state": "discarded"},
+        lambda out: out.print(
+            f"The reports of batch {number} can never be read again; the shuffler deletes them at "
+            "its next start."
+        ),
+    )
+
+
 def run_enrol(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import enrol
     from shuffledp.service.tokens import EACH_PREFIX, ONCE_PREFIX
@@ -47,9 +106,32 @@ def run_enrol(args: argparse.Namespace) -> None:
     token = given_token(args, "operator")
     prefix = ONCE_PREFIX if args.once else EACH_PREFIX
     tokens = enrol(args.shuffler, token, args.count, prefix)
-    write_whole(args.out, "\n".join(tokens) + "\n")
+    write_whole(args.out, "\n".join(tokens) + "\n", secret=True)
     emit(
         args,
         {"tokens": len(tokens), "file": args.out},
         lambda out: out.print(f"{len(tokens):,} tokens are in {args.out}; give each client one."),
+    )
+
+
+def run_discard_batch(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import call
+
+    url = f"{args.analyzer.rstrip('/')}/batches/{args.batch}/discard"
+    done = call("POST", url, given_token(args, "operator"), json={"reason": args.reason}).json()
+    emit(args, done, lambda out: out.print(f"Batch {args.batch} is discarded.", markup=False))
+
+
+def run_restore(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import call
+
+    url = f"{args.analyzer.rstrip('/')}/ledger/restore"
+    done = call("POST", url, given_token(args, "operator")).json()
+    emit(
+        args,
+        done,
+        lambda out: out.print(
+            f"{done['lines']:,} lines were written. Releases that other programs charged to the "
+            "same ledger are not known here: add them, or lower the budget."
+        ),
     )

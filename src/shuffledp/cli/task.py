@@ -33,24 +33,54 @@ def add_to(commands: Commands) -> None:
     close = add_command(actions, "close", run_close, "take no more reports for a task")
     close.add_argument("task", help="the task file")
     close.add_argument("--shuffler", required=True, help="its URL")
-    for one in (register, close):
-        add_token(one, "collector")
+    add_token(close, "collector")
+    for server in ("shuffler", "analyzer"):
+        register.add_argument(
+            f"--{server}-token",
+            help=f"the collector's token at the {server}; best given as "
+            f"{_collector_variable(server)}",
+        )
+
+
+def _collector_variable(server: str) -> str:
+    return f"SHUFFLEDP_COLLECTOR_TOKEN_{server.upper()}"
+
+
+def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
+    """The collector's tokens at both servers, which must differ: each server learns the one that it
+    is sent, and must not be able to use it at the other."""
+    import os
+
+    found = {}
+    for server in ("analyzer", "shuffler"):
+        variable = _collector_variable(server)
+        found[server] = getattr(args, f"{server}_token") or os.environ.get(variable, "")
+        if not found[server]:
+            raise ParameterError(
+                f"The collector's token at the {server} is missing; set {variable}."
+            )
+    if found["analyzer"] == found["shuffler"]:
+        raise ParameterError(
+            "The collector has the same token at both servers, so each could act as the collector "
+            "at the other; make one for each with `shuffledp keys token`."
+        )
+    return found
 
 
 def add_token(parser: argparse.ArgumentParser, who: str) -> None:
     """Adds the option --token, for a token that is better given in the environment."""
-    parser.add_argument(
-        "--token", help=f"the {who}'s token; best given as SHUFFLEDP_{who.upper()}_TOKEN"
-    )
+    parser.add_argument("--token", help=f"the {who}'s token; best given in the environment")
 
 
-def given_token(args: argparse.Namespace, who: str) -> str:
-    """The token from the option or the environment."""
+def given_token(args: argparse.Namespace, who: str, server: str = "") -> str:
+    """The token from the option or the environment; `server` says where it is valid, for those
+    who have one at each server."""
     import os
 
-    token = args.token or os.environ.get(f"SHUFFLEDP_{who.upper()}_TOKEN", "")
+    variable = f"SHUFFLEDP_{who.upper()}_TOKEN" + (f"_{server.upper()}" if server else "")
+    token = args.token or os.environ.get(variable, "")
     if not token:
-        raise ParameterError(f"The {who}'s token is missing; set SHUFFLEDP_{who.upper()}_TOKEN.")
+        raise ParameterError(f"The {who}'s token is missing; set {variable}.")
     return str(token)
 
 
@@ -60,7 +90,11 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument("--key", required=True, help="JSON from `shuffledp keys show`")
     parser.add_argument("--name", required=True, help="what people see, for example: dark mode")
     parser.add_argument("--out", required=True, help="where the task file goes")
-    parser.add_argument("--reports", type=int, help="reports per batch (the plan's users)")
+    parser.add_argument(
+        "--reports",
+        type=int,
+        help="reports per batch (the plan's users); more than users: slack",
+    )
     parser.add_argument("--top-up", choices=("none", "missing", "full"), default="none")
     parser.add_argument("--at-least", type=int, default=0, help="with a top-up: fewest reports")
     parser.add_argument("--wait-seconds", type=int, default=0, help="with a top-up: how long")
@@ -70,6 +104,13 @@ def _add_create(actions: Commands) -> None:
         help="reports as long as the longest possible one, or as all but one in 2⁶⁴ batches need",
     )
     parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
+    parser.add_argument(
+        "--publish-noise",
+        choices=("full", "none"),
+        default="full",
+        help="full: the analyzer adds the certified noise before it publishes, against a shuffler "
+        "that makes reports up; none: it does not (quantiles need none)",
+    )
     parser.add_argument(
         "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
     )
@@ -97,6 +138,7 @@ def run_create(args: argparse.Namespace) -> None:
         padding=args.padding,
         order=args.order,
         repeat=args.repeat,
+        publish_noise=args.publish_noise,
     )
     write_whole(args.out, task.canonical())
     emit(args, summary(task), lambda out: out.print(table(task)))
@@ -116,12 +158,18 @@ def read_task(path: str) -> Task:
 
 def summary(task: Task) -> dict[str, Any]:
     """The task with its id and what follows from it."""
-    return {"task": task.id.hex(), "report_bytes": task.report_bytes} | task.to_dict()
+    return {
+        "task": task.id.hex(),
+        "report_bytes": task.report_bytes,
+        "bad_messages_tolerated": task.batch.tolerated(task.protocol.users),
+        "forecast_rmse": task.forecast_rmse(),
+    } | task.to_dict()
 
 
 def table(task: Task) -> Any:
     """The task as a table for people."""
     from shuffledp.protocols.report_size import promise
+    from shuffledp.sealed.results import AGAINST_WHOM
 
     protocol, rule = task.protocol, task.batch
     top_up = {
@@ -129,17 +177,34 @@ def table(task: Task) -> Any:
         "missing": "missing noise added by the shuffler",
         "full": "one full set of noise added by the shuffler",
     }[rule.top_up]
+    noise = (
+        "with a full set of noise added before publishing"
+        if task.publish_shares
+        else "with no noise added before publishing"
+    )
     return facts(
         task.name,
         [
             ("id", task.id.hex()),
             ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
-            ("guarantee", f"{promise(task.padding)}, unless shuffler and analyzer act together"),
+            ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
+            ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
+            ("slack", slack(task)),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
             ("answers", "as often as clients like" if task.repeat else "one per client"),
         ],
+    )
+
+
+def slack(task: Task) -> str:
+    """How many bad messages a batch tolerates, for people."""
+    most = task.batch.tolerated(task.protocol.users)
+    clients = most // task.report_size
+    return (
+        f"published with at most {most:,} bad messages, else held; a bad client can send "
+        f"{task.report_size:,}, so {clients:,} such clients cannot block a batch"
     )
 
 
@@ -166,9 +231,9 @@ def run_verify(args: argparse.Namespace) -> None:
 def run_register(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import register
 
-    task, token = read_task(args.task), given_token(args, "collector")
+    task, tokens = read_task(args.task), _collector_tokens(args)
     task.verify()
-    new = {name: register(task, getattr(args, name), token) for name in ("analyzer", "shuffler")}
+    new = {name: register(task, getattr(args, name), token) for name, token in tokens.items()}
     emit(
         args,
         {"task": task.id.hex(), "new": new},
@@ -180,7 +245,7 @@ def run_close(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import close
 
     task = read_task(args.task)
-    close(task.id, args.shuffler, given_token(args, "collector"))
+    close(task.id, args.shuffler, given_token(args, "collector", "shuffler"))
     emit(
         args,
         {"task": task.id.hex(), "state": "closed"},

@@ -9,14 +9,18 @@ from fractions import Fraction
 
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.errors import PlanningError
-from shuffledp.planning.bounded_search import cheapest_bounded_cell, split_epsilon, worst_error
+from shuffledp.planning.bounded_search import (
+    cheapest_bounded_cell,
+    split_epsilon,
+    worst_error_above,
+)
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import Choice, counted_messages
-from shuffledp.planning.paper_search import CellTask
 from shuffledp.protocols.cell_use import CellUse
 
-LOOSEST = 40.0
+LOOSEST_ERROR = 40.0
 """ln of how much more squared error than noise alone is looked at for few messages."""
-FINEST = 1e-4
+ERROR_TOLERANCE = 1e-4
 """To this part of itself the least error for a number of messages is found."""
 UP_SHARES = (Fraction(38, 100), Fraction(1, 2))
 """Shares of ε for the way up that a search for few messages looks at."""
@@ -35,10 +39,8 @@ def bounded_bucket(
     epsilon: Fraction, task: CellTask, messages: float | None, buckets: int
 ) -> Choice:
     """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
-    padded = bool(task.padded)
     if messages is None:
-        up, down = split_epsilon(task.users, task.expected, 1, epsilon, task.mse, padded)
-        return _choice(replace(task, up=up, down=down), buckets)
+        return _choice(split_epsilon(epsilon, task), buckets)
     found = []
     for share in UP_SHARES:
         split = replace(task, up=epsilon * share, down=epsilon * (1 - share))
@@ -50,24 +52,22 @@ def bounded_bucket(
 
 def _choice(task: CellTask, copies: int) -> Choice:
     padded = bool(task.padded)
-    cell = cheapest_bounded_cell(
-        task.users, task.expected, task.largest, task.up, task.down, task.mse, padded
-    )
+    cell = cheapest_bounded_cell(task)
     use = CellUse(cell=cell, copies=copies, up=task.up, down=task.down)
     return Choice(
         cells=(cell,),
         mse=task.mse,
         cost=counted_messages((use,), padded),
-        limit=copies * tilt_limit(task, padded),
+        limit=copies * tilt_limit(task),
     )
 
 
 def least_error(task: CellTask, cheapest: Callable[[Fraction], Choice], messages: float) -> Choice:
     """The choice with the least error that costs at most so many messages."""
     least = math.log(noise_alone(task))
-    low, high = least, least + LOOSEST
+    low, high = least, least + LOOSEST_ERROR
     best: Choice | None = None
-    while high - low > FINEST:
+    while high - low > ERROR_TOLERANCE:
         middle = (low + high) / 2
         try:
             choice = cheapest(Fraction(math.exp(middle)))
@@ -81,8 +81,7 @@ def least_error(task: CellTask, cheapest: Callable[[Fraction], Choice], messages
         raise PlanningError("No plan is that cheap; allow more messages.")
     cells = [cell for cell in best.cells if isinstance(cell, BoundedCell)]
     if len(cells) == 1:  # say the error that it has, not the one that was asked for
-        mantissa, power = worst_error(cells[0], task.expected).upper().man_exp()
-        best = replace(best, mse=Fraction(int(mantissa)) * Fraction(2) ** int(power))
+        best = replace(best, mse=worst_error_above(cells[0], task.expected))
     return best
 
 
@@ -95,16 +94,15 @@ def noise_alone(task: CellTask) -> float:
     return task.expected / task.users * sum(variances)
 
 
-def tilt_limit(task: CellTask, padded: bool) -> float:
-    """The fewest messages of any one-token randomizer with this error (MATH §12, tilt lemma): who
-    sends b + x with probability 1 − q and otherwise moves by at most W needs, for each direction,
-    q ≥ e^(−ε(W−1)/D)/(e·W·(e^ε−1)); with both within the error, K ≥ 2W − D and b ≥ W − D."""
+def tilt_limit(task: CellTask) -> float:
+    """The fewest messages on average, at the largest value, of any randomizer with one kind of
+    message and this error (MATH §12, tilt lemma): who sends b + x with probability 1 − q and
+    otherwise moves by at most W = R·D needs q ≥ e^(−ε(R−1))/(e·R·(e^ε−1)) and b ≥ W − D."""
     epsilon, d = float(max(task.up, task.down)), task.largest
-    reach = 1.0
-    for _ in range(200):
-        rare = math.exp(-epsilon * (reach - 1) / d) / (math.e * reach * math.expm1(epsilon))
-        if 2 * task.users * rare * reach**2 <= float(task.mse):
+    ratio = 1.0
+    for _ in range(400):
+        rare = math.exp(-epsilon * (ratio - 1)) / (math.e * ratio * math.expm1(epsilon))
+        if task.users * rare * (ratio * d) ** 2 <= float(task.mse):
             break
-        reach *= 1.02
-    reach = max(reach, float(d))
-    return 2 * reach - d if padded else reach
+        ratio *= 1.01
+    return ratio * d

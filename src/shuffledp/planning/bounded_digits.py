@@ -10,8 +10,7 @@ digit leaves of its error goes to the next.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,12 +18,27 @@ import numpy as np
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import round_to
-from shuffledp.planning.bounded_search import cheapest_bounded_cell, worst_error
-from shuffledp.planning.digits import Landscape, SumTask, radices, search
+from shuffledp.planning.bounded_choice import tilt_limit
+from shuffledp.planning.bounded_search import cheapest_bounded_cell, worst_error_above
+from shuffledp.planning.cell_task import CellTask
+from shuffledp.planning.choice import Choice, digit_messages
+from shuffledp.planning.digits import (
+    DigitCosts,
+    SumTask,
+    best_radices,
+    digit_weights,
+    search,
+    shares_of_one,
+)
 from shuffledp.planning.special import Floats
 
-ROUNDS = ((0, 120), (5, 24), (12, 8))  # rounds of the search, and how many radices stay
+SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
+"""Rounds of the search, and how many radices stay."""
+QUICK_ROUNDS = ((0, 40), (5, 8), (12, 3))
+"""The same where many errors are looked at."""
 EPSILON_DIGITS = 4
+LOOSEST_SUM = 30.0
+"""ln of how much more squared error than a trusted party's is looked at for few messages."""
 
 
 def noise_error(decay: Floats) -> Floats:
@@ -33,16 +47,20 @@ def noise_error(decay: Floats) -> Floats:
     return result
 
 
-def bounded_cost(users: float, largest: Floats, epsilon: Floats, mse: Floats) -> Floats:
-    """About how many messages at most a bounded cell takes: floats, arrays, within 3 %.
+def bounded_cost(
+    users: float, largest: Floats, epsilon: Floats, mse: Floats, padded: bool = True
+) -> Floats:
+    """About how many messages a bounded cell takes: floats, arrays, within 3 %.
 
-    ∞ where the noise alone exceeds the error. The muted cut and the share φ are fitted to what the
-    search finds; the cut then follows from the error that muting may cost.
+    At most (`padded`), or on average at the largest value: then the way up may be muted at hardly
+    any cost, and the way down gets all of the error. ∞ where the noise alone exceeds the error. The
+    muted cut and the share φ are fitted to what the search finds; the cut then follows from the
+    error that muting may cost.
     """
     d, epsilon, left = np.asarray(largest, float), np.asarray(epsilon, float), np.asarray(mse)
     fall = epsilon / d
     decay, spare = np.exp(-fall), -np.expm1(-epsilon)
-    left = left - noise_error(decay)
+    left = (left - noise_error(decay)) * (1 if padded else 2)
     possible = left > 0
     muted = np.maximum((1.15 + 0.55 * np.exp(-1.05 * epsilon)) * d / spare - 1, d - 1)
     share = np.maximum(0.425 - 0.03 * epsilon, 0.2)
@@ -55,18 +73,12 @@ def bounded_cost(users: float, largest: Floats, epsilon: Floats, mse: Floats) ->
             centre = cut + middle - d / 2
             rest = (cut + 1) * fall + np.log(cut + 1) + aim - np.log(2 * centre**2 + d * d / 2)
             cut = np.maximum(cut - rest / (fall + 1 / (cut + 1) - 2 / centre), muted + d)
-    result: Floats = np.where(possible, 2 * (cut + muted) + d, np.inf)
+    sent = cut + muted
+    result: Floats = np.where(possible, (2 * sent if padded else sent) + d, np.inf)
     return result
 
 
-def _shares(logs: Floats) -> Floats:
-    """Numbers that add up to 1 in each row."""
-    parts = np.exp(logs - logs.max(axis=1, keepdims=True))
-    result: Floats = parts / parts.sum(axis=1, keepdims=True)
-    return result
-
-
-class BoundedLandscape(Landscape):
+class BoundedDigitCosts(DigitCosts):
     """The cost of points for one radix: shares of ε, and of what the error leaves for muting."""
 
     @property
@@ -75,44 +87,45 @@ class BoundedLandscape(Landscape):
 
     def start(self) -> Floats:
         """ε by the digits' weight in the sum; muting costs each digit the same."""
-        share = np.log((self.weight * self.largest) ** (2 / 3))
-        return np.concatenate([share - share[0], np.zeros(len(self.radix))])
+        return np.concatenate([self.equal_start(), np.zeros(len(self.radix))])
 
     def split(self, points: Floats) -> tuple[Floats, Floats]:
         """(ε, mean squared error in the digit's own units) per digit, at each point."""
         k = len(self.radix)
-        epsilon, muting = _shares(points[:, :k]), _shares(points[:, k:])
-        epsilon = self.task.epsilon * epsilon
+        epsilon, muting = shares_of_one(points[:, :k]), shares_of_one(points[:, k:])
+        epsilon = self.epsilon * epsilon
         many = self.task.expected / self.task.users
         noise = many * noise_error(np.exp(-epsilon / self.largest))
         left = self.left - (noise * self.weight**2).sum(axis=1, keepdims=True)
         return epsilon, noise + left * muting / self.weight**2
 
     def cost(self, points: Floats) -> Floats:
-        """The sum of the digits' messages; ∞ where the error is exceeded."""
+        """The sum of the digits' messages, counted as the task says; ∞ where the error is
+        exceeded."""
         epsilon, mse = self.split(points)
         many = self.task.expected / self.task.users
-        found = bounded_cost(self.task.users, self.largest, epsilon, mse / many)
+        found = bounded_cost(self.task.users, self.largest, epsilon, mse / many, self.task.padded)
         return np.asarray(found.sum(axis=1), float)
 
 
 @dataclass(frozen=True)
 class BoundedDigits:
-    """A radix and its proved cells, the most significant digit first."""
+    """A radix's proved cells, the most significant digit first, and what they leave."""
 
-    radix: tuple[int, ...]
     cells: tuple[BoundedCell, ...]
+    mse: Fraction
+    """The mean squared error of the whole sum, for values in [0, 1], rounding included."""
+    limit: float
+    """The fewest messages on average of any cells with one kind of message and these errors."""
+
+    @property
+    def radix(self) -> tuple[int, ...]:
+        return tuple(cell.largest + 1 for cell in self.cells)
 
     @property
     def most_messages(self) -> int:
         """What a user sends at most, over all digits."""
         return sum(cell.most_messages for cell in self.cells)
-
-    def cost(self, padded: bool) -> int:
-        """What plans are compared by: messages at most, or about those of the largest value."""
-        if padded:
-            return self.most_messages
-        return sum(cell.base + cell.largest for cell in self.cells)
 
     @property
     def epsilon(self) -> Fraction:
@@ -121,65 +134,109 @@ class BoundedDigits:
         return sum(losses, start=Fraction(0))
 
 
-def bounded_digits(
-    users: int,
-    expected: int,
-    epsilon: Fraction,
-    mse: Fraction,
-    padded: bool = True,
-    fixed_radix: Sequence[int] | None = None,
-) -> BoundedDigits:
-    """The bounded cells with the fewest messages for a sum of reals in [0, 1]: at most (`padded`),
-    or on average, which is about half of that with the same shares.
+def bounded_sum(task: SumTask, messages: float | None) -> Choice:
+    """The digits with the fewest messages, or with the least error for so many messages."""
+    digits = bounded_digits(task) if messages is None else _best_for_messages(task, messages)
+    return Choice(
+        cells=digits.cells,
+        mse=task.mse if messages is None else digits.mse,
+        cost=digit_messages(digits.cells, task.padded),
+        limit=digits.limit,
+    )
+
+
+def bounded_digits(task: SumTask) -> BoundedDigits:
+    """The bounded cells with the fewest messages, counted as the task says, for a sum of reals in
+    [0, 1].
 
     Ensures: every cell is proved for its share of ε, the shares add up to at most ε, and the mean
     squared error of `expected` reports is at most `mse` for any data, rounding included.
     """
-    task = SumTask(
-        users=users, expected=expected, epsilon=float(epsilon), mse=float(mse), padded=padded
+    settled = (
+        settle_digits(costs) for costs in best_radices(task, BoundedDigitCosts, SEARCH_ROUNDS)
     )
-    known = [tuple(fixed_radix)] if fixed_radix is not None else list(radices(task))
-    rough = [(0.0, radix) for radix in known]
-    for rounds, kept in ROUNDS:  # all radices at a glance, the better ones more closely
-        costs = [(search(BoundedLandscape(task, radix), rounds)[0], radix) for _, radix in rough]
-        rough = sorted(costs)[:kept]
-    best: BoundedDigits | None = None
-    for cost, radix in rough:
-        if math.isfinite(cost):
-            landscape = BoundedLandscape(task, radix)
-            found = settle_digits(task, landscape, search(landscape, 60)[1], epsilon, mse)
-            if found and (best is None or found.cost(padded) < best.cost(padded)):
-                best = found
-    if best is None:
+    found = [digits for digits in settled if digits is not None]
+    if not found:
         raise PlanningError(
-            f"No digits sum up reals of {users:,} users with an error of at most "
-            f"{math.sqrt(mse):.6g}; allow a larger error or epsilon."
+            f"No digits reach an RMSE of {math.sqrt(task.mse):.4g} (for values in [0, 1]) with "
+            "this epsilon and so many users; allow a larger error or a larger epsilon"
+            + (", or leave the radix open." if task.radix else ".")
         )
-    return best
+    return min(found, key=lambda digits: digit_messages(digits.cells, task.padded))
 
 
-def settle_digits(
-    task: SumTask, landscape: BoundedLandscape, point: Floats, epsilon: Fraction, mse: Fraction
-) -> BoundedDigits | None:
-    """Proved cells at a point, or None if a digit cannot meet its error."""
-    losses, errors = (row[0] for row in landscape.split(point[None, :]))
+def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
+    """Proved cells at the cheapest point, or None if a digit cannot meet its error."""
+    task, point = costs.task, search(costs, 60)[1]
+    losses, errors = (row[0] for row in costs.split(point[None, :]))
     exact = [round_to(float(loss), EPSILON_DIGITS, up=False) for loss in losses]
-    exact[0] += epsilon - sum(exact)  # what rounding left goes to the most significant digit
-    rounding = Fraction(task.expected, 4 * landscape.grid**2)
-    left, cells = mse - rounding, list[BoundedCell]()
-    places = range(len(landscape.radix))
-    squares = [Fraction(math.prod(landscape.radix[j + 1 :]), landscape.grid) ** 2 for j in places]
-    asked = [Fraction(float(errors[j])) * squares[j] for j in places]
-    for j, base in enumerate(landscape.radix):
+    exact[0] += task.epsilon - sum(exact)  # what rounding left goes to the most significant digit
+    squares = [Fraction(weight, costs.grid) ** 2 for weight in digit_weights(costs.radix)]
+    asked = [Fraction(float(error)) * square for error, square in zip(errors, squares, strict=True)]
+    left = task.mse - Fraction(task.expected, 4 * costs.grid**2)
+    cells, limit = list[BoundedCell](), 0.0
+    for j, base in enumerate(costs.radix):
         allowed = (left - sum(asked[j + 1 :])) / squares[j]
         if allowed <= 0:
             return None
-        users = task.users, task.expected
+        digit = CellTask(
+            users=task.users,
+            expected=task.expected,
+            largest=base - 1,
+            up=exact[j],
+            down=exact[j],
+            mse=allowed,
+            padded=int(task.padded),
+        )
         try:
-            cell = cheapest_bounded_cell(*users, base - 1, exact[j], exact[j], allowed, task.padded)
+            cells.append(cheapest_bounded_cell(digit))
         except PlanningError:
             return None
-        cells.append(cell)
-        mantissa, power = worst_error(cell, task.expected).upper().man_exp()
-        left -= Fraction(int(mantissa)) * Fraction(2) ** int(power) * squares[j]
-    return BoundedDigits(landscape.radix, tuple(cells)) if left >= 0 else None
+        limit += tilt_limit(digit)
+        left -= worst_error_above(cells[j], task.expected) * squares[j]
+    return BoundedDigits(tuple(cells), task.mse - left, limit) if left >= 0 else None
+
+
+def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
+    """The least error, within 1 %, for which the digits cost at most so many messages."""
+    low = math.log(2 / task.epsilon**2)
+    high = low + LOOSEST_SUM
+
+    def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
+        here = replace(task, mse=Fraction(math.exp(log_error)))
+        finalists = best_radices(here, BoundedDigitCosts, QUICK_ROUNDS)
+        costs = [search(costs, 20)[0] for costs in finalists]
+        return min(costs, default=math.inf), finalists
+
+    first, last = low, high
+    while last - first > 0.1:
+        middle = (first + last) / 2
+        cheap = rough_cost(middle)[0] <= messages
+        first, last = (first, middle) if cheap else (middle, last)
+    radices_near = {costs.radix for costs in rough_cost(last)[1]}
+    found = [
+        digits
+        for radix in sorted(radices_near)
+        if (digits := _radix_for_messages(replace(task, radix=radix), messages, last)) is not None
+    ]
+    if not found:
+        raise PlanningError(
+            f"No digits cost as few as {messages:g} messages per user here; allow more messages."
+        )
+    return min(found, key=lambda digits: digits.mse)
+
+
+def _radix_for_messages(task: SumTask, messages: float, near: float) -> BoundedDigits | None:
+    """The same for one radix, for errors whose logarithm is near a number."""
+    assert task.radix is not None
+    best: BoundedDigits | None = None
+    low, high = near - 0.4, near + 0.4
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        here = replace(task, mse=Fraction(math.exp(middle)))
+        digits = settle_digits(BoundedDigitCosts(here, task.radix))
+        if digits is not None and digit_messages(digits.cells, task.padded) <= messages:
+            high, best = middle, digits
+        else:
+            low = middle
+    return best

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,14 +18,16 @@ from flint import arb
 
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import MOST_CUT, Direction
-from shuffledp.errors import CertificateError, ParameterError, PlanningError
+from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.exact.numbers import at_precision, ball, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.privacy.bounded_proof import prove
 
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10
-SPLITS = 41
+EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
+"""Shares of ε for the way up that are looked at."""
 WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
 
 
@@ -42,34 +44,10 @@ def short_decay(epsilon: Fraction, largest: int) -> Fraction:
     return math.ceil(value / step) * step
 
 
-@dataclass(frozen=True)
-class BoundedTask:
-    """What a bounded cell must achieve."""
-
-    users: int
-    """Reports that are sure to come: they carry the whole noise."""
-    expected: int
-    """Reports that are expected: the error is forecast for them."""
-    largest: int
-    up: Fraction
-    """What a larger value instead of a smaller one may cost."""
-    down: Fraction
-    mse: Fraction
-    """The mean squared error allowed, whatever the data."""
-    padded: bool
-    """Whether messages are counted at most (K), or on average."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.users <= self.expected or self.largest < 1:
-            raise ParameterError("A bounded cell needs 1 ≤ users ≤ expected and D ≥ 1.")
-        if min(self.up, self.down, self.mse) <= 0:
-            raise ParameterError("Losses and the error allowed must be above 0.")
-
-
 class Pair:
     """Both directions of a task, in floats."""
 
-    def __init__(self, task: BoundedTask) -> None:
+    def __init__(self, task: CellTask) -> None:
         self.task = task
         self.up, self.down = (_side(task, epsilon) for epsilon in (task.up, task.down))
 
@@ -157,37 +135,27 @@ def _side_of(users: int, largest: int, decay: float, size: int) -> Side:
     return Side(users, largest, decay, size)
 
 
-def _side(task: BoundedTask, epsilon: Fraction) -> Side:
+def _side(task: CellTask, epsilon: Fraction) -> Side:
     decay = float(short_decay(epsilon, task.largest))
     size = reach(task.users, task.expected, task.largest, decay)
     return _side_of(task.users, task.largest, decay, min(size, MOST_CUT))
 
 
-def cheapest_bounded_cell(
-    users: int,
-    expected: int,
-    largest: int,
-    up: Fraction,
-    down: Fraction,
-    mse: Fraction,
-    padded: bool,
-) -> BoundedCell:
+def cheapest_bounded_cell(task: CellTask) -> BoundedCell:
     """The bounded cell with the fewest messages per user: at most (`padded`) or on average.
 
-    Requires: users ≤ expected.
-    Ensures: `prove(cell, up, down)` holds, and the mean squared error of `expected` users' reports
-    is at most `mse` for any data. Raises `PlanningError` where no cuts reach that.
+    Ensures: `prove(cell, task.up, task.down)` holds, and the mean squared error of `expected`
+    users' reports is at most `mse` for any data. Raises `PlanningError` where no cuts reach that.
     """
-    task = BoundedTask(users, expected, largest, up, down, mse, padded)
     pair = Pair(task)
     for totals in pair.candidates():
         cell = settle(pair, *totals)
         if cell is not None:
             return cell
     raise PlanningError(
-        f"No bounded cell for {users:,} users errs by at most {math.sqrt(mse):.6g} with losses of "
-        f"{show(up)} and {show(down)}: their noise is larger, or needs cuts above {MOST_CUT:,}; "
-        "allow a larger error or epsilon."
+        f"No bounded cell for {task.users:,} users errs by at most {math.sqrt(task.mse):.6g} with "
+        f"losses of {show(task.up)} and {show(task.down)}: their noise is larger, or takes more "
+        f"than {MOST_CUT:,} messages; allow a larger error or epsilon."
     )
 
 
@@ -224,30 +192,34 @@ def _direction(epsilon: Fraction, side: Side, muting: Muting, nudge: float) -> D
     )
 
 
-def split_epsilon(
-    users: int, expected: int, largest: int, epsilon: Fraction, mse: Fraction, padded: bool
-) -> tuple[Fraction, Fraction]:
-    """(up, down) with up + down = ε and the fewest messages: for histograms, where a change moves
-    one bucket up and another down."""
+def split_epsilon(epsilon: Fraction, task: CellTask) -> CellTask:
+    """The task with losses that add up to ε and the fewest messages: for histograms, where a
+    change moves one bucket up and another one down."""
     found: list[tuple[float, float, Fraction]] = []
-    for place in range(SPLITS):
-        up = epsilon * Fraction(30 + place, 100)
-        pair = Pair(BoundedTask(users, expected, largest, up, epsilon - up, mse, padded))
+    for share in EPSILON_SPLITS:
+        up = epsilon * share
+        pair = Pair(replace(task, up=up, down=epsilon - up))
         totals = next(pair.candidates(), None)
         if totals is not None:
-            sent = sum(totals) if padded else totals[1] + sum(totals) / 10**6
+            sent = sum(totals) if task.padded else totals[1] + sum(totals) / 10**6
             high, low = pair.up.best(totals[0]), pair.down.best(totals[1])
             assert high is not None and low is not None
             found.append((sent, pair.error(high, low), up))
     if not found:
         raise PlanningError(
             f"No split of epsilon = {show(epsilon)} between up and down errs by at most "
-            f"{math.sqrt(mse):.6g}; allow a larger error or epsilon."
+            f"{math.sqrt(task.mse):.6g}; allow a larger error or epsilon."
         )
     up = min(found)[2]
-    return up, epsilon - up
+    return replace(task, up=up, down=epsilon - up)
 
 
 def worst_error(cell: BoundedCell, expected: int) -> arb:
     """The mean squared error of the estimate from so many reports, with the worst data."""
     return at_precision(256, lambda: cell.mean_squared_error(expected))
+
+
+def worst_error_above(cell: BoundedCell, expected: int) -> Fraction:
+    """A fraction just above `worst_error`."""
+    mantissa, power = worst_error(cell, expected).upper().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(power)

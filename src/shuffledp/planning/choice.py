@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,9 +35,9 @@ class Choice:
         return cell
 
 
-Search = Callable[[float], Choice]
-"""A search for the cheapest cell; it may give up as soon as it must cost more than its argument,
-by raising `PlanningError`."""
+Search = Callable[[Choice | None], Choice]
+"""A search for the best cell. Its argument is what another search found: it may give up, by raising
+`PlanningError`, as soon as it cannot find anything better."""
 
 
 def checked_cell_choice(cell: object) -> str:
@@ -52,22 +52,25 @@ def choose(cell: str, searches: dict[str, Search], least_error: bool) -> Choice:
 
     Raises the last search's `PlanningError` where no search finds anything.
     """
-    found: list[Choice] = []
+
+    def better(new: Choice, old: Choice) -> bool:
+        return new.mse < old.mse if least_error else new.cost < old.cost
+
     refusal: PlanningError | None = None
-    bound = float("inf")
+    best: Choice | None = None
     for kind, search in searches.items():
         if cell not in (BEST, kind):
             continue
         try:
-            choice = search(bound)
+            choice = search(best)
         except PlanningError as error:
             refusal = error
             continue
-        found.append(choice)
-        bound = bound if least_error else min(bound, choice.cost)
-    if not found:
+        if best is None or better(choice, best):
+            best = choice
+    if best is None:
         raise refusal or PlanningError("No cell does it; allow a larger error.")
-    return min(found, key=lambda choice: choice.mse if least_error else Fraction(choice.cost))
+    return best
 
 
 def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
@@ -76,6 +79,12 @@ def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
     if padded:
         return padded_size(uses, uses[0].cell.users)
     return sum(copies_messages(use.cell, use.copies) for use in uses)
+
+
+def digit_messages(cells: Sequence[Cell], padded: bool) -> float:
+    """The same for one cell per digit, each with the same loss in both directions."""
+    uses = (CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in cells)
+    return counted_messages(tuple(uses), padded)
 
 
 def copies_messages(cell: Cell, copies: int) -> float:

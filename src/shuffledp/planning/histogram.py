@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from shuffledp.exact.numbers import ExactNumber
 from shuffledp.planning.bounded_choice import bounded_bucket
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
 from shuffledp.planning.choice import (
     BOUNDED,
@@ -17,8 +18,8 @@ from shuffledp.planning.choice import (
     checked_cell_choice,
     choose,
 )
+from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_choice import paper_bucket
-from shuffledp.planning.paper_search import CellTask
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
@@ -28,7 +29,7 @@ from shuffledp.protocols.results import HistogramResult
 
 def plan_histogram(
     users: int,
-    epsilon: ExactNumber,
+    epsilon: ExactNumber | None,
     buckets: object,
     *,
     other: Label | None = None,
@@ -44,12 +45,28 @@ def plan_histogram(
 
     The targets are per bucket, the yardstick is DLap(ε/2) per bucket; `max_messages` counts all
     buckets together. `other` names the bucket (added if it is none of them) for unknown labels.
+    Without an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_histogram(1000, 1, ["walk", "bike"], other="else")
     >>> plan.protocol.to_dict()["labels"]
     ['walk', 'bike', 'else']
     """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_histogram(
+                users,
+                known,
+                buckets,
+                other=other,
+                rmse=rmse,
+                padded=padded,
+                expected=expected,
+                cell=cell,
+            ),
+            least,
+        )
     epsilon = checked_epsilon(epsilon)
     labels = checked_labels(buckets)
     if other is not None and other not in labels:
@@ -87,8 +104,8 @@ def bucket_choice(
     if messages is None:
         task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
     searches: dict[str, Search] = {
-        BOUNDED: lambda bound: bounded_bucket(epsilon, task, messages, buckets),
-        PAPER: lambda bound: paper_bucket(epsilon, task, messages, buckets, bound),
+        BOUNDED: lambda rival: bounded_bucket(epsilon, task, messages, buckets),
+        PAPER: lambda rival: paper_bucket(epsilon, task, messages, buckets, rival),
     }
     return choose(checked_cell_choice(cell), searches, messages is not None)
 

@@ -11,10 +11,11 @@ from shuffledp.cells.base import LARGEST_VALUE
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import ExactNumber, whole
 from shuffledp.planning.bounded_choice import bounded_one
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
 from shuffledp.planning.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
+from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_choice import paper_one
-from shuffledp.planning.paper_search import CellTask
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.printed import printed_recipe
 from shuffledp.planning.target import Target, laplace_variance
@@ -25,7 +26,7 @@ from shuffledp.protocols.results import Estimate
 
 def plan_integer_sum(
     users: int,
-    epsilon: ExactNumber,
+    epsilon: ExactNumber | None,
     largest: int,
     *,
     mse_overhead: ExactNumber | None = None,
@@ -45,6 +46,14 @@ def plan_integer_sum(
     >>> plan.forecast.rmse <= 10
     True
     """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_integer_sum(
+                users, known, largest, rmse=rmse, padded=padded, expected=expected, cell=cell
+            ),
+            least,
+        )
     target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
     largest = whole(largest, "the largest value", most=LARGEST_VALUE)
     return plan_one_cell(IntegerSum, users, epsilon, largest, target, expected, cell)
@@ -78,8 +87,8 @@ def plan_one_cell(
     if messages is None:
         task = replace(task, mse=target.mse(central))
     searches: dict[str, Search] = {
-        BOUNDED: lambda bound: bounded_one(task, messages),
-        PAPER: lambda bound: paper_one(task, messages, bound),
+        BOUNDED: lambda rival: bounded_one(task, messages),
+        PAPER: lambda rival: paper_one(task, messages, rival),
     }
     choice = choose(checked_cell_choice(cell), searches, messages is not None)
     protocol = protocol_class(epsilon, choice.cell)

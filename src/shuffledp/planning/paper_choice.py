@@ -8,21 +8,28 @@ from fractions import Fraction
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import round_to
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import Choice, copies_messages, counted_messages
-from shuffledp.planning.paper_messages import best_for_messages, best_shape
+from shuffledp.planning.paper_messages import (
+    best_for_messages,
+    best_shape,
+    thinning_error,
+    tightest_error,
+)
 from shuffledp.planning.paper_search import (
-    CellTask,
     cheapest_cell,
     free_flood,
+    least_rmse,
     propose,
     spent,
     without_pairs,
 )
 from shuffledp.protocols.cell_use import CellUse
 
-SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up
-THIN_SPLITS = [place / 20 for place in range(6, 20)]  # without pairs, muting may do all
-LIKELY = 0.42  # where the best split lies for most targets
+EPSILON_SPLITS = [percent / 100 for percent in range(28, 61, 4)]  # of ε for the way up
+THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting may do all
+LIKELY_SPLITS = (0.36, 0.42, 0.48)  # where the best split lies for most targets
+SURELY_MORE = 1.03  # a proposal that costs so much more than a rival is not looked at closely
 
 
 def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
@@ -31,12 +38,12 @@ def split_task(epsilon: Fraction, up: float, task: CellTask) -> CellTask:
     return replace(task, up=exact_up, down=epsilon - exact_up)
 
 
-def paper_one(task: CellTask, messages: float | None, bound: float) -> Choice:
+def paper_one(task: CellTask, messages: float | None, rival: Choice | None) -> Choice:
     """One cell: the cheapest for the task's error, or of least error for so many messages."""
+    _give_up_behind(rival, [task], [task], messages, 1)
     if messages is not None:
         task, cell = best_shape(task, messages)
     else:
-        _give_up_beyond(bound, task)
         cell = cheapest_cell(task)
     return Choice(
         cells=(cell,), mse=task.mse, cost=spent(task, cell), limit=free_flood(task, cell, 1)
@@ -44,13 +51,17 @@ def paper_one(task: CellTask, messages: float | None, bound: float) -> Choice:
 
 
 def paper_bucket(
-    epsilon: Fraction, task: CellTask, messages: float | None, buckets: int, bound: float
+    epsilon: Fraction, task: CellTask, messages: float | None, buckets: int, rival: Choice | None
 ) -> Choice:
     """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
+    likely, thin = (
+        [split_task(epsilon, up, task) for up in splits] for splits in (LIKELY_SPLITS, THIN_SPLITS)
+    )
+    _give_up_behind(rival, likely, thin, messages, 1 if task.padded else buckets)
     if messages is not None:
         task, cell = _best_for_messages(epsilon, task, messages, buckets)
     else:
-        task, cell = _cheapest_bucket(epsilon, task, buckets, bound)
+        task, cell = _cheapest_bucket(epsilon, task, buckets)
     use = CellUse(cell=cell, copies=buckets, up=task.up, down=task.down)
     return Choice(
         cells=(cell,),
@@ -60,22 +71,34 @@ def paper_bucket(
     )
 
 
-def _give_up_beyond(bound: float, task: CellTask, copies: int = 1) -> None:
-    """Ends a search that would cost more than what was found already."""
-    if without_pairs(task) is None and propose(task, zooms=3).messages * copies > 1.02 * bound:
+def _give_up_behind(
+    rival: Choice | None,
+    tasks: list[CellTask],
+    thin: list[CellTask],
+    messages: float | None,
+    copies: int,
+) -> None:
+    """Ends a search whose proposals for `tasks` cost more than what was found already, at the same
+    error, unless a cell without pairs keeps to that error in one of the tasks `thin`."""
+    if rival is None:
+        return
+
+    def cost(task: CellTask) -> float:
+        return propose(replace(task, mse=rival.mse), zooms=3).messages
+
+    bound = rival.cost if messages is None else messages
+    if any(without_pairs(replace(task, mse=rival.mse)) for task in thin):
+        return
+    cheapest = min(cost(task) for task in tasks)
+    if copies * (cheapest - 1) + 1 > SURELY_MORE * bound:
         raise PlanningError("Another kind of cell is cheaper here.")
 
 
-def _cheapest_bucket(
-    epsilon: Fraction, task: CellTask, buckets: int, bound: float
-) -> tuple[CellTask, PaperCell]:
+def _cheapest_bucket(epsilon: Fraction, task: CellTask, buckets: int) -> tuple[CellTask, PaperCell]:
     thin = [split_task(epsilon, up, task) for up in THIN_SPLITS]
     choices = [(one, cell) for one in thin if (cell := without_pairs(one)) is not None]
     splits = {best_split(epsilon, way) for way in {task, replace(task, padded=0)}}
     tasks = [split_task(epsilon, up, task) for up in sorted(splits)]
-    copies = 1 if task.padded else buckets
-    if not choices:
-        _give_up_beyond(bound, min(tasks, key=lambda one: propose(one, zooms=3).messages), copies)
     choices += [(one, cheapest_cell(one)) for one in tasks]
     return min(
         choices,
@@ -86,7 +109,7 @@ def _cheapest_bucket(
 def best_split(epsilon: Fraction, task: CellTask) -> float:
     """How much of ε goes to the way up in the cheapest proposal."""
     cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
-    rough = min(SPLITS, key=cost)
+    rough = min(EPSILON_SPLITS, key=cost)
     return min((rough + step / 100 for step in (-2, 0, 2)), key=cost)
 
 
@@ -94,23 +117,21 @@ def _best_for_messages(
     epsilon: Fraction, task: CellTask, messages: float, buckets: int
 ) -> tuple[CellTask, PaperCell]:
     """The least error with so many messages in all buckets together, of which one holds 1."""
-    found: list[tuple[CellTask, PaperCell]] = []
-    refusal: PlanningError | None = None
-    if task.padded:
-        buckets = 1  # such a task counts all buckets together by itself
-    for up in (LIKELY - 0.06, LIKELY, LIKELY + 0.06):
-        share = (messages + buckets - 1) / buckets  # as if no bucket were ever muted
-        for _ in range(6):
-            try:
-                choice = best_for_messages(split_task(epsilon, up, task), share)
-            except PlanningError as error:
-                refusal = error
-                break
-            excess = copies_messages(choice[1], buckets) - messages
-            if excess <= 0:
-                found.append(choice)
-                break
-            share -= 1.001 * excess / buckets
-    if not found:
-        raise refusal or PlanningError("No histogram is that cheap; allow more messages.")
-    return min(found, key=lambda choice: choice[0].mse)
+    copies = 1 if task.padded else buckets  # a padded task counts all buckets by itself
+    share = (messages + copies - 1) / copies  # as if no bucket were ever muted
+    task = min(
+        (split_task(epsilon, up, task) for up in LIKELY_SPLITS), key=lambda one: _least(one, share)
+    )
+    for _ in range(6):
+        choice = best_for_messages(task, share)
+        excess = copies_messages(choice[1], copies) - messages
+        if excess <= 0:
+            return choice
+        share -= 1.001 * excess / copies
+    raise PlanningError("No histogram is that cheap; allow more messages.")
+
+
+def _least(task: CellTask, messages: float) -> Fraction:
+    """About the least error for so many messages."""
+    ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
+    return tightest_error(task, ends, messages, None) or ends[1]

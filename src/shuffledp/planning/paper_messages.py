@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import to_float
+from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.paper_search import (
-    CellTask,
     error_left,
     least_rmse,
     propose,
@@ -25,15 +26,15 @@ def best_shape(task: CellTask, messages: float) -> tuple[CellTask, PaperCell]:
     shapes = [task]
     if task.largest > 1:
         shapes.append(replace(task, stand_in=task.largest // 2))
-        ends = Fraction(least_rmse(task)) ** 2, _thinning_error(task)
-        rough = [_tightest_error(shape, ends, messages, None) or ends[1] for shape in shapes]
+        ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
+        rough = [tightest_error(shape, ends, messages, None) or ends[1] for shape in shapes]
         shapes = [shapes[rough.index(min(rough))]]
     return best_for_messages(shapes[0], messages)
 
 
 def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, PaperCell]:
     """The least error for which a cell costs at most so many messages, and that cell."""
-    loosest = replace(task, mse=_thinning_error(task))
+    loosest = replace(task, mse=thinning_error(task))
     thin = without_pairs(replace(loosest, stand_in=0))
     if thin is not None and spent(loosest, thin) > messages:
         raise PlanningError(
@@ -41,14 +42,14 @@ def best_for_messages(task: CellTask, messages: float) -> tuple[CellTask, PaperC
             f"here; allow at least that."
         )
     wanted = messages
-    for _ in range(8):
+    for attempt in range(8):
         found = _with_pairs(task, loosest.mse, wanted)
         if found is None:
             break
         cost = spent(*found)
         if cost <= messages:
             return found
-        wanted -= 1.1 * (cost - messages)  # rounding to short decimals went over
+        wanted -= 3.0 ** (attempt + 1) * (cost - messages)  # rounding went over
     if thin is None:
         raise PlanningError("No plan is that cheap; allow more messages.")
     return loosest, thin
@@ -60,20 +61,20 @@ def _with_pairs(
     """The least error up to `most` for which a proposal costs so many messages, and its cell."""
     least = Fraction(least_rmse(task)) ** 2
     found: tuple[CellTask, PaperCell] | None = None
-    real = _tightest_error(task, (least, most), messages, None)
+    real = tightest_error(task, (least, most), messages, None)
     if real is None:
         return None
     middle = int(propose(replace(task, mse=real)).pairs)
     for pairs in range(max(1, middle - 1), middle + 3):
         near = max(least, real * Fraction(98, 100)), min(real * 3, most)
-        mse = _tightest_error(task, near, messages, pairs)
+        mse = tightest_error(task, near, messages, pairs)
         if mse is not None and (found is None or mse < found[0].mse):
             better = replace(task, mse=mse)
             found = better, settle(better, propose(better, pairs))
     return found
 
 
-def _thinning_error(task: CellTask) -> Fraction:
+def thinning_error(task: CellTask) -> Fraction:
     """An error that thinning surely keeps, as the upper end of a search."""
     cell = without_pairs(replace(task, mse=Fraction(10) ** 60, stand_in=0))
     if cell is None:
@@ -82,23 +83,46 @@ def _thinning_error(task: CellTask) -> Fraction:
     return Fraction(-left * (1 + 1e-9))
 
 
-def _tightest_error(
+def tightest_error(
     task: CellTask, between: tuple[Fraction, Fraction], messages: float, pairs: int | None
 ) -> Fraction | None:
-    """The least mse between two for which the proposal costs at most `messages`, within 0.01 % of
+    """The least mse between two for which the proposal costs at most `messages`, within 0.03 % of
     what it exceeds the lower one by."""
     least, most = (float(end) for end in between)
     zooms = 5 if pairs else 3
 
-    def fits(mse: float) -> bool:
-        return propose(replace(task, mse=Fraction(mse)), pairs, zooms).messages <= messages * (
-            1 - 1e-5
-        )
+    def excess(log_error: float) -> float:
+        """ln of what a proposal costs against what it may cost, at an mse of
+        least + e^log_error."""
+        task_here = replace(task, mse=Fraction(min(least + math.exp(log_error), most)))
+        cost = propose(task_here, pairs, zooms).messages
+        return math.log(cost / (messages * (1 - 1e-5)))
 
-    if most <= least or not fits(most):
+    if most <= least or excess(math.log(most - least)) > 0:
         return None
     low, high = math.log(1e-9 * (most - least)), math.log(most - least)
-    while high - low > 1e-4 if pairs else high - low > 0.05:
-        middle = (low + high) / 2
-        low, high = (low, middle) if fits(least + math.exp(middle)) else (middle, high)
+    high = smallest_root(excess, low, high, 3e-4 if pairs else 0.05)
     return Fraction(min(least + math.exp(high), most))
+
+
+def smallest_root(excess: Callable[[float], float], low: float, high: float, width: float) -> float:
+    """A number at most `width` beyond the one where a falling function reaches 0, by secants where
+    it is finite and halving where it is not; at `high` it is at most 0."""
+    above, below = math.inf, excess(high)
+    side = 0
+    while high - low > width:
+        if math.isfinite(above) and below < 0:
+            middle = low + (high - low) * above / (above - below)
+            middle = min(max(middle, low + width / 2), high - width / 2)
+        else:
+            middle = (low + high) / 2
+        found = excess(middle)
+        if found <= 0:
+            above = (
+                above / 2 if side < 0 else above
+            )  # the Illinois rule: neither end stays for long
+            high, below, side = middle, found, -1
+        else:
+            below = below / 2 if side > 0 else below
+            low, above, side = middle, found, 1
+    return high

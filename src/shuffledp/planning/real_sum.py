@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-from flint import arb
-
-from shuffledp.cells.paper import PaperCell
-from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.numbers import ExactNumber, ball, round_to, sign, whole
-from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
-from shuffledp.planning.choice import counted_messages
-from shuffledp.planning.digits import Shares, SumTask, best_shares
-from shuffledp.planning.paper_pairs import with_best_pairs
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import ExactNumber, whole
+from shuffledp.planning.bounded_digits import bounded_sum
+from shuffledp.planning.checks import (
+    checked_bounds,
+    checked_epsilon,
+    checked_size,
+    checked_users,
+)
+from shuffledp.planning.choice import BOUNDED, PAPER, Choice, Search, checked_cell_choice, choose
+from shuffledp.planning.digits import SumTask
+from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
+from shuffledp.planning.paper_digits import paper_digits
 from shuffledp.planning.plan import Forecast, Plan
-from shuffledp.planning.reserve import reserve
-from shuffledp.planning.special import Floats
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import certify
-from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.real_sum import RealSum
 from shuffledp.protocols.results import Estimate
 
@@ -35,7 +35,7 @@ def central_variance(epsilon: Fraction) -> Fraction:
 
 def plan_real_sum(
     users: int,
-    epsilon: ExactNumber,
+    epsilon: ExactNumber | None = None,
     *,
     bounds: tuple[ExactNumber, ExactNumber] = (0, 1),
     mse_overhead: ExactNumber | None = None,
@@ -45,18 +45,36 @@ def plan_real_sum(
     padded: bool = False,
     radix: Sequence[int] | None = None,
     expected: int | None = None,
+    cell: str = "best",
     progress: Callable[[int], None] | None = None,
 ) -> Plan[Estimate]:
     """The cheapest certified protocol that adds up values in `bounds`, one per user.
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
-    digits, for example (2,) * 8 for the paper's bit by bit.
+    digits, for example (2,) * 8 for the paper's bit by bit. With `relative_error`, bounded cells
+    keep to the error at a sum of 0; only the paper's cells make use of the tolerance. Without an
+    `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_real_sum(1000, 1, bounds=(0, 24), rmse=100)
     >>> plan.forecast.rmse <= 100
     True
     """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_real_sum(
+                users,
+                known,
+                bounds=bounds,
+                rmse=rmse,
+                padded=padded,
+                radix=radix if near is None else radix_of(near),
+                expected=expected,
+                cell=cell,
+            ),
+            least,
+        )
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)
     sure, come = checked_users(users, expected)
@@ -69,25 +87,18 @@ def plan_real_sum(
             "relative_error speaks of a sum that grows with every value; with a lower bound below "
             "0 give an rmse instead."
         )
-    if target.max_messages is not None:
-        any_error = SumTask(
-            users=sure, expected=come, epsilon=float(epsilon), mse=math.inf, padded=padded
-        )
-        task, cells = _best_for_messages(any_error, epsilon, float(target.max_messages), bases)
-    else:
-        mse = target.mse(central_variance(epsilon), high - low)
-        relative = None if target.relative_error is None else float(target.relative_error)
-        task = SumTask(
-            users=sure,
-            expected=come,
-            epsilon=float(epsilon),
-            mse=float(mse),
-            relative=relative,
-            padded=padded,
-        )
-        cells = _cells(task, epsilon, bases)
-    protocol = RealSum(epsilon=epsilon, digits=cells, low=low, high=high)
-    forecast = _forecast(protocol, come, epsilon, task)
+    task = SumTask(
+        users=sure,
+        expected=come,
+        epsilon=epsilon,
+        mse=Fraction(1),
+        relative=target.relative_error,
+        padded=padded,
+        radix=bases,
+    )
+    choice = digits_choice(task, target, high - low, cell)
+    protocol = RealSum(epsilon=epsilon, digits=choice.cells, low=low, high=high)
+    forecast = _forecast(protocol, come, choice.limit)
     return Plan(
         protocol=protocol,
         certificate=certify(protocol, progress),
@@ -95,6 +106,18 @@ def plan_real_sum(
         expected=come,
         forecast=forecast,
     )
+
+
+def digits_choice(task: SumTask, target: Target, span: Fraction, cell: str) -> Choice:
+    """The cells of a sum's digits, for values that lie within `span` of each other."""
+    messages = None if target.max_messages is None else float(target.max_messages)
+    if messages is None:
+        task = replace(task, mse=target.mse(central_variance(task.epsilon), span))
+    searches: dict[str, Search] = {
+        BOUNDED: lambda rival: bounded_sum(task, messages),
+        PAPER: lambda rival: paper_digits(task, messages, rival),
+    }
+    return choose(checked_cell_choice(cell), searches, messages is not None)
 
 
 def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -107,124 +130,23 @@ def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
     return bases
 
 
-def _cells(
-    task: SumTask, epsilon: Fraction, radix: tuple[int, ...] | None
-) -> tuple[PaperCell, ...]:
-    shares = best_shares(task, radix)
-    if shares is None:
-        raise PlanningError(
-            f"No digits reach an RMSE of {task.mse**0.5:.4g} (for values in [0, 1]) with this "
-            "epsilon and so many users; allow a larger error or a larger epsilon"
-            + (", or leave the radix open." if radix else ".")
-        )
-    cells = settle_digits(task, epsilon, shares)
-    if task.padded:  # the estimate of the reserve may mislead; the usual digits bound the harm
-        usual = _cells(replace(task, padded=False), epsilon, radix)
-        cells = min(cells, usual, key=lambda digits: spent(task, digits))
-    return cells
+def radix_of(plan: Plan[Estimate]) -> tuple[int, ...]:
+    """The bases of a sum's digits, most significant first."""
+    return tuple(cell.largest + 1 for cell in plan.protocol.cells)
 
 
-def settle_digits(task: SumTask, epsilon: Fraction, shares: Shares) -> tuple[PaperCell, ...]:
-    """The shares as exact cells; the error of the whole is decided in ball arithmetic."""
-    budgets = [round_to(share, 5, up=False) for share in shares.epsilon]
-    budgets[0] += epsilon - sum(budgets)
-    for attempt in range(60):
-        slack = 1 - 1e-6 * 1.3**attempt
-        cells = []
-        for place, (largest, stand_in) in enumerate(shares.shapes):
-            gap = shares.epsilon[place] - shares.down_epsilon[place]
-            odds = slack * shares.odds[place]
-            cells.append(
-                PaperCell(
-                    users=task.users,
-                    largest=largest,
-                    up_epsilon=budgets[place],
-                    down_epsilon=budgets[place] - round_to(gap, 4, up=False),
-                    mute_probability=round_to(odds / (1 + odds), 6, up=False),
-                    input_pairs=1,
-                    flood_mean=Fraction(1),
-                    stand_in=stand_in,
-                )
-            )
-        if sign(lambda cells=cells: error_left(task, cells))[0] > 0:  # type: ignore[misc]
-            decay = min(float(cell.down_epsilon) / cell.largest for cell in cells)
-            cost = _flood_cost(task, decay)
-            return tuple(with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
-    raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
-
-
-def _flood_cost(task: SumTask, decay: float) -> Callable[[Floats], Floats]:
-    """What so many flood pairs per user cost; in padded reports, beside a lump of this decay."""
-    if task.padded:
-        return lambda flood: reserve(np.full_like(flood, decay), flood, 1, task.users)
-    return lambda flood: 2 * flood
-
-
-def error_left(task: SumTask, cells: Sequence[PaperCell]) -> arb:
-    """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]."""
-    n, radix = task.expected, [cell.largest + 1 for cell in cells]
-    grid = math.prod(radix) - 1
-    left = ball(Fraction(task.mse) - Fraction(n, 4 * grid**2))
-    kappa = Fraction(0)
-    for place, cell in enumerate(cells):
-        weight = Fraction(math.prod(radix[place + 1 :]), grid)
-        odds = cell.mute_probability / (1 - cell.mute_probability)
-        left -= ball(weight**2) * cell.noise_error(n)
-        kappa = max(kappa, odds * weight * cell.largest)
-        if task.relative is None:
-            left -= ball(weight**2 * odds * cell.most_squares(n))
-    if task.relative is not None:
-        # Σ_j w_j² p_j Σ x_j² ≤ max_j(w_j p_j D_j) · true sum
-        r2 = Fraction(task.relative) ** 2
-        total = min(kappa / (2 * r2), Fraction(n))
-        left -= ball(kappa * total - r2 * total**2)
-    return left
-
-
-def _forecast(protocol: RealSum, users: int, epsilon: Fraction, task: SumTask) -> Forecast:
+def _forecast(protocol: RealSum, users: int, limit: float) -> Forecast:
     span = float(protocol.high - protocol.low)
-    limit = best_shares(replace(task, padded=False), protocol.radix)
     low, high = protocol.error_quantiles(users, None, [0.025, 0.975])
+    messages = protocol.messages_per_user()
+    checked_size(users * messages)
     return Forecast(
-        messages_per_user=protocol.messages_per_user(),
-        limit_messages=protocol.messages_per_user() if limit is None else limit.messages,
+        messages_per_user=messages,
+        limit_messages=limit,
         rmse=protocol.rmse(users),
         rmse_at_zero=protocol.rmse(users, [0.0] * len(protocol.digits)),
-        central_rmse=math.sqrt(central_variance(epsilon)) * span,
+        central_rmse=math.sqrt(central_variance(protocol.epsilon)) * span,
         error_low=low,
         error_high=high,
         bits_per_message=max(1, math.ceil(math.log2(2 * len(protocol.digits)))),
     )
-
-
-def spent(task: SumTask, cells: Sequence[PaperCell]) -> float:
-    """What the task counts."""
-    uses = tuple(
-        CellUse(cell=cell, copies=1, up=cell.up_epsilon, down=cell.up_epsilon) for cell in cells
-    )
-    return counted_messages(uses, task.padded)
-
-
-def _best_for_messages(
-    task: SumTask, epsilon: Fraction, messages: float, radix: tuple[int, ...] | None
-) -> tuple[SumTask, tuple[PaperCell, ...]]:
-    """The least error, within 1 %, for which the digits cost at most so many messages."""
-    low = math.log(central_variance(epsilon))
-    high = low + 30.0
-    best: tuple[SumTask, tuple[PaperCell, ...]] | None = None
-    while high - low > 0.02:
-        middle = (low + high) / 2
-        task = replace(task, mse=math.exp(middle))
-        shares = best_shares(task, radix, quick=True)
-        cells: tuple[PaperCell, ...] = ()
-        if shares is not None and shares.messages <= messages:
-            cells = settle_digits(task, epsilon, shares)
-        if cells and spent(task, cells) <= messages:
-            high, best = middle, (task, cells)
-        else:
-            low = middle
-    if best is None:
-        raise PlanningError(
-            f"No digits cost as few as {messages:g} messages per user here; allow more messages."
-        )
-    return best

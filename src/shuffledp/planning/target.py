@@ -9,14 +9,15 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.numbers import ExactNumber, at_precision, positive, show
+from shuffledp.exact.numbers import ExactNumber, at_precision, positive_as_written, show
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Exactly one of the first three is set; `relative_error` may stand beside the first two."""
+    """Exactly one of the first three is set, or, where the least ε is looked for, `rmse` and
+    `max_messages`; `relative_error` may stand beside the first two."""
 
     mse_overhead: Fraction | None = None
     rmse: Fraction | None = None
@@ -46,7 +47,8 @@ class Target:
         ]
         if len(given) > 1:
             raise ParameterError(
-                f"{' and '.join(given)} cannot be asked for together; give one of them."
+                f"{' and '.join(given)} cannot be asked for together; give one of them (rmse and "
+                "max_messages go together only where epsilon is left out)."
             )
         if max_messages is not None and relative_error is not None:
             raise ParameterError(
@@ -59,6 +61,17 @@ class Target:
             rmse=_number(rmse, "rmse"),
             max_messages=_number(max_messages, "max_messages"),
             relative_error=_number(relative_error, "relative_error"),
+            padded=padded,
+        )
+
+    @classmethod
+    def with_least_epsilon(
+        cls, rmse: ExactNumber, max_messages: ExactNumber, padded: bool = False
+    ) -> Target:
+        """The target of a plan that looks for the least ε: an error and a number of messages."""
+        return cls(
+            rmse=_number(rmse, "rmse"),
+            max_messages=_number(max_messages, "max_messages"),
             padded=padded,
         )
 
@@ -80,17 +93,21 @@ class Target:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Target:
         """The target behind `to_dict`."""
+        if {"rmse", "max_messages"} <= set(data):
+            return cls.with_least_epsilon(**data)
         return cls.of(**data)
 
     def __str__(self) -> str:
         words = {
-            "mse_overhead": "MSE within 1 + {} of the central optimum",
+            "mse_overhead": "MSE at most 1 + {} times the central optimum",
             "rmse": "RMSE at most {}",
             "max_messages": "best error with at most {} messages per user",
             "relative_error": "or within {} of the true value, whichever is larger",
             "padded": "messages counted after padding",
         }
         given = {name: value for name, value in vars(self).items() if value}
+        if self.rmse is not None and self.max_messages is not None:
+            words["max_messages"] = "at most {} messages per user, with the least epsilon for both"
         return ", ".join(
             words[name].format(show(value) if isinstance(value, Fraction) else value)
             for name, value in given.items()
@@ -98,7 +115,7 @@ class Target:
 
 
 def _number(value: ExactNumber | None, name: str) -> Fraction | None:
-    return None if value is None else positive(value, name)
+    return None if value is None else positive_as_written(value, name)
 
 
 def laplace_variance(decay: Fraction) -> Fraction:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shuffledp.errors import MissingExtra, ParameterError
-from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.files import check_writable, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,10 +26,11 @@ def new_figure(wide: float = 7.5, high: float = 4.2, panels: int = 1) -> tuple[F
     """A figure of so many inches with so many axes side by side, without a window."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+
+        from shuffledp.plots.notebook import NotebookFigure
     except ImportError:
         raise MissingExtra("matplotlib", "plot") from None
-    figure = Figure(figsize=(wide, high), layout="constrained", dpi=DOTS_PER_INCH)
+    figure = NotebookFigure(figsize=(wide, high), layout="constrained", dpi=DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     axes: Sequence[Axes] = figure.subplots(1, panels, squeeze=False)[0]
     for one in axes:
@@ -49,11 +50,10 @@ def save(figure: Figure, path: str | None) -> Figure:
 
 def checked_picture(path: str) -> str:
     """The format of a picture by its file name; refuses a name or a folder that will not do."""
-    target = Path(path)
-    ending = target.suffix.lower().removeprefix(".")
-    if ending not in PICTURE_FORMATS or not target.parent.is_dir():
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in PICTURE_FORMATS:
         raise ParameterError(
-            f"{path} cannot be written as a picture; use a name ending in .png, .svg or .pdf "
-            "in a folder that exists."
+            f"{path} cannot be written as a picture; use a name ending in .png, .svg or .pdf."
         )
+    check_writable(path)
     return ending

@@ -31,15 +31,18 @@ MOST_BUCKETS = 10**6
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
     """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
-    if isinstance(labels, int) and not isinstance(labels, bool):
+    if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
+        labels = int(labels)
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError("buckets must be a whole number or a list of labels.")
+        raise ParameterError(
+            "labels must be a list of labels, or how many whole numbers from 0 on."
+        )
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
-        raise ParameterError("Bucket labels must be texts or whole numbers.")
+    if not all(isinstance(name, str | int) for name in names):
+        raise ParameterError("Bucket labels must be texts, whole numbers or true/false.")
     if len(set(names)) < len(names):
         raise ParameterError("Two buckets have the same label; give each a name of its own.")
     return names
@@ -49,9 +52,10 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
     check_one_value_each(values)
-    if values.dtype.kind not in "iuUO":
+    if values.dtype.kind not in "biuUO":
         raise ValueOutOfRange(
-            f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
+            "Labels must be texts, whole numbers or true/false; an array of type "
+            f"{values.dtype} was given."
         )
     if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
@@ -73,8 +77,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some label is none of the buckets; nothing was randomized: add the missing "
-                "bucket, or name one that takes all others."
+                "Some value is none of the labels; nothing was randomized: add the missing label, "
+                "or name one that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
@@ -136,7 +140,7 @@ class Histogram(Protocol[HistogramResult]):
         plus, minus = self.cell.aggregate_copies(tally, users, entropy)
         return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
 
-    def analyze(self, view: View, confidence: float = 0.95) -> HistogramResult:
+    def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
         (buckets are independent, so each misses with 1 − confidence^(1/B))."""
         sums = view.plus - view.minus

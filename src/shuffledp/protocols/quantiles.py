@@ -190,7 +190,7 @@ class Quantiles(Protocol[QuantilesResult]):
         noise = worst_range_variance(numbers, [float(end[0]) for end in ends])
         return math.sqrt(noise + sum(float(end[1] - end[0]) for end in ends))
 
-    def analyze(self, view: View, confidence: float = 0.95) -> QuantilesResult:
+    def result_of(self, view: View, confidence: float) -> QuantilesResult:
         """All buckets combined, ready for range counts and quantiles: once as if users were spread
         evenly, and again with the errors that go with what was found."""
         counts = np.full(self.finest, view.users / self.finest)

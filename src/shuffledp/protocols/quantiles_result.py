@@ -18,7 +18,7 @@ from shuffledp.accuracy.range_errors import (
     root_mean_square,
 )
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import exact, percent
+from shuffledp.exact.numbers import exact
 from shuffledp.protocols.axis import Axis
 from shuffledp.protocols.results import Estimate, Result
 
@@ -34,8 +34,9 @@ class QuantileEstimate(Estimate):
     probability: float
 
     def texts(self) -> list[tuple[str, str, str, str]]:
-        numbers = (self.axis.text(number) for number in (self.value, self.low, self.high))
-        value, low, high = numbers
+        if not self.axis.points:
+            return super().texts()
+        value, low, high = (self.axis.text(number) for number in (self.value, self.low, self.high))
         return [(self.query, value, low, high)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,13 +50,8 @@ class QuantileEstimate(Estimate):
         return {"date": value, "date_interval": [low, high]}
 
     def __str__(self) -> str:
-        name, value, low, high = self.texts()[0]
-        unit = f" {self.axis.unit}s" if self.axis.unit else ""
-        return (
-            f"{name} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
-            f"RMSE {self.rmse:,.2f}{unit}; ε = {float(self.epsilon):g}, {self.users:,} users)"
-            f"{self.marks()}"
-        )
+        unit = f" {self.axis.unit}s;" if self.axis.unit else ";"
+        return super().__str__().replace(";", unit, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -44,6 +44,10 @@ class Report:
             seeded=self.seeded or other.seeded,
         )
 
+    def __radd__(self, other: int) -> Report:
+        """The report itself, so that `sum(reports)` works, which starts at 0."""
+        return self if other == 0 else NotImplemented
+
     def messages(self) -> Messages:
         """Every single message, one row each: (cell, ±1), in the order of the cells."""
         cells = np.arange(self.plus.size)
@@ -97,6 +101,8 @@ def release(batch: Report, users: int) -> View:
     Requires: `users` as planned. Ensures: raises `ShortBatchError` and releases nothing unless at
     least so many users are in the batch.
     """
+    if not isinstance(batch, Report):
+        raise InputError("Only a report can be released: the sum of the users' reports.")
     if batch.users < users:
         raise ShortBatchError(batch.users, users)
     return View(

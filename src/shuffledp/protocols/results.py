@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import percent, show
+from shuffledp.exact.numbers import decimals, percent, show
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Result(ABC):
     """Whether the noise was repeatable, so that the result is not private."""
     certificate: Mapping[str, Any] | None = None
     clamped: bool = False
-    """Whether estimates were cut to what is possible, so that they are no longer unbiased."""
+    """Whether users' values or estimates were moved to what is possible: estimates are then not of
+    the values as they were, or no longer unbiased."""
     neighbours: str = NEIGHBOURS
 
     @abstractmethod
@@ -56,13 +57,6 @@ class Result(ABC):
     @abstractmethod
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
-
-    def texts(self) -> list[tuple[str, str, str, str]]:
-        """`rows` for people, every number as text."""
-        return [
-            (name, f"{value:,.2f}", f"{low:,.2f}", f"{high:,.2f}")
-            for name, value, low, high in self.rows()
-        ]
 
     def privacy_in_words(self) -> str:
         """What kind of privacy the result has, in words."""
@@ -92,6 +86,13 @@ class Result(ABC):
 
         return plot(self, path)
 
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        """`rows` as texts, each number with the digits that its error deserves."""
+        return [
+            (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
+            for name, value, low, high in self.rows()
+        ]
+
     def marks(self) -> str:
         """What weakens the promise, in words; empty if nothing does."""
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
@@ -112,14 +113,12 @@ class Result(ABC):
         """The result in a notebook: its numbers as a table, its promise below."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td>"
-            + "".join(
-                f"<td style='text-align:right'>{html.escape(number)}</td>" for number in numbers
-            )
+            + "".join(f"<td style='text-align:right'>{number}</td>" for number in numbers)
             + "</tr>"
             for name, *numbers in self.texts()
         )
-        interval = f"{percent(self.confidence)} interval"
-        head = f"<tr><th></th><th>estimate</th><th colspan=2>{interval}</th></tr>"
+        sure = percent(self.confidence)
+        head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
             f"{html.escape(self.privacy_in_words())}; {self.users:,} users; RMSE {self.rmse:,.4g}; "
@@ -141,6 +140,9 @@ class Estimate(Result):
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(self.query, self.value, self.low, self.high)]
 
+    def __float__(self) -> float:
+        return self.value
+
     def clamp(self, low: float, high: float) -> Estimate:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
         cut = [min(max(number, low), high) for number in (self.value, self.low, self.high)]
@@ -156,10 +158,11 @@ class Estimate(Result):
         }
 
     def __str__(self) -> str:
+        ((_, value, low, high),) = self.texts()
         return (
-            f"{self.query} ≈ {self.value:,.2f}  "
-            f"({percent(self.confidence)} interval {self.low:,.2f} … {self.high:,.2f}, "
-            f"RMSE {self.rmse:,.2f}; ε = {float(self.epsilon):g}, {self.users:,} users)"
+            f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
+            f"RMSE {self.rmse:,.{decimals(self.rmse)}f}; ε = {float(self.epsilon):g}, "
+            f"{self.users:,} users)"
             f"{self.marks()}"
         )
 
@@ -230,15 +233,23 @@ class HistogramResult(Result):
         }
 
     def __str__(self) -> str:
+        # counts are whole numbers, and so are the ends of their intervals
+        digits = min(decimals(self.rmse), 1)
         width = max(len(str(label)) for label in self.labels)
         lines = [
-            f"{label!s:>{width}}  {value:>14,.1f}   {low:,} … {high:,}"
+            f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
             for label, value, low, high in zip(
                 self.labels, self.values, self.low, self.high, strict=True
             )
         ]
         head = (
             f"histogram of {self.users:,} users, ε = {float(self.epsilon):g}, "
-            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.2f} per bucket{self.marks()}"
+            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
+            f"per bucket{self.marks()}"
         )
         return "\n".join([head, *lines])
+
+
+def _text(number: float, low: float, high: float) -> str:
+    """A number with the digits that its interval deserves, which is about four errors wide."""
+    return f"{number:,.{decimals((high - low) / 4)}f}"

@@ -1,4 +1,8 @@
-"""Publishing a batch of encrypted reports that was opened: for the analyzer and Spark's jobs."""
+"""Publishing a batch of encrypted reports that was opened: for the analyzer and Spark's jobs.
+
+bad messages?  ──▶  publish noise  ──▶  charge, release, analyze  ──▶  implausible?  ──▶  JSON
+(held, free)        (drawn anew)        (`queries.publish`)            (marked or held)
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,53 @@ from typing import Any
 
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.publish import publish
-from shuffledp.sealed.results import OpenedBatch, published
+from shuffledp.sealed.errors import BatchHeld
+from shuffledp.sealed.results import OpenedBatch, implausible, published
+from shuffledp.sealed.rules import IMPLAUSIBLE_DEVIATIONS, check_complete
 from shuffledp.sealed.task import Task
 
 
+def ledger_line(task: Task, batch_id: bytes) -> str:
+    """What a ledger says about the release of a batch."""
+    return f"{task.name} [task {task.id.hex()}, batch {batch_id.hex()}]"
+
+
 def publish_batch(
-    task: Task, batch: OpenedBatch, *, ledger: Ledger | None, confidence: float
+    task: Task,
+    batch: OpenedBatch,
+    *,
+    ledger: Ledger | None,
+    confidence: float,
+    implausible_rule: str = "mark",
+    once: bool = True,
 ) -> dict[str, Any]:
     """What is published for a batch, as JSON.
 
-    Ensures: as `publish`; the ledger is charged once, however often this is called for the same
-    batch.
+    With `once`, the ledger is charged once, however often this is called for the same batch.
+
+    Requires: with `once` and publish noise, of all results for the same batch at most one is ever
+    shown to anybody: every call draws the noise anew, and several results would average it away.
+    Ensures: as `publish`; raises `BatchHeld` and charges nothing if too many messages are bad for
+    the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
+    after it was charged: that a batch is held tells something about what is inside.
     """
+    protocol = task.protocol
+    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
+    released = batch.to_release(task)
     result = publish(
-        task.protocol,
-        batch.report(task.protocol),
+        protocol,
+        released.report,
         confidence=confidence,
         ledger=ledger,
-        what=f"{task.name} [task {task.id.hex()}, batch {batch.id.hex()}]",
-        once=True,
+        what=ledger_line(task, batch.id),
+        once=once,
         certificate=task.certificate,
     )
-    return published(task, batch, result)
+    if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
+        raise BatchHeld(
+            "implausible",
+            f"The total lies more than {IMPLAUSIBLE_DEVIATIONS:g} standard deviations from what "
+            "honest clients send, and implausible batches are held here; nothing was published, "
+            "but ε was charged, because that alone tells something: discard the batch.",
+        )
+    return published(task, batch, released, result)

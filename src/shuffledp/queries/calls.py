@@ -16,11 +16,9 @@ from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import local, questions
-from shuffledp.queries.columns import column_of
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.query import Query
 from shuffledp.queries.questions import AxisBounds, Bounds
-from shuffledp.queries.values import column_type
 
 R = TypeVar("R", bound=Result)
 QUARTILES = (0.25, 0.5, 0.75)
@@ -277,8 +275,8 @@ def quantiles(
     how = Options.checked({**options, "protocol": protocol})
     checked = questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
     if points is None and how.protocol is None and checked.may_be_points:
-        first = next(iter(column_of(data, how.column).batches()))
-        checked = replace(checked, points=column_type(first) == "whole")
+        holds = local.read_column(checked, data, how).holds
+        checked = replace(checked, points=holds == "whole")
     return _run(checked, data, how)
 
 

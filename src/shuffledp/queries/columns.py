@@ -1,13 +1,15 @@
 """A column of an array, a data frame or a file, as batches of NumPy arrays; the whole is never
 copied.
 
-A source is a list or NumPy array, a Series or a DataFrame's column (pandas, Polars, PyArrow and
-whatever else narwhals knows), or a CSV or Parquet file, which is streamed. One row is one user.
+A source is a list or NumPy array, a Series or a DataFrame's column (pandas, Polars, PyArrow, DuckDB
+and whatever else narwhals knows), a CSV or Parquet file, or a folder of Parquet files; files are
+streamed. One row is one user. docs/data.md says what a column may hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,32 +18,78 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import DataError, MissingExtra, ParameterError
+from shuffledp.queries.arrays import (
+    MISSING,
+    MIXED,
+    NO_ROWS,
+    UNKNOWN_TYPE,
+    as_label,
+    from_array,
+    from_objects,
+)
+from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.queries.query import ColumnType
 
-FILE_KINDS = (".csv", ".parquet")
+STEP = 1 << 20
+"""Rows of an array that are looked at together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column: how many rows it has, and its values batch by batch."""
+    """A column: how many rows it has, what they hold, and its values batch by batch."""
 
     rows: int
+    holds: ColumnType
     batches: Callable[[], Iterator[NDArray[Any]]]
 
+    def refuse_missing(self) -> None:
+        """Reads all values; raises `DataError` if one is missing."""
+        for _ in self.batches():
+            pass
 
-def column_of(source: object, column: str | None = None) -> Column:
-    """The column behind a source; refuses missing values, which would be users without a value."""
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """How a text file is to be read, where it does not say so itself."""
+
+    encoding: str | None = None
+    """UTF-8 unless said."""
+    delimiter: str | None = None
+    """A comma, or a tab in files named .tsv, unless said."""
+    as_text: bool = False
+    """Take every value for a text, also where all look like numbers or dates."""
+
+    def refuse(self) -> None:
+        """Raises `ParameterError` where something was said about a source that is no text file."""
+        if self.encoding is not None or self.delimiter is not None:
+            raise ParameterError(
+                "encoding and delimiter are for CSV files; leave them out for other data."
+            )
+
+
+AS_IT_IS = FileFormat()
+
+
+def column_of(
+    source: object, column: str | None = None, file_format: FileFormat = AS_IT_IS
+) -> Column:
+    """The column behind a source. Its batches refuse missing values, which would be users without
+    a value."""
     if isinstance(source, str | Path):
-        return _file_column(Path(source), column)
+        from shuffledp.queries.column_files import file_column
+
+        return file_column(Path(source), column, file_format)
+    file_format.refuse()
     if isinstance(source, np.ndarray):
-        _refuse_name(column)
-        return _array_column(source)
+        refuse_name(column)
+        return _in_steps(*from_array(source))
     if isinstance(source, list | tuple | range):
-        _refuse_name(column)
-        return _array_column(_from_list(list(source)))
+        refuse_name(column)
+        return _in_steps(*from_objects(source))
     return _frame_column(source, column)
 
 
-def _refuse_name(column: str | None) -> None:
+def refuse_name(column: str | None) -> None:
     """Refuses a column's name beside data that is one column already."""
     if column is not None:
         raise ParameterError(
@@ -49,101 +97,77 @@ def _refuse_name(column: str | None) -> None:
         )
 
 
-def _from_list(values: list[Any]) -> NDArray[Any]:
-    if any(value is None for value in values):
-        raise DataError(_missing(sum(value is None for value in values)))
-    if all(isinstance(value, str) for value in values) and values:
-        return np.array(values, dtype=object)
-    try:
-        return np.array(values)
-    except ValueError:
-        raise DataError(
-            "The list mixes values of different shapes; give one value per user."
-        ) from None
+def _in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
+    def batches() -> Iterator[NDArray[Any]]:
+        return (array[at : at + STEP] for at in range(0, len(array), STEP))
 
-
-def _missing(count: int) -> str:
-    return (
-        f"The column has {count:,} missing values; every row is one user with one value: "
-        "fill or drop them first."
-    )
-
-
-def _array_column(array: NDArray[Any]) -> Column:
-    if array.ndim != 1:
-        raise DataError(f"One value per user is needed; an array of shape {array.shape} was given.")
-    if array.size == 0:
-        raise DataError("There are no rows; a protocol needs at least one user.")
-    if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
-        raise DataError(_missing(int(np.isnan(array).sum())))
-    step = 1 << 20
-    return Column(len(array), lambda: (array[at : at + step] for at in range(0, len(array), step)))
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtra("pyarrow", "frames") from None
-    return pyarrow
-
-
-def to_numpy(chunk: Any) -> NDArray[Any]:
-    """An Arrow array as NumPy: numbers without a copy, texts through their dictionary."""
-    pa = _arrow()
-    if chunk.null_count:
-        raise DataError(_missing(chunk.null_count))
-    if pa.types.is_dictionary(chunk.type):
-        labels = np.asarray(chunk.dictionary.to_pylist(), dtype=object)
-        return np.asarray(labels[chunk.indices.to_numpy()])
-    if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
-        return to_numpy(chunk.dictionary_encode())
-    if pa.types.is_decimal(chunk.type):
-        chunk = chunk.cast(pa.float64())
-    array: NDArray[Any] = chunk.to_numpy(zero_copy_only=False)
-    if np.issubdtype(array.dtype, np.floating) and np.isnan(array).any():
-        raise DataError(_missing(int(np.isnan(array).sum())))
-    return array
+    return Column(rows=len(array), holds=holds, batches=batches)
 
 
 def _frame_column(source: object, column: str | None) -> Column:
-    native: Any = source  # narwhals finds out whether it is a frame
     try:
         import narwhals.stable.v2 as nw
     except ImportError:
         raise MissingExtra("narwhals", "frames") from None
+    _check_names(source)
     try:
-        frame = nw.from_native(native, allow_series=True)
+        frame = nw.from_native(_as_series(source), allow_series=True)
     except TypeError:
         raise DataError(
             f"A {type(source).__name__} is no column; give a list, a NumPy array, a Series, "
             "a DataFrame with column=, or the path of a CSV or Parquet file."
         ) from None
-    if isinstance(frame, nw.LazyFrame):
-        names = frame.collect_schema().names()
-        frame = frame.select(_known(column, names)).collect()
-    if isinstance(frame, nw.DataFrame):
-        frame = frame[_known(column, frame.columns)]
+    if isinstance(frame, nw.Series):
+        refuse_name(column)
     else:
-        _refuse_name(column)
+        name = known_column(column, frame.collect_schema().names())
+        frame = frame.select(name).collect() if isinstance(frame, nw.LazyFrame) else frame
+        frame = frame[name]
     if len(frame) == 0:
-        raise DataError("There are no rows; a protocol needs at least one user.")
-    if frame.null_count():
-        raise DataError(_missing(int(frame.null_count())))
-    try:
-        chunks = frame.to_arrow()
-    except (_arrow().ArrowInvalid, _arrow().ArrowTypeError):
-        raise DataError("The column mixes values of different types; give one type.") from None
-    parts = getattr(chunks, "chunks", [chunks])
-    return Column(len(frame), lambda: (to_numpy(part) for part in parts if len(part)))
+        raise DataError(NO_ROWS)
+    return _series_column(frame)
 
 
-def _known(column: str | None, names: list[str]) -> str:
+def _as_series(source: Any) -> Any:
+    """A pandas Categorical or Index, or a single Arrow array, as a Series; all else as it is."""
+    module, name = type(source).__module__.split(".")[0], type(source).__name__
+    if module == "pandas" and (name == "Categorical" or name.endswith("Index")):
+        import pandas as pd
+
+        return pd.Series(source)
+    if module == "pyarrow" and hasattr(source, "dictionary_encode"):
+        return pyarrow().chunked_array(source if hasattr(source, "chunks") else [source])
+    return source
+
+
+def _check_names(source: Any) -> None:
+    """Refuses a frame whose columns' names are no texts, or not all different."""
+    module = type(source).__module__.split(".")[0]
+    found: Any = None
+    if module == "pandas":
+        found = getattr(source, "columns", None)
+    elif module == "pyarrow":
+        found = getattr(source, "column_names", None)
+    names = [] if found is None else list(found)
+    if not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            "The columns' names must be texts; rename them, for example with "
+            "df.columns = df.columns.map(str)."
+        )
+    double = next((name for name, times in Counter(names).items() if times > 1), None)
+    if double is not None:
+        raise ParameterError(f"Two columns are named {double!r}; rename one of them.")
+
+
+def known_column(column: object, names: Sequence[str]) -> str:
+    """The column that is meant: the one that is named, or the only one."""
     shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     if column is None:
         if len(names) == 1:
             return names[0]
         raise ParameterError(f"Which column? There are {shown}; name one with column (--column).")
+    if not isinstance(column, str):
+        raise ParameterError(f"column must be a text, the name of a column; there are {shown}.")
     if names.count(column) > 1:
         raise ParameterError(f"Two columns are named {column!r}; rename one of them.")
     if column not in names:
@@ -151,63 +175,40 @@ def _known(column: str | None, names: list[str]) -> str:
     return column
 
 
-def _file_column(path: Path, column: str | None) -> Column:
-    pa = _arrow()
-    if path.suffix.lower() not in FILE_KINDS:
-        raise ParameterError(f"{path} must end in .csv or .parquet to be read.")
-    if not path.is_file():
-        raise ParameterError(f"There is no file {path}; check the path.")
-    reader = _parquet if path.suffix.lower() == ".parquet" else _csv
+def _series_column(series: Any) -> Column:
+    native = series.to_native()
+    if type(native).__module__.split(".")[0] == "pandas":
+        found = _pandas_objects(native)
+        if found is not None:
+            return found
+    if series.null_count():
+        raise DataError(MISSING)
+    pa = pyarrow()
     try:
-        found = reader(path, column)
-    except (pa.ArrowInvalid, OSError):
-        raise DataError(
-            f"{path} cannot be read as {path.suffix[1:].upper()}; check that it is complete."
-        ) from None
-    if found.rows == 0:
-        raise DataError(f"{path} has no rows; a protocol needs at least one user.")
-    return found
-
-
-def _parquet(path: Path, column: str | None) -> Column:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        name, rows = _known(column, file.schema_arrow.names), file.metadata.num_rows
+        chunks = series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise DataError(MIXED) from None
+    except (pa.ArrowException, TypeError, OverflowError):
+        raise DataError(UNKNOWN_TYPE) from None
+    parts = getattr(chunks, "chunks", [chunks])
 
     def batches() -> Iterator[NDArray[Any]]:
-        # without pre-buffering: it would hold the whole column of a large file
-        with pq.ParquetFile(path, pre_buffer=False) as opened:
-            for batch in opened.iter_batches(batch_size=1 << 18, columns=[name]):
-                yield to_numpy(batch.column(0))
+        return (to_numpy(part) for part in parts if len(part))
 
-    return Column(rows, batches)
+    return Column(rows=len(series), holds=arrow_type(chunks.type), batches=batches)
 
 
-def _csv(path: Path, column: str | None) -> Column:
-    """Two passes: one counts the rows and settles the type, one gives the values."""
-    import pyarrow.csv as pc
-
-    if path.stat().st_size == 0:
-        raise DataError(f"{path} is empty; it needs a header line and a line per user.")
-    blocks = pc.ReadOptions(block_size=1 << 24)
-    with pc.open_csv(path, read_options=blocks) as opened:
-        name = _known(column, opened.schema.names)
-        kind = opened.schema.field(name).type
-        options = pc.ConvertOptions(
-            include_columns=[name], column_types={name: kind}, strings_can_be_null=True
-        )
-
-    def open_again() -> Any:
-        return pc.open_csv(path, read_options=blocks, convert_options=options)
-
-    with open_again() as opened:
-        rows = sum(batch.num_rows for batch in opened)
-
-    def batches() -> Iterator[NDArray[Any]]:
-        with open_again() as again:
-            for batch in again:
-                if batch.num_rows:
-                    yield to_numpy(batch.column(0))
-
-    return Column(rows, batches)
+def _pandas_objects(native: Any) -> Column | None:
+    """A pandas column of Python objects or of categories; None if it is of another type."""
+    if hasattr(native.dtype, "categories") and hasattr(native, "cat"):
+        codes = native.cat.codes.to_numpy()
+        if (codes < 0).any():
+            raise DataError(MISSING)
+        named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
+        return _in_steps(named[codes], holds)
+    if native.dtype.kind == "c":
+        raise DataError(UNKNOWN_TYPE)
+    arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
+    if arrow_knows or "pyarrow" in native.dtype.name:
+        return None
+    return _in_steps(*from_objects(native.tolist()))

@@ -2,6 +2,7 @@
 
 The ledger is one JSON file. `spend` locks a file beside it, reads the ledger, decides, and replaces
 it in one step, so that two programs that ask for the last ε at the same time cannot both get it.
+An entry keeps the result that was released, so that it can be shown again at no further cost.
 """
 
 from __future__ import annotations
@@ -9,28 +10,57 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
-from shuffledp.exact.numbers import ExactNumber, positive, show
+from shuffledp.exact.json_text import read_json
+from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show
 from shuffledp.sealed.files import write_whole
 
 LEDGER_FORMAT = "shuffledp ledger 1"
+MOST_LEDGER_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One release: what it cost and what it was for."""
 
     epsilon: Fraction
     what: str
     when: str
+    note: str = field(default="", kw_only=True)
+    """What the caller added."""
+    result: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """What was released, as `Result.to_dict` gives it; None for releases that can be repeated from
+    their batch, and for entries that were made by hand."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as JSON can hold it."""
+        entry: dict[str, Any] = {
+            "epsilon": str(self.epsilon),
+            "what": self.what,
+            "when": self.when,
+        }
+        if self.note:
+            entry["note"] = self.note
+        return entry if self.result is None else {**entry, "result": self.result}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Entry:
+        """The entry behind its JSON."""
+        return cls(
+            epsilon=exact(str(row["epsilon"]), "ε"),
+            what=row["what"],
+            when=row["when"],
+            note=row.get("note", ""),
+            result=row.get("result"),
+        )
 
 
 class Ledger:
@@ -54,7 +84,7 @@ class Ledger:
     def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
         """A new ledger with this ε to spend; refuses to replace a file."""
         ledger = cls(path)
-        total = positive(budget, "the budget")
+        total = positive_as_written(budget, "the budget")
         with ledger._locked():
             if ledger.path.exists():
                 raise ParameterError(f"{path} exists; use it, or choose another name.")
@@ -72,16 +102,32 @@ class Ledger:
 
     def spent(self) -> Fraction:
         """The ε of all releases so far, added up."""
-        return sum((entry.epsilon for entry in self.entries()), start=Fraction(0))
+        return _spent(self.entries())
 
     def remaining(self) -> Fraction:
         """The ε that is left to spend."""
         return self.budget - self.spent()
 
-    def spend(
+    def check(
         self, epsilon: ExactNumber, what: str, *, seeded: bool = False, once: bool = False
+    ) -> None:
+        """Raises what `spend` would raise now, and records nothing."""
+        cost = _checked_cost(epsilon, seeded)
+        budget, entries = self._read()
+        if not (once and _says(entries, what)):
+            self._left_after(cost, budget, entries)
+
+    def spend(
+        self,
+        epsilon: ExactNumber,
+        what: str,
+        *,
+        seeded: bool = False,
+        once: bool = False,
+        note: str = "",
+        result: Mapping[str, Any] | None = None,
     ) -> Fraction:
-        """Records a release and gives what remains of the budget.
+        """Records a release, with its result if one is given, and gives what remains of the budget.
 
         With `once`, an entry that says the same `what` pays for this release too, and nothing is
         recorded a second time.
@@ -89,31 +135,61 @@ class Ledger:
         Ensures: raises `BudgetExceeded` and records nothing if it is more than what remains;
         on return the entry is on disk.
         """
-        if seeded:
-            raise SeededError(
-                "A ledger records releases of private results; a seeded result is none: "
-                "run without a seed."
-            )
-        cost = positive(epsilon, "epsilon")
+        cost = _checked_cost(epsilon, seeded)
         with self._locked():
             budget, entries = self._read()
-            left = budget - sum((entry.epsilon for entry in entries), start=Fraction(0))
-            if once and any(entry.what == what for entry in entries):
-                return left
-            if cost > left:
-                raise BudgetExceeded(
-                    f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
-                    f"{show(left)} left of {show(budget)}; nothing was released: lower epsilon."
-                )
+            if once and _says(entries, what):
+                return budget - _spent(entries)
+            left = self._left_after(cost, budget, entries)
             when = datetime.now(UTC).isoformat(timespec="seconds")
-            self._write(budget, [*entries, Entry(cost, what, when)])
-            return left - cost
+            entry = Entry(epsilon=cost, what=what, when=when, note=note, result=result)
+            self._write(budget, [*entries, entry])
+            return left
+
+    def _left_after(self, cost: Fraction, budget: Fraction, entries: list[Entry]) -> Fraction:
+        """What remains after one more release; raises `BudgetExceeded` if that is below 0."""
+        left = budget - _spent(entries)
+        if cost > left:
+            raise BudgetExceeded(
+                f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
+                f"{show(left)} left of {show(budget)}; nothing was released: lower epsilon."
+            )
+        return left - cost
+
+    def restore(self, budget: ExactNumber, lines: Mapping[str, Fraction], spent: Fraction) -> int:
+        """Writes the lines (what: ε) that are missing after a loss, making the ledger with this
+        budget if there is none; gives how many were missing.
+
+        Ensures: on return the ledger has every line, and has spent at least `spent`: what is known
+        to have been spent but not for what becomes a line of its own. The budget may be exceeded,
+        since these releases were made.
+        """
+        with self._locked():
+            missing_file = not self.path.exists()
+            total, entries = (
+                (positive_as_written(budget, "the budget"), []) if missing_file else self._read()
+            )
+            known = {entry.what for entry in entries}
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            added = [
+                Entry(epsilon=epsilon, what=what, when=when)
+                for what, epsilon in lines.items()
+                if what not in known
+            ]
+            have = _spent([*entries, *added])
+            if have < spent:
+                added.append(
+                    Entry(epsilon=spent - have, what="releases whose lines were lost", when=when)
+                )
+            if added or missing_file:
+                self._write(total, [*entries, *added])
+            return len(added)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lets one process at a time into the block; a process that ends gives its lock back."""
         try:
-            lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+            lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o666)
         except OSError as error:
             raise ParameterError(
                 f"The ledger {self.path} cannot be locked ({error.strerror}); check its folder."
@@ -126,13 +202,13 @@ class Ledger:
 
     def _read(self) -> tuple[Fraction, list[Entry]]:
         try:
-            data = json.loads(self.path.read_text(encoding="utf-8"))
+            with open(self.path, "rb") as file:
+                text = file.read(MOST_LEDGER_BYTES + 1)
+            data = read_json(text, "The ledger", MOST_LEDGER_BYTES)
             if data["format"] != LEDGER_FORMAT:
                 raise ValueError
-            entries = [
-                Entry(Fraction(row["epsilon"]), row["what"], row["when"]) for row in data["entries"]
-            ]
-            return Fraction(data["budget"]), entries
+            entries = [Entry.from_dict(row) for row in data["entries"]]
+            return exact(str(data["budget"]), "the budget"), entries
         except FileNotFoundError:
             raise ParameterError(
                 f"There is no ledger {self.path}; make one with: "
@@ -147,9 +223,23 @@ class Ledger:
         data: dict[str, Any] = {
             "format": LEDGER_FORMAT,
             "budget": str(budget),
-            "entries": [
-                {"epsilon": str(entry.epsilon), "what": entry.what, "when": entry.when}
-                for entry in entries
-            ],
+            "entries": [entry.to_dict() for entry in entries],
         }
         write_whole(self.path, json.dumps(data, indent=2), durable=True)
+
+
+def _checked_cost(epsilon: ExactNumber, seeded: bool) -> Fraction:
+    if seeded:
+        raise SeededError(
+            "A ledger records releases of private results; a seeded result is none: "
+            "run without a seed."
+        )
+    return positive_as_written(epsilon, "epsilon")
+
+
+def _says(entries: list[Entry], what: str) -> bool:
+    return any(entry.what == what for entry in entries)
+
+
+def _spent(entries: list[Entry]) -> Fraction:
+    return sum((entry.epsilon for entry in entries), start=Fraction(0))

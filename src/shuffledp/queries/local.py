@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import ShortBatchError
+from shuffledp.errors import InputError, ShortBatchError
+from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.planning.plan import Plan
+from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.queries.columns import Column, column_of
+from shuffledp.queries.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import TARGETS, Options
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Query, Values
@@ -24,19 +28,20 @@ def run(query: Query[R], data: object, options: Options) -> R:
     """The answer to a query. All data is looked at before a ledger is charged or anything is
     released."""
     options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
-    column = column_of(data, options.column)
+    column = read_column(query, data, options)
     if options.users is not None and options.users > column.rows:
         raise ShortBatchError(column.rows, options.users)
     plan = query.plan(column.rows if options.users is None else options.users)
-    result = publish(
+    return publish(
         plan.protocol,
         _batch(plan, query, column, options),
         confidence=options.confidence,
         ledger=options.ledger,
         what=query.name,
+        note=options.note,
         certificate=plan.certificate.to_dict(),
+        finish=query.finish,
     )
-    return query.finish(result)
 
 
 def run_rival(query: Query[R], data: object, options: Options) -> R:
@@ -48,12 +53,12 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
     options.refuse(
-        ("per_user", "progress", *TARGETS), "it belongs to our own protocol; leave protocol out."
+        ("per_user", "progress", "note", *TARGETS),
+        "it belongs to our own protocol; leave protocol out.",
     )
-    column = column_of(data, options.column)
-    values = np.concatenate(
-        [asked.prepare(_compared(query, values)) for values in column.batches()]
-    )
+    column = read_column(query, data, options)
+    with missing_first(column):
+        values = np.concatenate(list(prepared(query, column, asked.prepare)))
     result = rivals.run(
         asked.query,
         str(options.protocol),
@@ -66,28 +71,66 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         entropy=options.entropy,
         confidence=options.confidence,
     )
-    return cast("R", result)  # a rival answers a query with the query's own kind of result
+    return query.finish(cast("R", result))  # a rival's result is of the query's own kind
 
 
-def _compared(query: Query[R], values: Values) -> Values:
-    """The values, or true/false where the query compares them with one."""
+def read_column(query: Query[R], data: object, options: Options) -> Column:
+    """The column that is asked about; refuses one that the query has no answer for."""
+    file_format = FileFormat(
+        encoding=options.encoding, delimiter=options.delimiter, as_text=query.reads_texts
+    )
+    column = column_of(data, options.column, file_format)
+    with missing_first(column):
+        query.check_column(column.holds)
+    return column
+
+
+@contextmanager
+def missing_first(column: Column) -> Iterator[None]:
+    """Says that values are missing, if they are, before anything else that the block refuses: what
+    is refused first would depend on the reader, and so would the type of a column with gaps."""
+    try:
+        yield
+    except InputError:
+        column.refuse_missing()
+        raise
+
+
+def prepared(
+    query: Query[R], column: Column, prepare: Callable[[Values], Values]
+) -> Iterator[Values]:
+    """The column's values batch by batch, compared where the query does so, and prepared."""
     wanted = query.compared_with
-    return values if wanted is None else compared(values, wanted)
+    for values in column.batches():
+        yield prepare(values if wanted is None else compared(values, wanted, column.holds))
 
 
 def _batch(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
     """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
-    batches = (query.prepare(_compared(query, values)) for values in column.batches())
     entropy, progress = options.entropy, options.progress
-    if options.per_user:
+    if not options.per_user:
+        tally = tallied(plan.protocol, query, column, entropy, progress)
+        return plan.protocol.aggregate_tally(tally, entropy)
+    with missing_first(column):
+        batches = prepared(query, column, query.prepare)
         reports = (plan.randomize_all(values, entropy, progress) for values in batches)
-        first = next(reports)
-        return sum(reports, start=first)
+        return sum(reports, start=next(reports))
+
+
+def tallied(
+    protocol: Protocol[R],
+    query: Query[R],
+    column: Column,
+    entropy: Entropy = SYSTEM,
+    progress: Progress | None = None,
+) -> NDArray[np.int64]:
+    """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
     tally: NDArray[np.int64] | None = None
-    for values in batches:
-        part = plan.protocol.tally(plan.protocol.encode(values, entropy))
-        tally = part if tally is None else tally + part
-        if progress is not None:
-            progress(len(values))
+    with missing_first(column):
+        for values in prepared(query, column, query.prepare):
+            part = protocol.tally(protocol.encode(values, entropy))
+            tally = part if tally is None else tally + part
+            if progress is not None:
+                progress(len(values))
     assert tally is not None
-    return plan.protocol.aggregate_tally(tally, entropy)
+    return tally

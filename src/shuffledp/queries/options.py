@@ -10,21 +10,28 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, cast
 
+import numpy as np
+
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ExactNumber, exact, whole
+from shuffledp.exact.numbers import ExactNumber, as_written, exact, truth, whole
+from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
 from shuffledp.queries.ledger import Ledger
 
 MEANINGS = {
     "column": "The column of a data frame or file; may be left out where there is only one.",
+    "encoding": "The encoding of a CSV file, for example latin-1; UTF-8 unless said.",
+    "delimiter": "What separates the columns of a CSV file; a comma unless said, a tab in .tsv.",
     "users": "How many rows the privacy guarantee may count on; all of them unless fewer are said.",
     "confidence": "How likely an interval holds the true value (0.95).",
     "ledger": "A `Ledger` or its path: pays for the release, or refuses it.",
+    "note": "A text that the ledger keeps beside the release.",
     "per_user": "True randomizes row by row, as devices do; otherwise all rows are drawn together "
     "from the same law, which is much faster.",
     "entropy": "Where random bits come from; `SeededEntropy` repeats a result and marks it as not "
     "private.",
+    "seed": "A number or text that repeats a result, which is then marked as not private.",
     "progress": "A function that is told how many more rows are done.",
     "protocol": "The name of another protocol (see `shuffledp compare`) that answers instead.",
     "delta": "δ of such a protocol, if it is only (ε, δ)-private.",
@@ -37,6 +44,8 @@ MEANINGS = {
 }
 """What each option means, in a sentence for the help pages."""
 
+MOST_NOTE = 1_000
+"""Characters of a note in a ledger."""
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages", "expected")
 
 
@@ -44,11 +53,15 @@ class QueryOptions(TypedDict, total=False):
     """The keyword arguments that every query takes besides its own and `protocol`."""
 
     column: str | None
+    encoding: str | None
+    delimiter: str | None
     users: int | None
     confidence: ExactNumber
     ledger: Ledger | str | Path | None
+    note: str
     per_user: bool
     entropy: Entropy
+    seed: int | str | None
     progress: Progress | None
     delta: ExactNumber | None
     mse_overhead: ExactNumber | None
@@ -102,11 +115,15 @@ class Options:
     """How a query is run, checked; `MEANINGS` says what each option means."""
 
     column: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
     users: int | None = None
     confidence: float = 0.95
     ledger: Ledger | None = None
+    note: str = ""
     per_user: bool = False
     entropy: Entropy = SYSTEM
+    seed: int | str | None = None
     progress: Progress | None = None
     protocol: str | None = None
     delta: ExactNumber | None = None
@@ -127,7 +144,7 @@ class Options:
         values: dict[str, Any] = dict(given)
         for name in TARGETS:
             if values.get(name) is not None:
-                check = whole if name == "expected" else exact
+                check = whole if name == "expected" else as_written
                 values[name] = check(values[name], name)
         if values.get("users") is not None:
             values["users"] = whole(values["users"], "users")
@@ -135,6 +152,10 @@ class Options:
         ledger = values.get("ledger")
         if ledger is not None and not isinstance(ledger, Ledger):
             values["ledger"] = Ledger(ledger)
+        values["note"] = _checked_note(values.get("note", ""), ledger)
+        values["per_user"] = truth(values.get("per_user", False), "per_user")
+        values["entropy"] = _checked_entropy(values.get("entropy", SYSTEM), values.get("seed"))
+        _check_file_format(values.get("encoding"), values.get("delimiter"))
         return cls(**values)
 
     @property
@@ -160,6 +181,45 @@ def _checked_confidence(value: ExactNumber) -> float:
     if not 0 < confidence < 1:
         raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
     return confidence
+
+
+def _checked_note(note: object, ledger: object) -> str:
+    if not isinstance(note, str) or len(note) > MOST_NOTE:
+        raise ParameterError(f"note must be a text of at most {MOST_NOTE:,} characters.")
+    if note and ledger is None:
+        raise ParameterError("A note is kept by a ledger; give ledger= too, or leave note out.")
+    return note
+
+
+def _checked_entropy(entropy: object, seed: object) -> Entropy:
+    if not isinstance(entropy, Entropy):
+        raise ParameterError(
+            "entropy must be a source of random bits such as SeededEntropy(42); a "
+            f"{type(entropy).__name__} was given: to repeat a result, give seed=."
+        )
+    if seed is None:
+        return entropy
+    if entropy is not SYSTEM:
+        raise ParameterError("Give seed or entropy, not both.")
+    if isinstance(seed, np.integer):
+        seed = int(seed)
+    if isinstance(seed, bool) or not isinstance(seed, int | str):
+        raise ParameterError(
+            f"seed must be a whole number or a text; a {type(seed).__name__} was given."
+        )
+    return SeededEntropy(seed)
+
+
+def _check_file_format(encoding: object, delimiter: object) -> None:
+    if encoding is not None and not isinstance(encoding, str):
+        raise ParameterError("encoding must be a text, for example latin-1.")
+    if delimiter is not None and (
+        not isinstance(delimiter, str)
+        or len(delimiter) != 1
+        or delimiter in '\r\n"'
+        or not delimiter.isascii()
+    ):
+        raise ParameterError("delimiter must be one character, for example ; or a tab.")
 
 
 Call = TypeVar("Call", bound=Callable[..., Any])

@@ -1,16 +1,18 @@
 """The one place where a secret batch becomes a public result and its privacy loss is charged.
 
-    batch too small?  ──▶  charge the ledger, durably  ──▶  release  ──▶  analyze
-    (refused, free)        (refused if over budget)         Report → View   View → Result
+    batch too small?  ──▶  release, analyze  ──▶  charge the ledger, durably  ──▶  hand over
+    over budget?           in memory: nobody      the entry and the result in      the result
+    (refused, free)        has seen it yet        one step
 
 Library calls, the Spark executor, the command line, the analyzer service and the Spark batch jobs
-all publish through `publish`. A charge comes before its release, so that a crash in between costs
-budget and never releases something that nobody paid for.
+all publish through `publish`. The charge and the result are written in one step and before anybody
+gets the result. So a crash, wherever it comes, leaves either no charge and no result, or a charge
+and a result that `shuffledp ledger show` shows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -30,25 +32,35 @@ def publish(
     confidence: float,
     ledger: Ledger | None = None,
     what: str,
+    note: str = "",
     once: bool = False,
     certificate: Mapping[str, Any] | None = None,
+    finish: Callable[[R], R] | None = None,
 ) -> R:
-    """The result of a batch, paid for from the ledger (if one is given) before it is released.
+    """The result of a batch, paid for from the ledger (if one is given) before anybody gets it.
 
-    `what` is the ledger's line for this release. With `once`, a release whose line is in the
-    ledger already is not charged again: for services that try the same release more than once,
-    whose `what` names the batch. `certificate` goes into the result.
+    `what` is the ledger's line for this release, and `note` what the caller adds to it. With
+    `once`, a release whose line is in the ledger already is not charged again, and the ledger does
+    not keep the result: for services that try the same release more than once, whose `what` names
+    the batch. `certificate` goes into the result, of which `finish` makes the one that is given.
 
     Requires: with `once`, the same `what` always means the same batch.
     Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
     protocol needs; raises `BudgetExceeded` or `SeededError` and releases nothing if the ledger
-    refuses; otherwise the charge is on disk before the batch is released.
+    refuses; whatever else is raised, the ledger has no charge, or (without `once`) has the result.
+    On return the charge is on disk.
     """
     if not 0 < confidence < 1:
         raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
     if batch.users < protocol.users:
         raise ShortBatchError(batch.users, protocol.users)
     if ledger is not None:
-        ledger.spend(protocol.epsilon, what, seeded=batch.seeded, once=once)
+        ledger.check(protocol.epsilon, what, seeded=batch.seeded, once=once)
     result = protocol.analyze(protocol.release(batch), confidence)
-    return result if certificate is None else replace(result, certificate=certificate)
+    if certificate is not None:
+        result = replace(result, certificate=certificate)
+    result = result if finish is None else finish(result)
+    if ledger is not None:
+        kept = None if once else result.to_dict()
+        ledger.spend(protocol.epsilon, what, seeded=batch.seeded, once=once, note=note, result=kept)
+    return result

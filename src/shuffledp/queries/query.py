@@ -24,8 +24,9 @@ from shuffledp.queries.options import Targets
 
 R = TypeVar("R", bound=Result)
 Values = NDArray[Any]
-ColumnType = Literal["truth", "whole", "real", "text", "date", "other"]
-"""What a column holds: true/false, whole numbers, other numbers, texts, dates, or else."""
+ColumnType = Literal["truth", "whole", "real", "text", "date", "time", "instant", "other"]
+"""What a column holds: true/false, whole numbers, other numbers, texts, dates without a time, dates
+with one but no time zone, dates with both, or else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,21 @@ class Query(ABC, Generic[R]):
 
     def plan(self, users: int) -> Plan[R]:
         """The plan for so many users, remembered for the next call of the same query."""
-        return cast("Plan[R]", _remembered_plan(self, users))
+        return cast("Plan[R]", _remembered_plan(self.for_planning(), users))
+
+    def for_planning(self) -> Query[R]:
+        """The query by which its plan is remembered: without what the plan does not depend on."""
+        return self
+
+    def check_column(self, holds: ColumnType) -> None:
+        """Raises `ValueOutOfRange` where the query has no answer for such a column, before anything
+        is planned or read."""
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether values of a file without types are meant as texts, also if they look like
+        numbers or dates."""
+        return False
 
     @property
     def compared_with(self) -> object | None:

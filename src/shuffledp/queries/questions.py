@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, cast
 
 import numpy as np
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, exact, positive, whole
+from shuffledp.exact.numbers import ExactNumber, positive_as_written, truth, whole
 from shuffledp.planning.checks import checked_bounds
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
@@ -22,10 +24,18 @@ from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.protocols.dates import DTYPES, date_numbers
 from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
-from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
+from shuffledp.queries.arrays import as_label
+from shuffledp.queries.checks import (
+    NUMBERS,
+    check_numbers,
+    checked_probabilities,
+    looks_typed,
+    plain_labels,
+)
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
-from shuffledp.queries.values import NOT_A_TRUTH, clamped, zeros_and_ones
+from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 
 Bounds = tuple[ExactNumber, ExactNumber]
 AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
@@ -42,7 +52,7 @@ class Count(Query[Estimate]):
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
         """The question that a call asks, made of its arguments after they were checked."""
-        epsilon = positive(epsilon, "epsilon")
+        epsilon = positive_as_written(epsilon, "epsilon")
         return cls(epsilon=epsilon, targets=options.targets, equals=equals)
 
     def make_plan(self, users: int) -> Plan[Estimate]:
@@ -55,8 +65,19 @@ class Count(Query[Estimate]):
     def prepare(self, values: Values) -> Values:
         return zeros_and_ones(values)
 
+    @property
+    def reads_texts(self) -> bool:
+        # 007 is a text: as a number it would also count 7
+        return isinstance(self.equals, str) and re.match(r"[+-]?0\d", self.equals) is not None
+
+    def check_column(self, holds: ColumnType) -> None:
+        if self.equals is not None:
+            comparable(self.equals, holds)
+        elif holds not in NUMBERS:
+            raise ValueOutOfRange(NOT_A_TRUTH)
+
     def grouping(self, holds: ColumnType) -> Grouping:
-        if holds in ("text", "date", "other"):
+        if holds not in NUMBERS:
             raise ValueOutOfRange(NOT_A_TRUTH)
         return Grouping(largest=None if holds == "truth" else 1)
 
@@ -76,10 +97,10 @@ class IntegerSum(Query[Estimate]):
     def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
         """The question that a call asks, made of its arguments after they were checked."""
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             largest=whole(largest, "the largest value"),
-            clamp=clamp,
+            clamp=truth(clamp, "clamp"),
         )
 
     def make_plan(self, users: int) -> Plan[Estimate]:
@@ -90,12 +111,25 @@ class IntegerSum(Query[Estimate]):
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
-    def grouping(self, holds: ColumnType) -> Grouping:
-        if holds != "whole":
+    def for_planning(self) -> IntegerSum:
+        return replace(self, clamp=False)
+
+    def check_column(self, holds: ColumnType) -> None:
+        if holds not in ("truth", "whole"):
             raise ValueOutOfRange(
-                f"Values must be whole numbers in 0..{self.largest}; the column has others."
+                f"Values must be whole numbers in 0..{self.largest}; the column holds "
+                f"{WORDS[holds]}: round or encode them first."
             )
+
+    def grouping(self, holds: ColumnType) -> Grouping:
+        self.check_column(holds)
+        if holds == "truth":
+            return Grouping()
         return Grouping(largest=self.largest, clamp=self.clamp)
+
+    def finish(self, result: Estimate) -> Estimate:
+        # another protocol calls it a real sum
+        return replace(result, query=self.name, clamped=self.clamp)
 
     def for_rival(self) -> RivalQuestion:
         bounds = Fraction(0), Fraction(self.largest)
@@ -114,13 +148,23 @@ class RealSum(Query[Estimate]):
     @classmethod
     def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
         """The question that a call asks, made of its arguments after they were checked."""
-        epsilon = positive(epsilon, "epsilon")
+        epsilon = positive_as_written(epsilon, "epsilon")
         low, high = checked_bounds(bounds)
+        clamp = truth(clamp, "clamp")
         return cls(epsilon=epsilon, targets=options.targets, low=low, high=high, clamp=clamp)
 
     def make_plan(self, users: int) -> Plan[Estimate]:
         bounds = self.low, self.high
         return plan_real_sum(users, self.epsilon, bounds=bounds, **self.targets.all())
+
+    def for_planning(self) -> RealSum:
+        return replace(self, clamp=False)
+
+    def check_column(self, holds: ColumnType) -> None:
+        check_numbers(holds)
+
+    def finish(self, result: Estimate) -> Estimate:
+        return replace(result, clamped=self.clamp)
 
     def prepare(self, values: Values) -> Values:
         if not self.clamp:
@@ -153,7 +197,8 @@ class Mean(RealSum):
             low=result.low / n,
             high=result.high / n,
             rmse=result.rmse / n,
-            errors=None if law is None else lambda: (law()[0] / n, law()[1]),
+            clamped=self.clamp,
+            errors=None if law is None else partial(_divided, law, n),
         )
 
     def for_rival(self) -> RivalQuestion:
@@ -181,11 +226,12 @@ class Histogram(Query[HistogramResult]):
     ) -> Histogram:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
-        names = checked_labels(labels)
+        names = checked_labels(plain_labels(labels))
+        other = cast("Label | None", as_label(other))
         if other is not None and other not in names:
             names = checked_labels([*names, other])
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             labels=names,
             other=other,
@@ -196,9 +242,32 @@ class Histogram(Query[HistogramResult]):
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
 
+    @property
+    def reads_texts(self) -> bool:
+        named = [name for name in self.labels if name != self.other]
+        return any(isinstance(name, str) and looks_typed(name) for name in named)
+
+    def _label_types(self) -> set[ColumnType]:
+        """What the labels are, without the one for all others."""
+        types: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
+        return {types[type(name)] for name in self.labels if name != self.other} or {"text"}
+
+    def check_column(self, holds: ColumnType) -> None:
+        if holds not in ("text", "whole", "truth"):
+            raise ValueOutOfRange(
+                f"Labels must be texts, whole numbers or true/false; the column holds "
+                f"{WORDS[holds]}."
+            )
+        if holds not in self._label_types():
+            raise ValueOutOfRange(
+                f"The column holds {WORDS[holds]}, and no label is one; give labels of the "
+                "column's type."
+            )
+
     def grouping(self, holds: ColumnType) -> Grouping:
-        if holds not in ("text", "whole"):
-            raise ValueOutOfRange("Labels must be texts or whole numbers; the column has others.")
+        self.check_column(holds)
+        if holds == "truth":
+            return Grouping()
         named = self.labels[:-1] if self.labels[-1] == self.other else self.labels
         if holds == "whole" and named == tuple(range(len(named))):
             return Grouping(largest=len(named) - 1)
@@ -243,13 +312,13 @@ class Quantiles(Query[QuantilesResult]):
         if points and (low.denominator, high.denominator) != (1, 1):
             raise ParameterError("With points, both bounds must be whole numbers.")
         return cls(
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
             bounds=(bounds[0], bounds[1]) if unit else (low, high),
             probabilities=checked_probabilities(probabilities),
             bins=whole(bins, "bins"),
             points=points or bool(unit),
-            clamp=clamp,
+            clamp=truth(clamp, "clamp"),
         )
 
     @property
@@ -268,6 +337,17 @@ class Quantiles(Query[QuantilesResult]):
             **self.targets.of_error(),
         )
 
+    def for_planning(self) -> Quantiles:
+        return replace(self, clamp=False, probabilities=(0.5,))
+
+    def check_column(self, holds: ColumnType) -> None:
+        if not checked_axis(self.bounds)[2]:
+            check_numbers(holds)
+        elif holds != "date":
+            raise ValueOutOfRange(
+                f"The bounds are dates, but the column holds {WORDS[holds]}: convert them first."
+            )
+
     def prepare(self, values: Values) -> Values:
         low, high, unit = checked_axis(self.bounds)
         if not self.clamp:
@@ -277,16 +357,10 @@ class Quantiles(Query[QuantilesResult]):
         return clamped(values, low, high, whole_numbers=self.points)
 
     def finish(self, result: QuantilesResult) -> QuantilesResult:
-        return result.showing(self.probabilities)
+        return replace(result.showing(self.probabilities), clamped=self.clamp)
 
 
-def checked_probabilities(
-    probabilities: ExactNumber | Iterable[ExactNumber],
-) -> tuple[float, ...]:
-    """Which quantiles: one number or several, each strictly between 0 and 1."""
-    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
-        probabilities = [probabilities]
-    wanted = [exact(probability, "a quantile") for probability in probabilities]
-    if not wanted or not all(0 < p < 1 for p in wanted):
-        raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
-    return tuple(float(p) for p in wanted)
+def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:
+    """The law of an error that is divided by n."""
+    errors, chances = law()
+    return errors / n, chances

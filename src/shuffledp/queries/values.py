@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -9,32 +11,42 @@ import numpy as np
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import exact
 from shuffledp.protocols.base import outermost_floats
+from shuffledp.queries.arrays import array_type
 from shuffledp.queries.query import ColumnType, Values
 
-KINDS: dict[str, ColumnType] = {
-    "b": "truth",
-    "i": "whole",
-    "u": "whole",
-    "f": "real",
-    "O": "text",
-    "U": "text",
-    "M": "date",
-}
-"""The kind of a NumPy array's values, by the letter of its dtype."""
 TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 NOT_A_TRUTH = (
     "A count needs a column of true/false or 0/1; say which value to count with equals= (--equals)."
 )
+WORDS: dict[ColumnType, str] = {
+    "truth": "true/false values",
+    "whole": "whole numbers",
+    "real": "real numbers",
+    "text": "texts",
+    "date": "dates without a time",
+    "time": "dates with a time and without a time zone",
+    "instant": "dates with a time and a time zone",
+    "other": "values that are no texts, numbers or dates",
+}
+EXAMPLES: dict[ColumnType, str] = {
+    "date": "2020-01-31",
+    "time": "2020-01-31T12:00",
+    "instant": "2020-01-31T12:00+01:00",
+}
+"""How a value to count is written for each kind of dates."""
+ISO_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
+
+Comparable = bool | int | float | str | dt.date
+"""A value to count; of dates with a time, a `datetime`."""
 
 
-def column_type(values: Values) -> ColumnType:
-    """What an array holds, by its dtype."""
-    return KINDS.get(values.dtype.kind, "other")
-
-
-def comparable(wanted: object, holds: ColumnType) -> bool | int | float | str:
-    """The value to count, in the column's own type (dates as text); refuses one that no row could
-    hold."""
+def comparable(wanted: object, holds: ColumnType) -> Comparable:
+    """The value to count, in the column's own type; refuses one that no row could hold, and a date
+    that could mean several of them."""
+    if isinstance(wanted, np.generic) and not isinstance(wanted, np.datetime64):
+        wanted = wanted.item()
     if holds == "truth" and str(wanted).lower() in TRUTHS:
         return TRUTHS[str(wanted).lower()]
     if holds in ("whole", "real"):
@@ -43,39 +55,50 @@ def comparable(wanted: object, holds: ColumnType) -> bool | int | float | str:
             return float(number)
         if number.denominator == 1:
             return int(number)
-    if holds == "date" and _is_date(str(wanted)):
-        return str(wanted)
     if holds == "text" and isinstance(wanted, str):
         return wanted
+    if holds in EXAMPLES:
+        return _moment(wanted, holds)
     raise ParameterError(
         f"The column holds {WORDS[holds]}, among which the value to count cannot be; give one of "
         "the same type."
     )
 
 
-WORDS: dict[ColumnType, str] = {
-    "truth": "true/false values",
-    "whole": "whole numbers",
-    "real": "numbers",
-    "text": "texts",
-    "date": "dates",
-    "other": "values that are no texts, numbers or dates",
-}
+def _moment(wanted: object, holds: ColumnType) -> dt.date:
+    """A date, a time or an instant, as the column holds them."""
+    refusal = ParameterError(
+        f"The column holds {WORDS[holds]}; give the value to count in the same way, for example "
+        f"{EXAMPLES[holds]}."
+    )
+    if isinstance(wanted, np.datetime64):
+        wanted = str(wanted)
+    if isinstance(wanted, dt.datetime):
+        found = "time" if wanted.tzinfo is None else "instant"
+    elif isinstance(wanted, dt.date):
+        found = "date"
+    else:
+        parts = ISO_TIME.fullmatch(wanted) if isinstance(wanted, str) else None
+        if parts is None or not isinstance(wanted, str):
+            raise refusal
+        found = "date" if wanted == parts[1] else "time" if parts[2] is None else "instant"
+        try:
+            wanted = dt.datetime.fromisoformat(wanted)
+        except ValueError:
+            raise refusal from None
+        wanted = wanted.date() if found == "date" else wanted
+    if found != holds:
+        raise refusal
+    return wanted
 
 
-def _is_date(text: str) -> bool:
-    try:
-        np.datetime64(text)
-    except ValueError:
-        return False
-    return True
-
-
-def compared(values: Values, wanted: object) -> Values:
-    """True or false per row: is it the wanted value?"""
-    holds = column_type(values)
-    one = comparable(wanted, holds)
-    return np.asarray(values == (np.datetime64(str(one)) if holds == "date" else one))
+def compared(values: Values, wanted: object, holds: ColumnType | None = None) -> Values:
+    """True or false per row: is it the wanted value? `holds` says whether times are in UTC, which
+    an array does not know."""
+    one = comparable(wanted, array_type(values) if holds is None else holds)
+    if isinstance(one, dt.datetime) and one.tzinfo is not None:
+        one = one.astimezone(dt.UTC).replace(tzinfo=None)
+    return np.asarray(values == (np.datetime64(one) if isinstance(one, dt.date) else one))
 
 
 def zeros_and_ones(values: Values) -> Values:
@@ -96,6 +119,9 @@ def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: boo
         return values
     if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
         return values
-    if whole_numbers and values.dtype.kind in "biu":
+    if whole_numbers and values.dtype.kind == "u":  # may be too large for a signed number
+        most = min(int(high), int(np.iinfo(values.dtype).max))
+        return np.asarray(np.minimum(values, values.dtype.type(most)), np.int64)
+    if whole_numbers and values.dtype.kind in "bi":
         return np.clip(values.astype(np.int64), int(low), int(high))
     return np.clip(values.astype(np.float64), *outermost_floats(low, high))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.numbers import ExactNumber, positive, probability, whole
+from shuffledp.exact.numbers import ExactNumber, positive_as_written, probability, whole
 from shuffledp.rivals.claim import Claim
 from shuffledp.rivals.draws import Counts, whole_values
 
@@ -65,7 +65,7 @@ class Task:
         """A task from numbers as a caller writes them, checked and made exact."""
         return cls(
             users=whole(users, "users"),
-            epsilon=positive(epsilon, "epsilon"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
             delta=None if delta is None else probability(delta, "delta"),
             buckets=None if buckets is None else whole(buckets, "buckets", least=2),
         )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal, TypedDict, overload
 
@@ -236,7 +237,7 @@ class Answer:
         law = self.protocol.error_law(self.bag.users)
         if law is None:
             return None
-        return lambda: laplace_errors(*law, self.values.width)
+        return partial(laplace_errors, *law, self.values.width)
 
     def _shared(self, errors: Floats) -> Shared:
         forecast = self.protocol.forecast(self.bag.users)

@@ -2,7 +2,9 @@
 
 ShuffleDPError
 └── TaskError           a task, key, message or file is not what it claims to be
-    └── BatchRefused    a batch is not what its task's rule allows
+    ├── BatchRefused    a batch is not what its task's rule allows
+    ├── BatchHeld       a batch was opened, but must not be published
+    └── StateLost       a file that guards privacy is missing or older than it was
 """
 
 from __future__ import annotations
@@ -23,3 +25,17 @@ class BatchRefused(TaskError):
         """short-batch, long-batch, top-up or batch-size."""
         self.have = have
         self.need = need
+
+
+class BatchHeld(TaskError):
+    """A batch was opened or could not be, and is not published; the reason is in words."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """noise-missing, implausible or key-destroyed."""
+
+
+class StateLost(TaskError):
+    """The ledger or the replay memory is missing or older than it was; nothing is published until
+    somebody restores it on purpose."""

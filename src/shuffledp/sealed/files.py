@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from shuffledp.errors import ParameterError
 
 
-def write_whole(path: str | Path, content: str | bytes, *, durable: bool = False) -> None:
-    """Replaces a file in one step; with `durable` it is on disk when this returns."""
+def write_whole(
+    path: str | Path, content: str | bytes, *, durable: bool = False, secret: bool = False
+) -> None:
+    """Replaces a file in one step; with `durable` it is on disk when this returns.
+
+    A secret file can be read by its owner alone. Any other file keeps the permissions that it has,
+    and a new one gets those that the process gives to new files (its umask).
+    """
     target = Path(path)
     data = content.encode() if isinstance(content, str) else content
-    name: str | None = None
+    part = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if secret else 0o666)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    try:
         with os.fdopen(handle, "wb") as file:
+            if not secret and target.exists():
+                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
             file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(name, target)
-        name = None
+        os.replace(part, target)
         if durable:
             sync(target.parent)
     except OSError as error:
-        raise ParameterError(
-            f"{target} cannot be written ({error.strerror}); choose a folder you may write to."
-        ) from None
+        raise _unwritable(target, error) from None
     finally:
-        if name is not None:
-            os.unlink(name)
+        part.unlink(missing_ok=True)
+
+
+def _unwritable(target: Path, error: OSError) -> ParameterError:
+    return ParameterError(
+        f"{target} cannot be written ({error.strerror}); choose a file in a folder you may "
+        "write to."
+    )
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuses a path that `write_whole` could not write to, before anything costs anything."""
+    target = Path(path)
+    if target.is_dir():
+        raise ParameterError(f"{target} is a folder; give the name of a file in it.")
+    if not target.parent.is_dir():
+        raise ParameterError(f"There is no folder {target.parent}; make it, or choose another.")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise ParameterError(
+            f"{target.parent} is a folder that you may not write to; choose another."
+        )
 
 
 def sync(path: Path) -> None:

@@ -9,14 +9,17 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from shuffledp.exact.json_text import read_json_file
 from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.files import sync
 
 KEY_FORMAT = "shuffledp analyzer key 1"
+MOST_KEY_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,15 @@ class KeyFolder:
         """The key of this number and epoch; None if it does not exist (any more)."""
         return next((k for k in self.all() if (k.key_id, k.epoch) == (key_id, epoch)), None)
 
+    def holds(self, key: PublicKey) -> PrivateKey | None:
+        """The private half of this very key; None if its number or its bytes are unknown here."""
+        found = self.find(key.key_id, key.epoch)
+        return found if found is not None and found.public == key else None
+
+    def destroyed(self, key_id: int) -> bool:
+        """Whether the key with this number was destroyed on purpose, not only its file lost."""
+        return self._file(key_id).with_suffix(".destroyed").exists()
+
     def new(self) -> PrivateKey:
         """A fresh key with the next number, in an epoch of its own."""
         number = 1 + max((self._number(file) for file in self.path.glob("key-*")), default=0)
@@ -101,11 +113,17 @@ class KeyFolder:
         return key
 
     def destroy(self, key_id: int) -> None:
-        """Erases the key: what was encrypted for it can never be opened again."""
+        """Erases the key: what was encrypted for it can never be opened again.
+
+        Ensures: its bytes were overwritten where they lie, and that is on disk, before the file is
+        renamed. (A file system that writes elsewhere, or a backup, may keep older copies.)
+        """
         self._known(key_id)
         file = self._file(key_id)
-        file.write_bytes(bytes(file.stat().st_size))
+        with open(file, "r+b") as old:
+            _overwrite(old)
         file.rename(file.with_suffix(".destroyed"))  # its number is not given out again
+        sync(self.path)
 
     def write(self, key: PrivateKey) -> None:
         """Stores a key durably, in a file that only its owner may read."""
@@ -117,12 +135,20 @@ class KeyFolder:
             "state": key.state,
             "secret": key.secret.hex(),
         }
-        part = self._file(key.key_id).with_suffix(".part")
+        file = self._file(key.key_id)
+        part = file.with_suffix(".part")
         with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as out:
             json.dump(data, out)
             out.flush()
             os.fsync(out.fileno())
-        part.replace(self._file(key.key_id))
+        if not file.exists():
+            part.replace(file)
+            sync(self.path)
+            return
+        with open(file, "r+b") as old:  # the same secret must not stay behind in the old file
+            part.replace(file)
+            sync(self.path)
+            _overwrite(old)
 
     def _known(self, key_id: int) -> PrivateKey:
         key = next((key for key in self.all() if key.key_id == key_id), None)
@@ -141,7 +167,7 @@ class KeyFolder:
     @staticmethod
     def _read(file: Path) -> PrivateKey:
         try:
-            data = json.loads(file.read_text())
+            data = read_json_file(file, MOST_KEY_BYTES)
             return PrivateKey(
                 key_id=data["key_id"],
                 epoch=data["epoch"],
@@ -152,3 +178,12 @@ class KeyFolder:
             raise TaskError(
                 f"The key file {file.name} cannot be read; restore or remove it."
             ) from None
+
+
+def _overwrite(file: BinaryIO) -> None:
+    """Replaces a file's bytes by zeros in place, durably."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    file.write(bytes(size))
+    file.flush()
+    os.fsync(file.fileno())

@@ -14,13 +14,44 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Result
 from shuffledp.sealed.encryption import open_all
 from shuffledp.sealed.ordering import Rows
 from shuffledp.sealed.wire import DUMMY_NUMBER, MESSAGE_BYTES
 
 CHUNK_MESSAGES = 2048
 """Messages opened in one go by one worker."""
+BAD_MESSAGES = ("replayed", "unopened", "malformed")
+"""Dropped messages that may have been somebody's noise; dummies never are."""
+
+
+@dataclass(frozen=True)
+class AllowedNumbers:
+    """Which numbers a protocol's honest users send: +1 for every cell, −1 only for some."""
+
+    cells: int
+    only_plus: tuple[tuple[int, int], ...]
+    """Ranges (first, end) of cells that send no −1."""
+
+    @classmethod
+    def of(cls, protocol: Protocol[Result]) -> AllowedNumbers:
+        """The numbers of a protocol."""
+        ranges, end = [], 0
+        for use in protocol.uses:
+            if not use.cell.sends_minus:
+                ranges.append((end, end + use.copies))
+            end += use.copies
+        return cls(end, tuple(ranges))
+
+    def among(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these numbers are allowed."""
+        allowed: NDArray[np.bool_] = numbers < 2 * self.cells
+        for first, end in self.only_plus:
+            inside = (numbers >= 2 * first) & (numbers < 2 * end)
+            allowed &= ~(inside & (numbers % 2 == 0))
+        return allowed
 
 
 @dataclass
@@ -48,6 +79,11 @@ class Tally:
         self.dropped["dummies"] += part.dummies
         self.dropped["unopened"] += part.unopened
         self.dropped["malformed"] += part.malformed
+
+    @property
+    def bad(self) -> int:
+        """How many messages did not open, were malformed or were copies."""
+        return sum(self.dropped[name] for name in BAD_MESSAGES)
 
     def report(self, noise_shares: int) -> Report:
         """The tally as the report of a batch, which `Protocol.release` accepts or refuses."""
@@ -79,12 +115,12 @@ class Opened:
     malformed: int
 
 
-def open_chunk(data: bytes, secret: bytes, info: bytes, cells: int) -> Opened:
+def open_chunk(data: bytes, secret: bytes, info: bytes, allowed: AllowedNumbers) -> Opened:
     """What is inside the messages in `data`; run by a worker process."""
     messages = (data[start : start + MESSAGE_BYTES] for start in range(0, len(data), MESSAGE_BYTES))
     found, unopened = open_all(messages, secret, info)
     plain = np.array(found, np.int64)
-    dummy, known = plain == DUMMY_NUMBER, plain < 2 * cells
+    dummy, known = plain == DUMMY_NUMBER, allowed.among(plain)
     numbers, counts = np.unique(plain[known], return_counts=True)
     return Opened(
         numbers=numbers.tobytes(),
@@ -117,7 +153,7 @@ def count_messages(
     pages: Iterable[tuple[Rows, int]],
     secret: bytes,
     info: bytes,
-    cells: int,
+    allowed: AllowedNumbers,
     *,
     pool: Executor,
     stop: threading.Event,
@@ -127,14 +163,14 @@ def count_messages(
 
     Ensures: raises `InterruptedError` soon after `stop` is set.
     """
-    tally = Tally.empty(cells)
+    tally = Tally.empty(allowed.cells)
     pending: deque[Future[Opened]] = deque()
     for rows, replayed in pages:
         tally.dropped["replayed"] += replayed
         for chunk in _chunks(rows):
             if stop.is_set():
                 raise InterruptedError
-            pending.append(pool.submit(open_chunk, chunk, secret, info, cells))
+            pending.append(pool.submit(open_chunk, chunk, secret, info, allowed))
             if len(pending) >= ahead:
                 tally.add(pending.popleft().result())
     while pending:

@@ -3,8 +3,8 @@
 If a shuffler could repeat one user's ciphertexts c times, the published result would show that
 user's value. Every message begins with its own encapsulated key, so equal keys are copies (and a
 message with an altered one no longer opens). Of every counted batch the first 16 bytes of each
-encapsulated key are kept, sorted, until the analyzer's key is destroyed. A batch in canonical order
-is compared with them page by page, so memory does not grow with the batch.
+encapsulated key are kept, sorted, until the analyzer's key is destroyed (`replay_memory`). A batch
+in canonical order is compared with them page by page, so memory does not grow with the batch.
 """
 
 from __future__ import annotations

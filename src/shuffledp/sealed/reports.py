@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from shuffledp.errors import SeededError
+from shuffledp.exact.arrangement import permutation
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.sealed.encryption import encrypt_all
 from shuffledp.sealed.task import Task
@@ -19,7 +20,8 @@ def encrypt_report(
     A report without a given id gets a random one.
 
     Requires: a verified task.
-    Ensures: the number of bytes does not depend on the value. A draw of more messages than the
+    Ensures: the number of bytes does not depend on the value, nor a message's position on what it
+    holds. A draw of more messages than the
     report holds is drawn again: never with exact padding, else with probability below 2⁻⁶⁴ per
     batch.
     """
@@ -30,10 +32,13 @@ def encrypt_report(
     messages = task.protocol.randomize(value, entropy).messages()
     while len(messages) > task.report_size:
         messages = task.protocol.randomize(value, entropy).messages()
-    numbers = plain_numbers(messages, task.report_size).tolist()
+    numbers = plain_numbers(messages, task.report_size)
+    # in random order: a message's position in the report says nothing about what it holds, so
+    # that somebody who destroys chosen messages of a report does not choose what is lost
+    numbers = numbers[permutation(task.report_size, entropy)]
     return Upload(
         task_id=task.id,
         report_id=report_id or os.urandom(REPORT_ID_BYTES),
         key_id=task.key.key_id,
-        messages=encrypt_all(numbers, task.key, task.id),
+        messages=encrypt_all(numbers.tolist(), task.key, task.id),
     ).to_bytes()

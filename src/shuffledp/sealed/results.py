@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol, R
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.report_size import promise
 from shuffledp.protocols.results import Result
-from shuffledp.sealed.opening import Tally
+from shuffledp.sealed.opening import BAD_MESSAGES, Tally
+from shuffledp.sealed.rules import IMPLAUSIBLE_DEVIATIONS
 from shuffledp.sealed.task import Task
 
 NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
+AGAINST_WHOM = {
+    "full": "of this result against everybody who does not see the analyzer's batches, also "
+    "against a shuffler that made all other reports up; against the analyzer as far as the other "
+    "reports are honest; against shuffler and analyzer acting together: none",
+    "none": "against everybody but shuffler and analyzer acting together, as far as the other "
+    "reports are honest: a shuffler that made all other reports up reads the value of the last one",
+}
+"""Whom the promise holds against, by the task's `publish_noise`."""
 CSV_COLUMNS = (
     "batch",
     "label",
@@ -49,15 +59,49 @@ class OpenedBatch:
         """The batch as `Protocol.release` takes it: as if the absent users had reported, too."""
         return protocol.with_top_up(self.tally.report(self.noise_shares), self.absent)
 
+    def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
+        """The batch with the noise that the task asks the analyzer to add, drawn anew.
 
-def published(task: Task, batch: OpenedBatch, result: Result) -> dict[str, Any]:
+        Ensures: with publish_noise full, the noise of the certified users is in it even if no user
+        brought any; so it is ε-DP against everybody who does not see the batch itself.
+        """
+        report, shares = self.report(task.protocol), task.publish_shares
+        if shares:
+            noise = task.protocol.top_up(shares, entropy)
+            report += task.protocol.with_top_up(noise, shares)
+        return ReportToRelease(report, self.absent + shares)
+
+
+class ReportToRelease(NamedTuple):
+    """What is released of a batch: everything that is published is computed from this."""
+
+    report: Report
+    absent: int
+    """Shares of noise in it that were topped up, by the shuffler and by the analyzer."""
+
+    def anomaly(self, protocol: Protocol[Result]) -> float:
+        """How implausible it is, in standard deviations."""
+        return round(protocol.anomaly(self.report, self.absent), 3)
+
+
+def implausible(anomaly: float) -> bool:
+    """Whether a batch with this anomaly is implausible."""
+    return abs(anomaly) > IMPLAUSIBLE_DEVIATIONS
+
+
+def published(
+    task: Task, batch: OpenedBatch, released: ReportToRelease, result: Result
+) -> dict[str, Any]:
     """What is published for a batch, as JSON: the result of those who reported, with the
     certificate, what was dropped, and how implausible the messages are.
 
-    Requires: the batch was released; `result` is the analysis of its view, with the certificate.
+    Requires: the batch was released; `result` is the analysis of `released`, with the certificate.
+    Ensures: nothing that is published depends on honest users' values except through `released`;
+    the number of dummies, which would tell the number of all other messages, is not published.
     """
     protocol = task.protocol
-    shown = _shifted(result, -float(protocol.absent_value * batch.absent))
+    shown = _shifted(result, -float(protocol.absent_value * released.absent))
+    anomaly = released.anomaly(protocol)
     return {
         "task": task.id.hex(),
         "name": task.name,
@@ -66,11 +110,12 @@ def published(task: Task, batch: OpenedBatch, result: Result) -> dict[str, Any]:
         "reports": batch.reports,
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
+        "publish_noise": task.publish_noise,
         "result": shown.to_dict(),
-        "anomaly": round(protocol.anomaly(batch.report(protocol), batch.absent), 3),
-        "dropped": batch.tally.dropped,
-        "guarantee": f"{promise(task.padding)}, against everybody but shuffler and analyzer acting "
-        "together",
+        "anomaly": anomaly,
+        "implausible": implausible(anomaly),
+        "dropped": {name: batch.tally.dropped[name] for name in BAD_MESSAGES},
+        "guarantee": f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}",
         "note": NEGATIVE_NOTE,
     }
 
@@ -93,7 +138,7 @@ class ResultLine(NamedTuple):
     high: float
 
 
-def result_lines(result: dict[str, Any]) -> list[ResultLine]:
+def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
     """The numbers in a published result: one for a count or sum, one per bucket of a histogram,
     one per quantile."""
     if "quantiles" in result:

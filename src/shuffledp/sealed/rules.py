@@ -1,7 +1,8 @@
 """The batch rule: when a batch may leave the shuffler, and which batches the analyzer refuses.
 
 The shuffler closes no batch that the rule does not allow, and the analyzer checks the same rule
-again: a batch with less noise than the certificate needs must pass neither.
+again: a batch with less noise than the certificate needs must pass neither. After a batch was
+opened, `check_complete` decides whether the noise that the header promises can be inside.
 """
 
 from __future__ import annotations
@@ -11,10 +12,19 @@ from dataclasses import KW_ONLY, dataclass
 from shuffledp.exact.numbers import whole
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.results import Result
-from shuffledp.sealed.errors import BatchRefused, TaskError
+from shuffledp.sealed.errors import BatchHeld, BatchRefused, TaskError
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_TOP_UP_MESSAGES, BatchHeader
 
 TOP_UPS = ("none", "missing", "full")
+PUBLISH_NOISES = ("full", "none")
+"""full: the analyzer adds the noise of the certified users before it publishes a result, so that a
+shuffler that made all reports but one reads nothing from it. none: it adds nothing."""
+IMPLAUSIBLE_RULES = ("mark", "hold")
+"""What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
+IMPLAUSIBLE_DEVIATIONS = 6.0
+"""From how many standard deviations on (`Protocol.anomaly`) a batch is implausible: under a
+normal law, two in 10⁹ of the batches of honest users."""
+LONGEST_WAIT_SECONDS = 10**8
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class BatchRule:
             raise TaskError("A batch rule's numbers must be whole numbers.")
         whole(self.reports, "reports per batch", most=MOST_BATCH_REPORTS)
         whole(self.at_least, "at_least", least=0, most=self.reports)
-        whole(self.wait_seconds, "wait_seconds", least=0, most=10**8)
+        whole(self.wait_seconds, "wait_seconds", least=0, most=LONGEST_WAIT_SECONDS)
         if self.top_up not in TOP_UPS:
             raise TaskError(f"top_up must be one of {', '.join(TOP_UPS)}.")
         if self.top_up == "none" and (self.at_least or self.wait_seconds):
@@ -65,6 +75,11 @@ class BatchRule:
         if self.top_up == "full":
             return users
         return max(0, users - reports) if self.top_up == "missing" else 0
+
+    def tolerated(self, users: int) -> int:
+        """How many bad messages a full batch may hold and still be published: its slack, the
+        reports and top-up shares beyond the certified users."""
+        return self.reports + self.top_up_shares(self.reports, users) - users
 
 
 def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
@@ -111,4 +126,49 @@ def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result
             "the rule.",
             have=header.top_up_messages,
             need=messages,
+        )
+
+
+def complete_shares(reports: int, bad: int, topped_up: int) -> int:
+    """How many shares of noise are sure to be whole in a batch with so many bad messages: those
+    that did not open, are malformed, or are copies of messages that were counted.
+
+    Requires: every message of the batch belongs to one report, or to the top-up of a shuffler that
+    added what it says it added. Ensures: at least so many reports have lost no message. Derived: a
+    bad message is a message of at most one report, so d bad messages spoil at most d reports, and
+    N − d of N are whole. Which messages belong together cannot be seen (that is what the shuffler
+    is for), so no better bound holds: d bad messages can lie in d different reports.
+    """
+    return reports - bad + topped_up
+
+
+def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
+    """Raises `BatchHeld` unless the whole reports of a batch carry the certified noise.
+
+    Ensures: a batch that passes holds the whole reports of at least `users` users (top-up shares
+    included), so each of them is protected as the certificate says. Whether senders of whole
+    reports are honest cannot be seen: plan for the honest users who are sure to come. Not covered
+    is a user part of whose own report was spoilt on its way, which only the shuffler can do. The
+    verdict depends on no honest user's value, so holding a batch costs no ε.
+    """
+    whole_shares = complete_shares(reports, bad, topped_up)
+    if whole_shares < users:
+        raise BatchHeld(
+            "noise-missing",
+            f"{bad:,} messages did not open, were malformed or were copies, so only "
+            f"{max(0, whole_shares):,} of the {users:,} shares of noise that the certificate needs "
+            "are sure to be there; nothing was published or charged: discard the batch, and plan "
+            "reports above users as slack for bad messages.",
+        )
+
+
+def check_publish_noise(noise: str, protocol: Protocol[Result]) -> None:
+    """Raises `TaskError` unless the analyzer can add this noise before it publishes."""
+    if noise not in PUBLISH_NOISES:
+        raise TaskError(f"publish_noise must be one of {', '.join(PUBLISH_NOISES)}.")
+    if noise != "none" and not protocol.allows_top_up:
+        raise TaskError(
+            f"{protocol.query.capitalize()} need every report's own noise, so that the analyzer "
+            "can add none; choose publish_noise none, and a shuffler that you trust not to make "
+            "reports up."
         )

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from shuffledp.errors import ShuffleDPError
+from shuffledp.errors import ParameterError, ShuffleDPError
+from shuffledp.exact.json_text import read_json
 from shuffledp.privacy.certificate import Certificate, verify
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
@@ -21,12 +22,15 @@ from shuffledp.protocols.results import Result
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.errors import BatchRefused, TaskError
 from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.rules import BatchRule, check_header, check_rule
+from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
+from shuffledp.sealed.schema import (
+    BATCH_ORDERS,
+    LONGEST_TASK_NAME,
+    MOST_TASK_BYTES,
+    TASK,
+    TASK_FORMAT,
+)
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
-
-TASK_FORMAT = "shuffledp task 2"
-BATCH_ORDERS = ("canonical", "uniform")
-LONGEST_TASK_NAME = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class Task:
     order: str = "canonical"
     repeat: bool = False
     """Whether a client may answer more than once; every answer then costs ε again."""
+    publish_noise: str = "full"
+    """Which noise the analyzer adds before it publishes (`shuffledp.sealed.rules`)."""
 
     @classmethod
     def create(
@@ -56,6 +62,7 @@ class Task:
         padding: str | None = None,
         order: str = "canonical",
         repeat: bool = False,
+        publish_noise: str = "full",
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed."""
         certificate = verify(plan)
@@ -71,6 +78,7 @@ class Task:
             key=key,
             order=order,
             repeat=repeat,
+            publish_noise=publish_noise,
         )
         task.verify()
         return task
@@ -85,6 +93,17 @@ class Task:
         """Bytes of every report."""
         return report_bytes(self.report_size)
 
+    @property
+    def publish_shares(self) -> int:
+        """How many users' shares of noise the analyzer adds before it publishes."""
+        return self.protocol.users if self.publish_noise == "full" else 0
+
+    def forecast_rmse(self) -> float:
+        """The error of a full batch's published result, with all noise that is added."""
+        protocol, rule = self.protocol, self.batch
+        added = rule.top_up_shares(rule.reports, protocol.users) + self.publish_shares
+        return protocol.rmse(rule.reports + added)
+
     def to_dict(self) -> dict[str, Any]:
         """The task as JSON holds it: no floats, so that its text is unique."""
         return {
@@ -96,6 +115,7 @@ class Task:
             "batch": asdict(self.batch),
             "order": self.order,
             "repeat": self.repeat,
+            "publish_noise": self.publish_noise,
             "suite": SUITE_NAME,
             "analyzer_key": self.key.to_dict(),
         }
@@ -118,6 +138,7 @@ class Task:
         certificate = verify(self.certificate)
         protocol = certificate.protocol
         check_rule(self.batch, protocol)
+        check_publish_noise(self.publish_noise, protocol)
         need = checked_report_size(protocol, self.batch.reports, self.padding)
         if self.report_size < need:
             raise TaskError(
@@ -174,27 +195,38 @@ def canonical_text(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def _checked_json(text: str | bytes) -> dict[str, Any]:
+    """The JSON of a task, with every field within its bounds."""
+    try:
+        data: dict[str, Any] = read_json(text, "The task", MOST_TASK_BYTES)
+        TASK.check(data, "task")
+    except ParameterError as error:
+        raise TaskError(str(error)) from None
+    return data
+
+
 def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
     """The task in a file or answer; its text must be exactly what its parts say.
 
     Ensures: raises unless the id of what was read is `expected_id`, where one is given.
     """
+    data = _checked_json(text)
     try:
-        data = json.loads(text)
         task = Task(
-            name=str(data["name"]),
-            certificate=dict(data["certificate"]),
-            report_size=int(data["report_size"]),
-            padding=str(data["padding"]),
+            name=data["name"],
+            certificate=data["certificate"],
+            report_size=data["report_size"],
+            padding=data["padding"],
             batch=BatchRule(**data["batch"]),
             key=PublicKey.from_dict(data["analyzer_key"]),
-            order=str(data["order"]),
-            repeat=bool(data["repeat"]),
+            order=data["order"],
+            repeat=data["repeat"],
+            publish_noise=data["publish_noise"],
         )
         same = canonical_text(data) == task.canonical()
     except ShuffleDPError:
         raise
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise TaskError(
             "This is no task; give a file that `shuffledp task create` wrote."
         ) from None

@@ -24,6 +24,7 @@ from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.collector import enrol, register, results
+from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
@@ -39,7 +40,8 @@ class Servers:
     folder: Path
     shuffler: str
     analyzer: str
-    collector_token: str
+    collector_tokens: dict[str, str]
+    """The collector's token at each server; neither is valid at the other."""
     operator_token: str
 
 
@@ -55,7 +57,7 @@ def free_port() -> int:
 def local_servers(folder: Path) -> Iterator[Servers]:
     """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
-    tokens = {name: new_token() for name in ("collector", "operator", "shuffler")}
+    tokens = new_tokens()
     config = folder / "demo.toml"
     config.write_text(configuration(folder, ports, tokens))
     KeyFolder(folder / "keys").new()
@@ -69,7 +71,7 @@ def local_servers(folder: Path) -> Iterator[Servers]:
             folder=folder,
             shuffler=urls["shuffler"],
             analyzer=urls["analyzer"],
-            collector_token=tokens["collector"],
+            collector_tokens={role: tokens[f"collector at {role}"] for role in ports},
             operator_token=tokens["operator"],
         )
     finally:
@@ -77,6 +79,12 @@ def local_servers(folder: Path) -> Iterator[Servers]:
             server.terminate()
         for server in running:
             server.wait(30)
+
+
+def new_tokens() -> dict[str, str]:
+    """Fresh tokens of everybody who talks to a server of `configuration`."""
+    names = ("collector at shuffler", "collector at analyzer", "operator", "shuffler")
+    return {name: new_token() for name in (*names, "operator of analyzer")}
 
 
 def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -97,7 +105,7 @@ listen = "127.0.0.1:{ports["shuffler"]}"
 store = "sqlite:{folder}/shuffler.db"
 spool = "{folder}/shuffler"
 analyzer = "http://127.0.0.1:{ports["analyzer"]}"
-collector_token_sha256 = "{sha["collector"]}"
+collector_token_sha256 = "{sha["collector at shuffler"]}"
 operator_token_sha256 = "{sha["operator"]}"
 drain_seconds = 0
 
@@ -108,8 +116,9 @@ spool = "{folder}/analyzer"
 keys = "{folder}/keys"
 ledger = "{folder}/ledger.json"
 budget = "100"
-collector_token_sha256 = "{sha["collector"]}"
+collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
+operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
 """
 
@@ -148,8 +157,8 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     plan = plan_count(users, epsilon, padded=True)
     key = KeyFolder(servers.folder / "keys").all()[-1].public
     task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users))
-    for server in (servers.analyzer, servers.shuffler):
-        register(task, server, servers.collector_token)
+    for role, server in (("analyzer", servers.analyzer), ("shuffler", servers.shuffler)):
+        register(task, server, servers.collector_tokens[role])
     say(
         f"task {task.id.hex()[:16]}…: {task.report_size} messages and {task.report_bytes:,} bytes "
         "per report, whatever the value"
@@ -162,9 +171,16 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
 
 
 def _send_all(servers: Servers, task: Task, values: list[int], tokens: list[str], say: Say) -> None:
+    policy = ClientPolicy(
+        most_epsilon_per_task=task.protocol.epsilon,
+        most_epsilon_per_period=task.protocol.epsilon,
+        least_users=task.protocol.users,
+        analyzer_keys=(task.key.raw.hex(),),
+    )
+
     def send(user: int) -> None:
         outbox = servers.folder / "devices" / str(user)
-        with Client(task, servers.shuffler, tokens[user], outbox) as client:
+        with Client(task, servers.shuffler, tokens[user], outbox, policy=policy) as client:
             client.send(values[user])
 
     with ThreadPoolExecutor(4) as threads:

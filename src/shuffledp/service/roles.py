@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.errors import ConfigError
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.config import ServerConfig, load_config
 
@@ -13,12 +16,18 @@ ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
 
 
 def serve_role(name: str, path: str | None) -> None:
-    """Runs the shuffler or the analyzer with the configuration in a TOML file, until SIGTERM."""
+    """Runs the shuffler or the analyzer with the configuration in a TOML file, until SIGTERM. All
+    files that it makes can be read by its own user only."""
     from shuffledp.service.analyzer.app import Analyzer
     from shuffledp.service.shuffler.app import Shuffler
     from shuffledp.service.web.lifecycle import serve
+    from shuffledp.service.web.logs import plain_reason
 
-    if name == "shuffler":
-        serve(Shuffler(load_config(path, ShufflerConfig)))
-    else:
-        serve(Analyzer(load_config(path, AnalyzerConfig)))
+    os.umask(0o077)
+    try:
+        if name == "shuffler":
+            serve(Shuffler(load_config(path, ShufflerConfig)))
+        else:
+            serve(Analyzer(load_config(path, AnalyzerConfig)))
+    except OSError as error:  # TLS files that cannot be read, for example
+        raise ConfigError(f"The {name} cannot start: {plain_reason(error)}") from None

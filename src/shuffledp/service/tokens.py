@@ -1,7 +1,8 @@
 """Bearer tokens, of which servers store only hashes.
 
 Enrolment tokens begin with how often they may be used: `once-…` for one report in all, `each-…` for
-one report in every task. The hash covers these letters too.
+one report in every task, or in every batch of a task that takes repeated answers. The hash covers
+these letters too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ ONCE_PREFIX, EACH_PREFIX = "once-", "each-"
 
 
 def new_token(prefix: str = "") -> str:
-    """A fresh token of 256 random bits."""
-    return prefix + secrets.token_urlsafe(32)
+    """A fresh token of 256 random bits; it does not begin like an option of a command."""
+    token = prefix + secrets.token_urlsafe(32)
+    return new_token(prefix) if token.startswith("-") else token
 
 
 def token_hash(token: str) -> bytes:

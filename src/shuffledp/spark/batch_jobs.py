@@ -15,8 +15,11 @@ from shuffledp.exact.entropy import SYSTEM
 from shuffledp.queries.batches import publish_batch
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.files import sync
 from shuffledp.sealed.keys import PrivateKey
+from shuffledp.sealed.opening import AllowedNumbers, Tally
 from shuffledp.sealed.ordering import ORDER_SECRET_BYTES
+from shuffledp.sealed.replay_memory import ReplayMemory
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import BatchHeader, read_upload
@@ -107,28 +110,25 @@ def open_batch(
     seen: str | None = None,
     ledger: str | None = None,
     confidence: float = 0.95,
+    implausible: str = "mark",
 ) -> dict[str, Any]:
     """The result of a batch: opened, copies dropped, tallied, released; what the analyzer would
     publish for it.
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
-    before; this batch's are added. Ensures: raises `ShortBatchError` if the batch has less noise
-    than the certificate needs; a ledger is charged before anything is released, once per batch.
+    before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
+    hold. Ensures: raises `BatchHeld` and charges nothing if so many messages are bad that the
+    certified noise may be missing; a ledger is charged before anything is released: once per batch,
+    or, where the task asks for noise before publishing, once per call, since every call draws it
+    anew.
     """
     task.verify()
     file = look_at(path, 0, task.report_size)
     header = _checked_header(file, task, key)
-    kept = Path(seen, f"{header.batch_id.hex()}.seen") if seen else None
-    if kept is None:
+    if seen is None:
         tally = batches.open_parts(session, file, _opening(task, key, ()))
     else:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        earlier = sorted(str(one) for one in kept.parent.glob("*.seen") if one != kept)
-        with _folder_beside(str(kept)) as folder:
-            work = _opening(task, key, tuple(earlier), folder)
-            tally = batches.open_parts(session, file, work)
-            join(folder, sorted(os.listdir(folder)), f"{kept}.part", b"")
-            os.replace(f"{kept}.part", kept)
+        tally = _open_remembering(session, file, task, key, Path(seen), header.batch_id.hex())
     batch = OpenedBatch(
         id=header.batch_id,
         number=1,
@@ -137,15 +137,38 @@ def open_batch(
         tally=tally,
     )
     return publish_batch(
-        task, batch, ledger=None if ledger is None else Ledger(ledger), confidence=confidence
+        task,
+        batch,
+        ledger=None if ledger is None else Ledger(ledger),
+        confidence=confidence,
+        implausible_rule=implausible,
+        once=task.publish_noise == "none",
     )
+
+
+def _open_remembering(
+    session: Any, file: MessageFile, task: Task, key: PrivateKey, seen: Path, batch: str
+) -> Tally:
+    """What is inside a batch, without the messages that are remembered; its own are remembered
+    from the next batch on, so that the same batch may be opened again before."""
+    seen.mkdir(parents=True, exist_ok=True)
+    memory = ReplayMemory(seen)
+    memory.add(name for name in memory.waiting() if name != batch)
+    kept, earlier = memory.run_of(batch), tuple(str(run) for run in memory.files())
+    with _folder_beside(str(kept)) as folder:
+        tally = batches.open_parts(session, file, _opening(task, key, earlier, folder))
+        join(folder, sorted(os.listdir(folder)), f"{kept}.part", b"")
+        sync(Path(f"{kept}.part"))
+        os.replace(f"{kept}.part", kept)
+        sync(seen)
+    return tally
 
 
 def _opening(task: Task, key: PrivateKey, earlier: tuple[str, ...], folder: str = "") -> OpenPart:
     return OpenPart(
         key=key.secret,
         info=key.public.info(task.id),
-        cells=len(task.protocol.cells),
+        allowed=AllowedNumbers.of(task.protocol),
         earlier=earlier,
         folder=folder,
     )

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.opening import CHUNK_MESSAGES, Opened, Tally, open_chunk
+from shuffledp.sealed.opening import CHUNK_MESSAGES, AllowedNumbers, Opened, Tally, open_chunk
 from shuffledp.sealed.ordering import PAGE_ROWS, Rows, ordered, sort_keys
 from shuffledp.sealed.replays import first_seen
 from shuffledp.sealed.wire import MESSAGE_BYTES, REPORT_ID_BYTES, REPORT_ID_PART
@@ -147,13 +147,13 @@ class OpenPart:
 
     key: bytes
     info: bytes
-    cells: int
+    allowed: AllowedNumbers
     earlier: tuple[str, ...]
     folder: str = ""
     """Where the first bytes of every message's encapsulated key are kept; "" keeps none."""
 
     def __repr__(self) -> str:
-        return f"OpenPart({self.cells} cells)"  # never the key
+        return f"OpenPart({self.allowed.cells} cells)"  # never the key
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         for part, rows in _parts(batches):
@@ -174,7 +174,7 @@ class OpenPart:
             found[DROPPED_NUMBERS["replayed"]] += replayed
             for start in range(0, len(fresh), CHUNK_MESSAGES):
                 data = fresh[start : start + CHUNK_MESSAGES].tobytes()
-                _add(found, open_chunk(data, self.key, self.info, self.cells))
+                _add(found, open_chunk(data, self.key, self.info, self.allowed))
         return list(found), list(found.values())
 
 
@@ -223,7 +223,7 @@ def open_parts(session: Any, file: MessageFile, work: OpenPart) -> Tally:
     opened = in_arrow(spread, work, COUNT_COLUMNS)
     with spark_failures():
         rows = opened.groupBy("number").sum("count").collect()
-    tally = Tally.empty(work.cells)
+    tally = Tally.empty(work.allowed.cells)
     names = {number: name for name, number in DROPPED_NUMBERS.items()}
     for number, count in rows:
         if number in names:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import PurePosixPath
 from typing import Any
 
-from shuffledp.errors import DataError, ParameterError
+from shuffledp.errors import DataError
+from shuffledp.queries.arrays import MISSING
+from shuffledp.queries.columns import FileFormat, known_column
 from shuffledp.queries.query import ColumnType, Grouping
 from shuffledp.queries.values import comparable
 from shuffledp.spark.errors import spark_failures
@@ -23,20 +26,30 @@ KINDS: dict[str, ColumnType] = {
     "char": "text",
     "varchar": "text",
     "date": "date",
-    "timestamp": "date",
-    "timestamp_ntz": "date",
+    "timestamp": "instant",
+    "timestamp_ntz": "time",
 }
 """What a column holds, by Spark's name of its type."""
 
 
-def read(session: Any, source: str) -> Any:
+def read(
+    session: Any, source: str, *, encoding: str | None = None, delimiter: str | None = None
+) -> Any:
     """The frame behind a path (CSV with a header line, else Parquet) or a table's name."""
+    tabs = source.lower().removesuffix(".gz").endswith(".tsv")
     with spark_failures(
         f"Spark cannot read {source}; give the path of Parquet or CSV data that every worker "
         "can see, or the name of a table."
     ):
-        if PurePosixPath(source).suffix.lower() in (".csv", ".gz"):
-            return session.read.csv(source, header=True, inferSchema=True)
+        if PurePosixPath(source).suffix.lower() in (".csv", ".tsv", ".gz"):
+            return session.read.csv(
+                source,
+                header=True,
+                inferSchema=True,
+                sep=delimiter or ("\t" if tabs else ","),
+                encoding=encoding or "UTF-8",
+            )
+        FileFormat(encoding=encoding, delimiter=delimiter).refuse()
         if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
             return session.read.parquet(source)
         return session.read.table(source)
@@ -45,10 +58,12 @@ def read(session: Any, source: str) -> Any:
 def values_of(frame: Any, column: str | None) -> Any:
     """The column alone, as `value`; NaN becomes missing, and decimals become doubles, as on one
     machine."""
-    name = _known(column, frame.columns)
+    name = known_column(column, frame.columns)
     quoted = f"`{name.replace('`', '``')}`"
-    if _type_name(frame, name) in ("float", "double", "decimal"):
-        quoted = f"nanvl(cast({quoted} as double), cast(null as double))"
+    holds = _type_name(frame, name)
+    if holds in ("float", "double", "decimal"):
+        kind = "float" if holds == "float" else "double"
+        quoted = f"nanvl(cast({quoted} as {kind}), cast(null as {kind}))"
     return frame.selectExpr(f"{quoted} as value")
 
 
@@ -63,8 +78,17 @@ def column_type(values: Any) -> ColumnType:
 
 def equal_to(values: Any, wanted: object) -> Any:
     """True or false per row: is it the wanted value?"""
-    one = comparable(wanted, column_type(values))
-    return values.select((values["value"] == one).alias("value"))
+    from pyspark.sql.functions import expr, lit
+
+    one, holds = comparable(wanted, column_type(values)), _type_name(values, "value")
+    if isinstance(one, dt.date):  # also a datetime
+        text = one.isoformat(sep=" ") if isinstance(one, dt.datetime) else one.isoformat()
+        same = values["value"] == expr(f"{holds} '{text}'")
+    elif holds == "float":
+        same = values["value"] == lit(one).cast("float")
+    else:
+        same = values["value"] == one
+    return values.select(same.alias("value"))
 
 
 def grouped_by(values: Any, grouping: Grouping) -> Any:
@@ -84,20 +108,6 @@ def grouped_by(values: Any, grouping: Grouping) -> Any:
     return values.selectExpr(f"{sql} as value")
 
 
-def missing_values(count: int) -> DataError:
-    """The error to raise for so many rows without a value."""
-    return DataError(
-        f"The column has {count:,} missing values; every row is one user with one value: "
-        "fill or drop them first."
-    )
-
-
-def _known(column: str | None, names: list[str]) -> str:
-    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    if column is None and len(names) == 1:
-        return names[0]
-    if column is None:
-        raise ParameterError(f"Which column? There are {shown}; name one with column (--column).")
-    if column not in names:
-        raise ParameterError(f"There is no column {column!r}; there are {shown}.")
-    return column
+def missing_values() -> DataError:
+    """The error to raise for a column with rows that have no value."""
+    return DataError(MISSING)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from shuffledp.errors import InputError
 from shuffledp.exact.numbers import checked_confidence
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
@@ -19,7 +20,13 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.options import Options
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
-from shuffledp.spark.columns import column_type, equal_to, grouped_by, values_of
+from shuffledp.spark.columns import (
+    column_type,
+    equal_to,
+    grouped_by,
+    missing_values,
+    values_of,
+)
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.reports import (
@@ -40,7 +47,9 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
     checked_confidence(options.confidence)
+    options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
     values = values_of(data, options.column)
+    _check_column(query, values)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))
@@ -54,15 +63,28 @@ def run(query: Query[R], data: Any, options: Options) -> R:
         protocol, report = planned_and_drawn(_grouped(values, grouping), work)
     else:
         protocol, report = _in_two_jobs(query, values, grouping, options, secret)
-    result = publish(
+    return publish(
         protocol,
         report,
         confidence=options.confidence,
         ledger=options.ledger,
         what=query.name,
+        note=options.note,
         certificate=certify(protocol).to_dict(),
+        finish=query.finish,
     )
-    return query.finish(result)
+
+
+def _check_column(query: Query[R], values: Any) -> None:
+    """Refuses a column that the query has no answer for; first of all, one with missing values."""
+    try:
+        query.check_column(column_type(values))
+    except InputError:
+        with spark_failures():
+            missing = values.selectExpr("count_if(value is null)").collect()[0][0]
+        if missing:
+            raise missing_values() from None
+        raise
 
 
 def _in_two_jobs(

@@ -41,7 +41,7 @@ from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.queries.columns import to_numpy
+from shuffledp.queries.arrow import to_numpy
 from shuffledp.spark.columns import missing_values
 from shuffledp.spark.errors import ClusterError, spark_failures, without_pandas_warnings
 from shuffledp.spark.keyed import JobSecret
@@ -141,7 +141,7 @@ def checked_users(rows: int, missing: int, users: int | None) -> int:
     if rows == 0:
         raise nobody()
     if missing:
-        raise missing_values(missing)
+        raise missing_values()
     if users is not None and users > rows:
         raise ShortBatchError(rows, users)
     return rows if users is None else users

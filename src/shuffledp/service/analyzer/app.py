@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,20 @@ from starlette.routing import Route
 
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.results import results_csv
+from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import Announcement, Download, announced, check_delivery
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.web.access import require
+from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.reasons import given_reason
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask
+
+BATCH_NAME = re.compile("[0-9a-f]{32}")
 
 
 class Analyzer(Role):
@@ -38,6 +44,7 @@ class Analyzer(Role):
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = AnalyzerStore(self.database)
+        self.tasks.check_new = self._check_key
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics)
         return [self.publishing.run()]
 
@@ -50,9 +57,26 @@ class Analyzer(Role):
         return [
             Route("/keys", self.answer_keys),
             Route("/batches/{batch}", self.answer_batch, methods=["PUT"]),
+            Route("/batches/{batch}/discard", self.answer_discard, methods=["POST"]),
+            Route("/ledger/restore", self.answer_restore, methods=["POST"]),
             Route("/tasks/{task}/results", self.answer_results),
             Route("/tasks/{task}/results.csv", self.answer_csv),
         ]
+
+    async def _check_key(self, task: Task) -> None:
+        """Refuses a new task unless the analyzer holds the private half of its very key."""
+        key = self.keys.holds(task.key)
+        if key is None:
+            raise Problem(
+                422,
+                "key-unknown",
+                "The task's key is none of this analyzer's keys, so that nothing could be opened; "
+                "make the task with the key that `shuffledp keys show` prints.",
+            )
+        if key.state != "active":
+            raise Problem(
+                410, "key-retired", "The task's key is retired; make the task with a newer key."
+            )
 
     async def answer_keys(self, _: Request) -> Response:
         """The public halves of all keys and their states."""
@@ -71,8 +95,7 @@ class Analyzer(Role):
         header = await download.header()
         entry = self.tasks.find(header.task_id.hex())
         check_delivery(said, header, entry.task)
-        if self.publishing.key_of(entry.task) is None:
-            raise Problem(410, "key-destroyed", "The key of this task was destroyed.")
+        self._check_openable(entry.task)
         target = self.publishing.messages_file(said.batch_id, said.digest)
         await download.messages(said.digest, target)
         if not await self.store.receive(header, entry.number, said.digest):
@@ -80,6 +103,41 @@ class Analyzer(Role):
         self.publishing.note(said.batch_id, "received", header.reports)
         self.publishing.arrived.set()
         return JSONResponse({"state": "received"}, 201)
+
+    def _check_openable(self, task: Task) -> None:
+        """Refuses a delivery while its key's file is missing. A batch for a key that was destroyed
+        is taken, and then held: refusing it would make the shuffler try for ever."""
+        if self.publishing.key_of(task) is None and not self.keys.destroyed(task.key.key_id):
+            raise Problem(
+                503,
+                "key-missing",
+                "The file of this task's key is missing; deliver again when it is back.",
+                retry_after=60,
+            )
+
+    async def answer_discard(self, request: Request) -> Response:
+        """Discards a batch that is not published, for the analyzer's operator, with a reason."""
+        require(request, self.config.operator_token_sha256, "operator")
+        name, reason = request.path_params["batch"], await given_reason(request)
+        known = await self.store.find(bytes.fromhex(name)) if BATCH_NAME.fullmatch(name) else None
+        if known is None:
+            raise Problem(404, "batch-unknown", "No such batch was received; see the status.")
+        if known.state != "discarded" and not await self.publishing.discard(known, reason):
+            raise Problem(
+                409,
+                "not-discarded",
+                "The batch is published, or is being opened just now; look at its state and try "
+                "again.",
+            )
+        return JSONResponse({"batch": name, "state": "discarded", "reason": known.reason})
+
+    async def answer_restore(self, request: Request) -> Response:
+        """Writes the lines that the ledger lost again, for the analyzer's operator."""
+        require(request, self.config.operator_token_sha256, "operator")
+        written = await self.publishing.budget.restore()
+        log("ledger restored", level="warning")
+        self.publishing.arrived.set()
+        return JSONResponse({"lines": written})
 
     @staticmethod
     def _answer_known(known: StoredBatch, digest: bytes) -> Response:
@@ -99,11 +157,15 @@ class Analyzer(Role):
     async def answer_results(self, request: Request) -> Response:
         """All results that were published for a task, as JSON."""
         entry = self.tasks.find(request.path_params["task"])
+        batches = await self.store.batches(entry.number)
         return JSONResponse(
             {
                 "task": entry.task.id.hex(),
                 "name": entry.task.name,
-                "results": _published(await self.store.batches(entry.number)),
+                "results": _published(batches),
+                "unpublished": [
+                    self._facts(batch) for batch in batches if batch.state != "published"
+                ],
             }
         )
 
@@ -116,17 +178,19 @@ class Analyzer(Role):
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         batches = await self.store.batches(entry.number)
         return {
-            "batches": [
-                {
-                    "number": batch.number,
-                    "batch": batch.id.hex(),
-                    "state": batch.state,
-                    "reports": batch.reports,
-                    "problem": self.publishing.failing.get(batch.id, ""),
-                }
-                for batch in batches
-            ],
+            "batches": [self._facts(batch) for batch in batches],
             "results": _published(batches),
+        }
+
+    def _facts(self, batch: StoredBatch) -> dict[str, Any]:
+        """What the status says about a batch."""
+        return {
+            "number": batch.number,
+            "batch": batch.id.hex(),
+            "state": batch.state,
+            "reports": batch.reports,
+            "problem": self.publishing.failing.get(batch.id, ""),
+            "reason": batch.reason or "",
         }
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import positive
+from shuffledp.sealed.rules import IMPLAUSIBLE_RULES
 from shuffledp.service.web.config import ServerConfig
 
 
@@ -23,6 +26,12 @@ class AnalyzerConfig(ServerConfig):
     """Where every release is recorded."""
     budget: str = "10"
     """ε in all, for a ledger that does not exist yet."""
+    operator_token_sha256: str = ""
+    """Hash of the token with which the analyzer's operator discards batches and restores the
+    ledger."""
+    implausible: str = "mark"
+    """What becomes of a batch whose total honest clients would not send: mark (it is published
+    with a mark) or hold."""
     confidence_percent: int = 95
     most_batch_mb: int = 4096
     """Larger deliveries are refused."""
@@ -31,6 +40,12 @@ class AnalyzerConfig(ServerConfig):
         found = super().problems()
         if not 1 <= self.confidence_percent <= 99:
             found.append("confidence_percent must lie in 1..99")
+        if self.implausible not in IMPLAUSIBLE_RULES:
+            found.append(f"implausible must be one of {', '.join(IMPLAUSIBLE_RULES)}")
+        try:
+            positive(self.budget, "budget")
+        except ParameterError as error:
+            found.append(str(error).rstrip("."))
         if self.workers < 0 or self.most_batch_mb < 1:
             found.append("workers must be at least 0 and most_batch_mb at least 1")
         return found

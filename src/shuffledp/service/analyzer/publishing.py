@@ -1,4 +1,4 @@
-"""The analyzer's work on batches: received → counted → published, each state durable."""
+"""The analyzer's work on batches: received → counted → published, or held; each state durable."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from shuffledp.errors import BudgetExceeded, ShuffleDPError
 from shuffledp.queries.batches import publish_batch
-from shuffledp.queries.ledger import Ledger
-from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.errors import BatchHeld, StateLost
 from shuffledp.sealed.keys import KeyFolder, PrivateKey
-from shuffledp.sealed.opening import Tally, count_messages, worker_pool
+from shuffledp.sealed.opening import AllowedNumbers, Tally, count_messages, worker_pool
 from shuffledp.sealed.ordering import PAGE_ROWS
+from shuffledp.sealed.replay_memory import ReplayMemory
 from shuffledp.sealed.replays import first_seen, put_in_order
 from shuffledp.sealed.task import Task
+from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
@@ -26,6 +28,8 @@ from shuffledp.service.web.tasks import TaskRegistry
 
 TRY_AGAIN_SECONDS = 5.0
 CHUNKS_PER_WORKER = 3
+QUOTED_ERRORS = (BatchHeld, StateLost, BudgetExceeded)
+"""Errors whose texts the status shows."""
 
 
 class Publishing:
@@ -38,11 +42,15 @@ class Publishing:
         self._metrics = metrics
         self._keys = KeyFolder(config.keys)
         self._spool = Path(config.spool)
+        self.budget = Budget(config, store, tasks)
         self._stop = threading.Event()
         self._pool = worker_pool(config.workers)
+        self._working: bytes | None = None
+        """The id of the batch that is counted or published at this moment."""
         self.arrived = asyncio.Event()
         self.failing: dict[bytes, str] = {}
-        """Why a batch could not be published yet, by the batch's id; b"" stands for the store."""
+        """Why a batch could not be published yet, in words, by the batch's id; b"" stands for the
+        store."""
         for left in (*self._spool.glob("*.part"), *self._spool.glob("*.messages.*")):
             left.unlink()
 
@@ -63,9 +71,8 @@ class Publishing:
                 await asyncio.wait_for(self.arrived.wait(), pause)
             self.arrived.clear()
             try:
-                for batch in await self._store.batches():
-                    if batch.state != "published":
-                        await self._advance(batch)
+                for batch in await self._store.unfinished():
+                    await self._advance(batch)
             except StorageUnavailable:
                 log("store unavailable", level="error")
                 self.failing[b""] = "store"
@@ -73,9 +80,10 @@ class Publishing:
                 self.failing.pop(b"", None)
 
     async def _advance(self, batch: StoredBatch) -> None:
-        """Takes a batch through its remaining states; if that fails, the reason is shown and it is
-        tried again later."""
+        """Takes a batch through its remaining states. If it must not be published it is held, with
+        the reason; if something else fails, the reason is shown and it is tried again later."""
         task = self._tasks.numbered(batch.task).task
+        self._working = batch.id
         try:
             if batch.state == "received":
                 await self._count(batch, task)
@@ -83,37 +91,96 @@ class Publishing:
             self.failing.pop(batch.id, None)
         except StorageUnavailable:
             raise
+        except BatchHeld as held:
+            await self._hold(batch, held)
         except Exception as error:
-            self.failing[batch.id] = type(error).__name__
-            log("batch waits", level="warning", batch=batch.id.hex(), error=type(error).__name__)
+            reason = _in_words(error)
+            if self.failing.get(batch.id) != reason:
+                log("batch waits", level="warning", batch=batch.id.hex(), reason=reason)
+            self.failing[batch.id] = reason
             if isinstance(error, BrokenProcessPool):
                 self._pool = worker_pool(self._config.workers)
+        finally:
+            self._working = None
+
+    async def _hold(self, batch: StoredBatch, held: BatchHeld) -> None:
+        if held.code == "implausible":  # it was charged
+            await self.budget.note()
+        await self._store.hold(batch, str(held))
+        self.messages_file(batch.id, batch.digest).unlink(missing_ok=True)
+        self.failing.pop(batch.id, None)
+        self._metrics.count("batches", state="held")
+        log(
+            "batch held",
+            level="warning",
+            batch=batch.id.hex(),
+            reason=str(held),
+            reports=batch.reports,
+        )
+
+    async def discard(self, batch: StoredBatch, reason: str) -> bool:
+        """Discards a batch and its messages; False if it is published, or worked on just now."""
+        if self._working == batch.id or not await self._store.discard(batch, reason):
+            return False
+        self.messages_file(batch.id, batch.digest).unlink(missing_ok=True)
+        self.failing.pop(batch.id, None)
+        self.note(batch.id, batch.state, batch.reports)
+        return True
 
     async def _count(self, batch: StoredBatch, task: Task) -> None:
         key = self.key_of(task)
         if key is None:
-            raise TaskError("The key of this batch was destroyed; it can never be opened.")
-        earlier = [
-            self._seen_file(other.id, task)
-            for other in await self._store.batches()
-            if other.state != "received"
-        ]
-        known = [path for path in earlier if path.exists()]
-        tally = await asyncio.to_thread(self._open, batch, task, key, known)
+            raise self._no_key(task)
+        memory = await self._memory(task)
+        tally = await asyncio.to_thread(self._open, batch, task, key, memory)
         await self._store.count(batch, tally)
         self.messages_file(batch.id, batch.digest).unlink(missing_ok=True)
         self.note(batch.id, batch.state, batch.reports)
 
-    def _open(self, batch: StoredBatch, task: Task, key: PrivateKey, earlier: list[Path]) -> Tally:
+    def _no_key(self, task: Task) -> ShuffleDPError:
+        """Why a task has no key: destroyed for good, or its file is not there."""
+        if self._keys.destroyed(task.key.key_id):
+            return BatchHeld(
+                "key-destroyed",
+                "The key of this batch was destroyed, so that it can never be opened; discard it.",
+            )
+        return StateLost(
+            "The file of this batch's key is missing; bring it back, or discard the batch."
+        )
+
+    async def _memory(self, task: Task) -> ReplayMemory:
+        """The replay memory of a task's key, with all batches that were counted.
+
+        Ensures: raises `StateLost` if it knows fewer batches than were counted under the key.
+        """
+        key = task.key
+        memory = ReplayMemory(self._spool / f"seen-{key.key_id}-{key.epoch}")
+        counted = [
+            name
+            for name in memory.waiting()
+            if await self._store.is_remembered(bytes.fromhex(name))
+        ]
+        await asyncio.to_thread(memory.add, counted)
+        same_key = {entry.number for entry in self._tasks.by_id.values() if entry.task.key == key}
+        found = await self._store.remembered()
+        need = sum(count for number, count in found.items() if number in same_key)
+        if memory.batches < need:
+            raise StateLost(
+                f"The replay memory of key {key.key_id} holds {memory.batches:,} of the {need:,} "
+                "batches that were counted, so that copies cannot be told; bring its folder back, "
+                "or make a new key and new tasks and discard this batch."
+            )
+        return memory
+
+    def _open(self, batch: StoredBatch, task: Task, key: PrivateKey, memory: ReplayMemory) -> Tally:
         file = self.messages_file(batch.id, batch.digest)
         put_in_order(file, self._config.memory_mb << 20)
-        seen = self._seen_file(batch.id, task)
-        seen.parent.mkdir(parents=True, exist_ok=True)
+        memory.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return count_messages(
-            first_seen(file, earlier, seen, PAGE_ROWS),
+            first_seen(file, memory.files(), memory.run_of(batch.id.hex()), PAGE_ROWS),
             key.secret,
             task.key.info(task.id),
-            len(task.protocol.cells),
+            AllowedNumbers.of(task.protocol),
             pool=self._pool,
             stop=self._stop,
             ahead=CHUNKS_PER_WORKER * (self._config.workers or os.cpu_count() or 1),
@@ -124,30 +191,28 @@ class Publishing:
             publish_batch,
             task,
             batch.opened,
-            ledger=self._ledger(),
+            ledger=await self.budget.ledger(),
             confidence=self._config.confidence_percent / 100,
+            implausible_rule=self._config.implausible,
         )
+        await self.budget.note()
         await self._store.publish(batch, result)
         self.note(batch.id, batch.state, batch.reports)
 
-    def _ledger(self) -> Ledger:
-        """The configured ledger, which is made at the first release."""
-        path = self._config.ledger
-        return Ledger(path) if Path(path).exists() else Ledger.create(path, self._config.budget)
-
     def key_of(self, task: Task) -> PrivateKey | None:
-        """The private key of a task; None if it was destroyed."""
-        return self._keys.find(task.key.key_id, task.key.epoch)
+        """The private key of a task; None if it was destroyed or is another one."""
+        return self._keys.holds(task.key)
 
     def messages_file(self, batch_id: bytes, digest: bytes) -> Path:
         """Where the messages of a batch are stored until they are counted."""
         return self._spool / f"{batch_id.hex()}-{digest.hex()[:16]}.messages"
 
-    def _seen_file(self, batch_id: bytes, task: Task) -> Path:
-        """Where the encapsulated keys of a counted batch are kept: one folder per key."""
-        return self._spool / f"seen-{task.key.key_id}-{task.key.epoch}" / f"{batch_id.hex()}.enc"
-
     def note(self, batch_id: bytes, state: str, reports: int) -> None:
         """Counts and logs that a batch has reached a state."""
         self._metrics.count("batches", state=state)
         log("batch", batch=batch_id.hex(), state=state, reports=reports)
+
+
+def _in_words(error: Exception) -> str:
+    """Why a batch waits, as everybody may read it: other errors may name paths of this machine."""
+    return str(error) if isinstance(error, QUOTED_ERRORS) else type(error).__name__

@@ -1,9 +1,14 @@
-"""The batches that the analyzer stores: received → counted → published."""
+"""The batches that the analyzer stores, and what it remembers of its ledger.
+
+received → counted → published
+    └─────────┴────→ held, with a reason;  all but published ones → discarded, with a reason
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from shuffledp.sealed.opening import Tally
@@ -22,7 +27,12 @@ BATCH_COLUMNS = (
     "noise_shares",
     "tally",
     "result",
+    "reason",
 )
+UNFINISHED = "('received', 'counted')"
+"""States in which the analyzer goes on by itself."""
+LEDGER_FACT = "ledger spent"
+"""The ε that the ledger had recorded when it was last looked at."""
 
 
 @dataclass(kw_only=True)
@@ -39,6 +49,8 @@ class StoredBatch:
     noise_shares: int
     tally: str | None
     result: str | None
+    reason: str | None
+    """Why it is held or was discarded."""
 
     @property
     def opened(self) -> OpenedBatch:
@@ -96,6 +108,43 @@ class AnalyzerStore:
             return await self._select("")
         return await self._select("WHERE task=$1", task)
 
+    async def unfinished(self) -> list[StoredBatch]:
+        """The batches that wait to be counted or published."""
+        return await self._select(f"WHERE state IN {UNFINISHED}")
+
+    async def published_ids(self) -> list[tuple[bytes, int]]:
+        """(id, number of the task) of every published batch."""
+        rows = await self._database.rows("SELECT id, task FROM batches WHERE state='published'")
+        return [(bytes(row[0]), int(row[1])) for row in rows]
+
+    async def remembered(self) -> dict[int, int]:
+        """For each task, of how many batches the messages must be in the replay memory."""
+        rows = await self._database.rows(
+            "SELECT task, COUNT(*) FROM batches WHERE remembered=1 GROUP BY task"
+        )
+        return {int(task): int(count) for task, count in rows}
+
+    async def is_remembered(self, batch: bytes) -> bool:
+        """Whether a batch's messages must be in the replay memory: it was counted."""
+        rows = await self._database.rows("SELECT remembered FROM batches WHERE id=$1", batch)
+        return bool(rows and rows[0][0])
+
+    async def ledger_spent(self) -> Fraction | None:
+        """What the ledger had recorded when it was last looked at; None if there was none yet."""
+        rows = await self._database.rows("SELECT value FROM facts WHERE name=$1", LEDGER_FACT)
+        return Fraction(rows[0][0]) if rows else None
+
+    async def note_ledger(self, spent: Fraction) -> None:
+        """Stores what the ledger has recorded."""
+
+        async def store(transaction: Transaction) -> None:
+            await transaction.run("DELETE FROM facts WHERE name=$1", LEDGER_FACT)
+            await transaction.run(
+                "INSERT INTO facts (name, value) VALUES ($1, $2)", LEDGER_FACT, str(spent)
+            )
+
+        await self._database.run(store)
+
     async def _select(self, where: str, *values: int | bytes) -> list[StoredBatch]:
         rows = await self._database.rows(
             f"SELECT {', '.join(BATCH_COLUMNS)} FROM batches {where} ORDER BY task, number", *values
@@ -106,7 +155,8 @@ class AnalyzerStore:
         """Stores a batch's tally: received → counted."""
         text = tally.to_json()
         await self._database.rows(
-            "UPDATE batches SET state='counted', tally=$1 WHERE id=$2 AND state='received'",
+            "UPDATE batches SET state='counted', tally=$1, remembered=1 "
+            "WHERE id=$2 AND state='received'",
             text,
             batch.id,
         )
@@ -121,3 +171,31 @@ class AnalyzerStore:
             batch.id,
         )
         batch.state, batch.result = "published", text
+
+    async def hold(self, batch: StoredBatch, reason: str) -> None:
+        """Stores that a batch is held, and why."""
+        await self._database.rows(
+            f"UPDATE batches SET state='held', reason=$1 WHERE id=$2 AND state IN {UNFINISHED}",
+            reason,
+            batch.id,
+        )
+        batch.state, batch.reason = "held", reason
+
+    async def discard(self, batch: StoredBatch, reason: str) -> bool:
+        """Discards a batch and what was found in it; False if it was published meanwhile."""
+
+        async def store(transaction: Transaction) -> bool:
+            found = await transaction.rows("SELECT state FROM batches WHERE id=$1", batch.id)
+            if found[0][0] == "published":
+                return False
+            await transaction.run(
+                "UPDATE batches SET state='discarded', tally=NULL, reason=$1 WHERE id=$2",
+                reason,
+                batch.id,
+            )
+            return True
+
+        done = await self._database.run(store)
+        if done:
+            batch.state, batch.tally, batch.reason = "discarded", None, reason
+        return done

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from shuffledp.sealed.task import Task
-from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 from shuffledp.service.tokens import new_token, token_hash
 
 TOKENS_PER_REQUEST = 10_000
@@ -21,6 +21,8 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
     try:
         answer = httpx.request(method, url, headers=headers, timeout=60, **content)
     except httpx.TransportError as error:
+        if untrusted_certificate(error):
+            raise UntrustedServer(url) from None
         raise Unreachable(
             f"{url} does not answer ({type(error).__name__}); is it running?"
         ) from None

@@ -1,4 +1,5 @@
-"""Sending a value from a device: verify the task, randomize, pad, encrypt, store, send.
+"""Sending a value from a device: verify the task, check the device's policy, randomize, pad,
+encrypt, charge, store, send.
 
     Client(task, "https://shuffler.example", token).send(1)
 
@@ -23,12 +24,20 @@ from shuffledp.errors import SeededError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import REPORT_ID_BYTES
+from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
+from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
-from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.errors import (
+    Refused,
+    Unreachable,
+    UntrustedServer,
+    untrusted_certificate,
+)
 from shuffledp.service.tokens import token_hash
 
 DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
+DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
@@ -58,6 +67,7 @@ class _Sender:
         token: str,
         outbox: str | Path | Outbox | None = None,
         *,
+        policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
     ) -> None:
@@ -69,7 +79,9 @@ class _Sender:
         task.verify()  # the certificate is proved again, once, before anything is sent
         self.task = task
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
+        self.policy, self.device = policy, Device(self.outbox.path)
         self._entropy, self._attempts, self._token = entropy, attempts, token
+        self._shuffler = shuffler.rstrip("/")
         self._url = f"{shuffler.rstrip('/')}/tasks/{task.id.hex()}/reports"
         self._headers = {
             "Authorization": f"Bearer {token}",
@@ -77,12 +89,18 @@ class _Sender:
         }
 
     def encrypt(self, value: Any) -> bytes:
-        """The encrypted report of a value, stored before it is sent; `AlreadyAnswered` if this
-        device has answered this task."""
+        """The encrypted report of a value, paid for and stored before it is sent;
+        `AlreadyAnswered` if this device has answered this task, `PolicyRefused` if the task asks
+        for more than this device agrees to."""
+        self.policy.check(self.task)
         self.outbox.refuse_answered(self.task.id)
+        self.device.check(self.task, self.policy)
+        self.device.trust(self._shuffler, self.task, self.policy)
         name = new_report_id(self._token)
         body = encrypt_report(self.task, value, self._entropy, report_id=name)
-        self.outbox.store(self.task.id, body)
+        self.device.charge(
+            self.task, name, self.policy, lambda: self.outbox.store(self.task.id, body)
+        )
         return body
 
     def _pauses(self) -> Iterator[float]:
@@ -113,7 +131,14 @@ class _Sender:
         body = self.outbox.stored(self.task.id)
         if body is None and not self.outbox.answered(self.task.id):
             raise Refused("Nothing is stored for this task; use `send` with a value.", 0)
+        if body is not None:
+            self.device.charge(self.task, read_upload(body).report_id, self.policy)
         return body
+
+    def _no_answer(self, error: httpx.TransportError) -> None:
+        """Says so at once if waiting will not help: the server's certificate is not trusted."""
+        if untrusted_certificate(error):
+            raise UntrustedServer(self._shuffler) from None
 
 
 def _problem(answer: httpx.Response) -> tuple[str, int, str]:
@@ -139,11 +164,14 @@ class Client(_Sender):
         token: str,
         outbox: str | Path | Outbox | None = None,
         *,
+        policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(task, shuffler, token, outbox, entropy=entropy, attempts=attempts)
+        super().__init__(
+            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+        )
         self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
 
     def send(self, value: Any) -> None:
@@ -160,7 +188,8 @@ class Client(_Sender):
         for pause in self._pauses():
             try:
                 answer = self._http.post(self._url, content=body, headers=self._headers)
-            except httpx.TransportError:
+            except httpx.TransportError as error:
+                self._no_answer(error)
                 answer = None
             if self._settled(answer):
                 return
@@ -189,11 +218,14 @@ class AsyncClient(_Sender):
         token: str,
         outbox: str | Path | Outbox | None = None,
         *,
+        policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(task, shuffler, token, outbox, entropy=entropy, attempts=attempts)
+        super().__init__(
+            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+        )
         self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
 
     async def send(self, value: Any) -> None:
@@ -210,7 +242,8 @@ class AsyncClient(_Sender):
         for pause in self._pauses():
             try:
                 answer = await self._http.post(self._url, content=body, headers=self._headers)
-            except httpx.TransportError:
+            except httpx.TransportError as error:
+                self._no_answer(error)
                 answer = None
             if self._settled(answer):
                 return

@@ -18,15 +18,21 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
+from shuffledp.service.web.bodies import read_json_body
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
@@ -39,6 +45,7 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS = 100_000
+MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 
 
 class Shuffler(Role):
@@ -54,14 +61,22 @@ class Shuffler(Role):
         super().__init__(config)
         self.config = config
         self._transport = transport
-        self._key_states: dict[tuple[int, int], str] = {}
+        self._key_states: dict[PublicKey, str] = {}
         self._rejected: dict[int, Counter[str]] = {}
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
-        self.store = ShufflerStore(self.database)
-        await self.store.load()
+        self.tasks.check_new = self._check_key
+        self.report_keys = ReportKeys(self.config.report_keys_folder)
+        await asyncio.to_thread(self.report_keys.open)
+        self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
+        try:
+            await self.store.load()
+            await reconcile(self.database, self.store, self.tasks, self.report_keys)
+        except BaseException:
+            self.report_keys.close()
+            raise
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
@@ -83,6 +98,7 @@ class Shuffler(Role):
             self.intake.close()
             await asyncio.wait([self._work[0]], timeout=10)
         await super().stop()
+        self.report_keys.close()
         await self._analyzer.aclose()
 
     def _note_timed(self) -> None:
@@ -98,11 +114,34 @@ class Shuffler(Role):
     async def learn_keys(self) -> None:
         """Asks the analyzer for the states of its keys; if it does not answer, the last known
         states stay."""
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
             answer = await self._analyzer.get("/keys", timeout=10)
             keys = answer.json()["keys"]
-            found = {(key["key_id"], key["epoch"]): str(key["state"]) for key in keys}
+            found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
             self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
+
+    async def _check_key(self, task: Task) -> None:
+        """Refuses a new task unless its very key is an active one of the analyzer's."""
+        await self.learn_keys()
+        state = self._key_states.get(task.key)
+        if not self._key_states:
+            raise Problem(
+                503,
+                "analyzer-away",
+                "The analyzer does not say which keys it holds; register the task again later.",
+                retry_after=10,
+            )
+        if state is None:
+            raise Problem(
+                422,
+                "key-unknown",
+                "The task's key is none of the analyzer's keys, so that nothing could be opened; "
+                "make the task with the key that `shuffledp keys show` prints.",
+            )
+        if state != "active":
+            raise Problem(
+                410, "key-retired", "The task's key is retired; make the task with a newer key."
+            )
 
     # routes
 
@@ -115,7 +154,6 @@ class Shuffler(Role):
     async def answer_put_task(self, request: Request) -> Response:
         answer = await super().answer_put_task(request)
         self._note_timed()
-        await self.learn_keys()
         return answer
 
     async def answer_close(self, request: Request) -> Response:
@@ -128,7 +166,8 @@ class Shuffler(Role):
         """Enrols clients by the hashes of their tokens."""
         require(request, self.config.operator_token_sha256, "operator")
         try:
-            hashes = [bytes.fromhex(text) for text in (await request.json())["sha256"]]
+            data = await read_json_body(request, MOST_TOKENS_BYTES)
+            hashes = [bytes.fromhex(text) for text in data["sha256"]]
         except (ValueError, KeyError, TypeError):
             hashes = []
         if not 0 < len(hashes) <= MOST_TOKENS or {len(value) for value in hashes} != {32}:
@@ -173,7 +212,8 @@ class Shuffler(Role):
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         token = bearer(headers)
         upload = await self._read(entry, headers, receive)
-        scope = None if entry.task.repeat else 0 if token.startswith(ONCE_PREFIX) else entry.number
+        once = token.startswith(ONCE_PREFIX)
+        scope = 0 if once else None if entry.task.repeat else entry.number
         verdict = await self.intake.submit(
             Arrival(
                 task=entry.number,
@@ -189,7 +229,9 @@ class Shuffler(Role):
             raise Problem(
                 409,
                 verdict.value,
-                "This token has sent its report for this task; one report per token counts.",
+                "This token has sent its report for this batch; send the same again for the next."
+                if scope is None
+                else "This token has sent its report; one report per token counts.",
             )
         return verdict
 
@@ -222,8 +264,7 @@ class Shuffler(Role):
     def _refuse_closed(self, entry: RegisteredTask) -> None:
         if entry.state != "open":
             raise Problem(410, "task-closed", "This task takes no more reports.")
-        key = (entry.task.key.key_id, entry.task.key.epoch)
-        if self._key_states.get(key, "active") != "active":
+        if self._key_states.get(entry.task.key, "active") != "active":
             raise Problem(
                 410,
                 "key-retired",
@@ -241,6 +282,7 @@ class Shuffler(Role):
             "need": rule.reports,
             "progress": f"{have:,} of {rule.reports:,}",
             "top_up": rule.top_up,
+            "next_batch": self.store.next_batch(entry.number),
             "rejected": dict(self._rejected.get(entry.number, {})),
             "batches": [
                 {

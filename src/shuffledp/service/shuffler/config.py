@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from shuffledp.service.web.config import ServerConfig
+
+
+def _is_server(url: str) -> bool:
+    """Whether a URL names a server: http or https, a host, perhaps a port and a path."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.query or parts.fragment or parts.username)
+        )
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,15 +34,22 @@ class ShufflerConfig(ServerConfig):
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     operator_token_sha256: str = ""
     """Hash of the token with which clients are enrolled."""
+    report_keys: str = ""
+    """The folder of the keys under which reports are stored; empty: beside `spool`."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
     retry_seconds: int = 60
     """The longest pause between two attempts to deliver."""
 
+    @property
+    def report_keys_folder(self) -> str:
+        """The folder of the keys under which reports are stored."""
+        return self.report_keys or f"{self.spool.rstrip('/')}-keys"
+
     def problems(self) -> list[str]:
         found = super().problems()
-        if not self.analyzer.startswith(("http://", "https://")):
-            found.append("analyzer must be a URL")
+        if not _is_server(self.analyzer):
+            found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:
             found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
         if self.queue < 1 or self.retry_seconds < 1:

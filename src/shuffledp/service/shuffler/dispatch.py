@@ -14,8 +14,10 @@ from shuffledp.exact.entropy import SYSTEM
 from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.top_up import encrypted_top_up
 from shuffledp.sealed.wire import BatchHeader
+from shuffledp.service.errors import untrusted_certificate
+from shuffledp.service.shuffler.batches import Batch
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.store import Batch, ShufflerStore
+from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
@@ -78,9 +80,9 @@ class Dispatch:
             top_up,
             top_up_messages=size,
             noise_shares=reports + shares,
-            uniform=task.order == "uniform",
         )
-        self._note(batch)
+        if batch is not None:  # else more reports have arrived meanwhile, and wake this loop again
+            self._note(batch)
         return batch
 
     # delivery
@@ -143,9 +145,8 @@ class Dispatch:
             async for page in self._store.messages(batch):
                 out.write(page)
         memory = self._config.memory_mb << 20
-        digest = await asyncio.to_thread(
-            order_file, raw, file, header.to_bytes(), memory, batch.order_secret
-        )
+        secret = self._store.order_secret(batch) if task.order == "uniform" else None
+        digest = await asyncio.to_thread(order_file, raw, file, header.to_bytes(), memory, secret)
         raw.unlink()
         return digest
 
@@ -166,7 +167,9 @@ class Dispatch:
                 )
         except httpx.HTTPError as error:
             self._unreachable = True
-            return self._failed(batch, type(error).__name__)
+            untrusted = untrusted_certificate(error)
+            reason = "certificate not trusted" if untrusted else type(error).__name__
+            return self._failed(batch, reason)
         if answer.status_code not in (200, 201):
             return self._failed(batch, f"HTTP {answer.status_code}")
         self.failing.pop(batch.id, None)

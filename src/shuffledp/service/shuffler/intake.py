@@ -8,7 +8,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
-from shuffledp.service.shuffler.store import Arrival, ShufflerStore, Verdict
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.problems import Problem
 

@@ -18,7 +18,7 @@ SHUFFLER_SCHEMA = Schema(
             id {BYTES} PRIMARY KEY, task BIGINT NOT NULL, number BIGINT NOT NULL,
             state TEXT NOT NULL, first_report BIGINT NOT NULL, reports BIGINT NOT NULL,
             top_up_messages BIGINT NOT NULL, noise_shares BIGINT NOT NULL,
-            order_secret {BYTES}, digest {BYTES}, UNIQUE (task, number)
+            digest {BYTES}, UNIQUE (task, number)
         );
         CREATE TABLE top_ups (
             batch {BYTES}, part BIGINT, messages {BYTES}, PRIMARY KEY (batch, part)

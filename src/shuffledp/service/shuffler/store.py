@@ -1,104 +1,103 @@
-"""The reports, tokens and batches that the shuffler stores."""
+"""The reports, tokens and batches that the shuffler stores.
+
+Every report is stored under the key of the batch that it will be in (`report_keys`). That batch is
+known when a report arrives: full batches hold exactly as many reports as the task's rule says, and
+a batch that leaves early takes all waiting reports.
+"""
 
 from __future__ import annotations
 
-import os
+import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
-from enum import Enum
+from collections.abc import AsyncIterator, Callable, Sequence
 
-from shuffledp.sealed.ordering import ORDER_SECRET_BYTES
 from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler.arrivals import USED_COLUMNS, Arrival, Verdict, spending
+from shuffledp.service.shuffler.batches import (
+    BATCH_COLUMNS,
+    FINISHED_STATES,
+    TASK_NUMBERS,
+    Batch,
+    insert_batch,
+    pages,
+    progress,
+)
+from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
-TASK_NUMBERS = 1 << 40
-"""Reports of task t have the numbers t·2⁴⁰, t·2⁴⁰ + 1, …: without gaps, in order of arrival."""
-PAGE_REPORTS = 512
 PART_BYTES = 1024 * MESSAGE_BYTES
 """Bytes of a top-up that are stored in one row."""
-
-
-class Verdict(Enum):
-    """Whether an upload was stored, or why not."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    UNKNOWN_TOKEN = "token-unknown"
-    TOKEN_USED = "token-used"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arrival:
-    """An upload that follows the layout; the store decides whether it counts."""
-
-    task: int
-    report: bytes
-    """The report's id."""
-    token: bytes
-    """The hash of the token."""
-    scope: int | None
-    """The task within which the token may be used once; 0: once in all tasks; None: often."""
-    messages: bytes
-
-
-@dataclass(kw_only=True)
-class Batch:
-    """A batch at the shuffler: closed → ordered → delivered → scrubbed."""
-
-    id: bytes
-    task: int
-    number: int
-    state: str
-    first_report: int
-    """How many reports of the task are in earlier batches."""
-    reports: int
-    top_up_messages: int
-    noise_shares: int
-    order_secret: bytes | None
-    digest: bytes | None
-
-
-BATCH_COLUMNS = (
-    "id",
-    "task",
-    "number",
-    "state",
-    "first_report",
-    "reports",
-    "top_up_messages",
-    "noise_shares",
-    "order_secret",
-    "digest",
-)
-USED_COLUMNS = ("task", "name")
-"""Ids of stored reports (16 bytes) and hashes of spent tokens (32 bytes)."""
 
 
 class ShufflerStore:
     """Reports, tokens and batches in a database."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, tasks: TaskRegistry, keys: ReportKeys) -> None:
+        self._database, self._tasks, self._keys = database, tasks, keys
         self._arrived: dict[int, int] = {}
         self._closed: dict[int, int] = {}
-        """For each task, how many reports have arrived, and how many of them are in batches."""
+        self._batches: dict[int, int] = {}
+        """For each task, how many reports have arrived, how many of them are in batches, and in how
+        many batches."""
+        self._entries: dict[int, RegisteredTask] = {}
+        self._sizes: dict[int, int] = {}
+        """For each task, how many reports a full batch holds."""
         self._failures = -1
 
     async def load(self) -> None:
         """Reads from the database how many reports of each task have arrived."""
         await self._database.run(self._refresh)
 
+    async def reload(self) -> None:
+        """Reads the counts again, after they were changed by others."""
+        self._failures = -1
+        await self.load()
+
     async def _refresh(self, transaction: Transaction) -> None:
         """Reads the counts again after a failed transaction, which may have taken effect."""
         if self._failures != self._database.failures:
-            self._arrived, self._closed = await _progress(transaction)
+            self._arrived, self._closed, self._batches = await progress(transaction)
             self._failures = self._database.failures
 
     def waiting_reports(self, task: int) -> int:
         """How many reports of a task wait for a batch."""
         return self._arrived.get(task, 0) - self._closed.get(task, 0)
+
+    def closed_reports(self, task: int) -> int:
+        """How many reports of a task are in batches."""
+        return self._closed.get(task, 0)
+
+    def next_batch(self, task: int) -> int:
+        """The number of the batch that is closed next."""
+        return self._batches.get(task, 0) + 1
+
+    def waiting_batches(self, task: int) -> range:
+        """The numbers of the batches that the waiting reports will be in."""
+        waiting = self.waiting_reports(task)
+        last = (
+            self._batch_of(task, self._arrived[task] - 1) if waiting else self.next_batch(task) - 1
+        )
+        return range(self.next_batch(task), last + 1)
+
+    def _entry(self, task: int) -> RegisteredTask:
+        if task not in self._entries:
+            self._entries[task] = self._tasks.numbered(task)
+        return self._entries[task]
+
+    def _size(self, task: int) -> int:
+        self._sizes[task] = self._entry(task).task.batch.reports
+        return self._sizes[task]
+
+    def _batch_of(self, task: int, place: int) -> int:
+        """The number of the batch that a waiting report will be in; `place` counts the task's
+        reports from 0."""
+        size = self._sizes.get(task) or self._size(task)
+        return self._batches.get(task, 0) + 1 + (place - self._closed.get(task, 0)) // size
+
+    def _key(self, task: int, number: int) -> BatchKey:
+        return self._keys.key(self._entry(task).task.id, number)
 
     # arrivals
 
@@ -115,16 +114,10 @@ class ShufflerStore:
         async def store(transaction: Transaction) -> list[Verdict]:
             await self._refresh(transaction)
             arrivals = take()
-            verdicts = await self._judge(transaction, arrivals)
-            good = [
-                one
-                for one, verdict in zip(arrivals, verdicts, strict=True)
-                if verdict is Verdict.ACCEPTED
-            ]
             arrived = dict(self._arrived)
-            names = [(one.task, one.report) for one in good]
-            names += [(one.scope, one.token) for one in good if one.scope is not None]
-            rows = [(self._next_number(one.task, arrived), one.messages) for one in good]
+            names: list[Row] = []
+            rows: list[Row] = []
+            verdicts = await self._judge(transaction, arrivals, arrived, names, rows)
             await transaction.append(
                 Rows("used", USED_COLUMNS, sorted(names)),
                 Rows("reports", ("number", "messages"), rows),
@@ -135,34 +128,57 @@ class ShufflerStore:
 
         return await self._database.run(store)
 
-    async def _judge(self, transaction: Transaction, arrivals: Sequence[Arrival]) -> list[Verdict]:
+    async def _judge(
+        self,
+        transaction: Transaction,
+        arrivals: Sequence[Arrival],
+        arrived: dict[int, int],
+        names: list[Row],
+        rows: list[Row],
+    ) -> list[Verdict]:
+        """The verdicts on arrivals; of those that are accepted, adds to `arrived` how many, to
+        `names` their ids and tokens, and to `rows` the encrypted reports."""
         reports: list[Row] = [(arrival.task, arrival.report) for arrival in arrivals]
         tokens: list[Row] = [(arrival.token,) for arrival in arrivals]
-        scopes: list[Row] = [(arrival.scope or 0, arrival.token) for arrival in arrivals]
         used, enrolled = await transaction.present(
-            Rows("used", USED_COLUMNS, reports + scopes), Rows("tokens", ("token",), tokens)
+            Rows("used", USED_COLUMNS, reports + self._spendings(arrivals)),
+            Rows("tokens", ("token",), tokens),
         )
         verdicts = []
-        for arrival, report, token, scope in zip(arrivals, reports, tokens, scopes, strict=True):
+        keys: dict[tuple[int, int], BatchKey] = {}
+        for arrival, report, token in zip(arrivals, reports, tokens, strict=True):
+            task = arrival.task
+            place = arrived.get(task, 0)
+            number = self._batch_of(task, place)
+            spent = spending(arrival, number)
             if report in used:
                 verdicts.append(Verdict.DUPLICATE)
             elif token not in enrolled:
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
-            elif arrival.scope is not None and scope in used:
+            elif spent in used:
                 verdicts.append(Verdict.TOKEN_USED)
             else:
                 verdicts.append(Verdict.ACCEPTED)
                 used.add(report)
-                if arrival.scope is not None:
-                    used.add(scope)
+                used.add(spent)
+                names += (report, spent)
+                row = task * TASK_NUMBERS + place
+                key = keys.get((task, number)) or self._key(task, number)
+                keys[task, number] = key
+                rows.append((row, key.encrypt(arrival.messages, row)))
+                arrived[task] = place + 1
         return verdicts
 
-    @staticmethod
-    def _next_number(task: int, arrived: dict[int, int]) -> int:
-        """The number of a task's next report; counts it in `arrived`."""
-        count = arrived.get(task, 0)
-        arrived[task] = count + 1
-        return task * TASK_NUMBERS + count
+    def _spendings(self, arrivals: Sequence[Arrival]) -> list[Row]:
+        """What could be spent of the arrivals' tokens, whichever of them are accepted."""
+        found: list[Row] = [spending(one, 0) for one in arrivals if one.scope is not None]
+        for arrival in arrivals:
+            if arrival.scope is None:
+                place = self._arrived.get(arrival.task, 0)
+                first = self._batch_of(arrival.task, place)
+                last = self._batch_of(arrival.task, place + len(arrivals) - 1)
+                found += (spending(arrival, number) for number in range(first, last + 1))
+        return found
 
     async def _note_waiting(self, transaction: Transaction, tasks: frozenset[int]) -> None:
         rows: list[Row] = [(task, int(time.time())) for task in sorted(tasks)]
@@ -187,54 +203,45 @@ class ShufflerStore:
     # batches
 
     async def close_batch(
-        self,
-        task: int,
-        reports: int,
-        top_up: bytes,
-        *,
-        top_up_messages: int,
-        noise_shares: int,
-        uniform: bool,
-    ) -> Batch:
-        """Closes a batch of the oldest waiting reports, together with its noise top-up.
+        self, task: int, reports: int, top_up: bytes, *, top_up_messages: int, noise_shares: int
+    ) -> Batch | None:
+        """Closes a batch of the oldest waiting reports, together with its noise top-up; None if
+        reports have arrived meanwhile that a batch which leaves early would leave behind.
 
         Requires: the rule was checked against `waiting_reports`. Ensures: raises
         `StorageUnavailable` and closes nothing if these reports are in a batch already.
         """
-        secret = os.urandom(ORDER_SECRET_BYTES) if uniform else None
 
-        async def close(transaction: Transaction) -> Batch:
+        async def close(transaction: Transaction) -> Batch | None:
             await self._refresh(transaction)
-            if not 0 < reports <= self.waiting_reports(task):
+            waiting = self.waiting_reports(task)
+            if not 0 < reports <= waiting:
                 raise StorageUnavailable("The batch was closed already; look again.")
-            first = self._closed.get(task, 0)
-            found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
+            if reports < waiting and reports != self._entry(task).task.batch.reports:
+                return None
+            number, first = self.next_batch(task), self.closed_reports(task)
             batch = Batch(
-                id=os.urandom(16),
+                id=self._key(task, number).batch_id,
                 task=task,
-                number=int(found[0][0]) + 1,
+                number=number,
                 state="closed",
                 first_report=first,
                 reports=reports,
                 top_up_messages=top_up_messages,
                 noise_shares=noise_shares,
-                order_secret=secret,
                 digest=None,
             )
             await self._insert_batch(transaction, batch, top_up)
-            self._closed[task] = first + reports
+            self._closed[task], self._batches[task] = first + reports, number
             return batch
 
         return await self._database.run(close)
 
-    @staticmethod
-    async def _insert_batch(transaction: Transaction, batch: Batch, top_up: bytes) -> None:
-        marks = ", ".join(f"${number}" for number in range(1, len(BATCH_COLUMNS) + 1))
-        await transaction.run(
-            f"INSERT INTO batches ({', '.join(BATCH_COLUMNS)}) VALUES ({marks})", *astuple(batch)
-        )
+    async def _insert_batch(self, transaction: Transaction, batch: Batch, top_up: bytes) -> None:
+        await insert_batch(transaction, batch)
+        key = self._key(batch.task, batch.number)
         parts: list[Row] = [
-            (batch.id, part, top_up[start : start + PART_BYTES])
+            (batch.id, part, key.encrypt(top_up[start : start + PART_BYTES], part))
             for part, start in enumerate(range(0, len(top_up), PART_BYTES))
         ]
         await transaction.insert("top_ups", ("batch", "part", "messages"), parts, key=2)
@@ -242,7 +249,8 @@ class ShufflerStore:
 
     async def batches(self, task: int | None = None) -> list[Batch]:
         """The unfinished batches, oldest first; all batches of a task if one is given."""
-        test = "state <> 'scrubbed'" if task is None else "task = $1"
+        finished = ", ".join(f"'{state}'" for state in FINISHED_STATES)
+        test = f"state NOT IN ({finished})" if task is None else "task = $1"
         rows = await self._database.rows(
             f"SELECT {', '.join(BATCH_COLUMNS)} FROM batches WHERE {test} ORDER BY task, number",
             *(() if task is None else (task,)),
@@ -261,50 +269,35 @@ class ShufflerStore:
 
     async def messages(self, batch: Batch) -> AsyncIterator[bytes]:
         """The encrypted messages of a batch, page by page, top-up last."""
-        for low, high in _pages(batch):
-            yield await self._database.joined("reports", "messages", "number", low, high)
+        key = self._key(batch.task, batch.number)
+        for low, high in pages(batch):
+            page = await self._database.joined("reports", "messages", "number", low, high)
+            yield await asyncio.to_thread(key.decrypt_page, page, range(low, high))
         rows = await self._database.rows(
             "SELECT messages FROM top_ups WHERE batch=$1 ORDER BY part", batch.id
         )
-        yield b"".join(row[0] for row in rows)
+        yield b"".join(key.decrypt(row[0], part) for part, row in enumerate(rows))
 
-    async def scrub(self, batch: Batch) -> None:
-        """Deletes a delivered batch's messages and the secret of its order."""
-        for low, high in _pages(batch):
+    def order_secret(self, batch: Batch) -> bytes:
+        """The secret of a batch's uniform order."""
+        return self._key(batch.task, batch.number).order_secret
+
+    async def scrub(self, batch: Batch, state: str = "scrubbed") -> None:
+        """Destroys the key of a batch that was delivered or discarded, and deletes its messages.
+
+        Ensures: after the key is gone, no copy of the messages in the database, its log or a backup
+        can be read. A crash in between is made good at the next start.
+        """
+        task = self._entry(batch.task).task.id
+        await asyncio.to_thread(self._keys.destroy, task, batch.number)
+        for low, high in pages(batch):
             await self._database.rows(
                 "DELETE FROM reports WHERE number >= $1 AND number < $2", low, high
             )
 
         async def forget(transaction: Transaction) -> None:
             await transaction.run("DELETE FROM top_ups WHERE batch=$1", batch.id)
-            await transaction.run(
-                "UPDATE batches SET state='scrubbed', order_secret=NULL WHERE id=$1", batch.id
-            )
+            await transaction.run("UPDATE batches SET state=$1 WHERE id=$2", state, batch.id)
 
         await self._database.run(forget)
-        batch.state, batch.order_secret = "scrubbed", None
-
-
-async def _progress(transaction: Transaction) -> tuple[dict[int, int], dict[int, int]]:
-    """For every task, how many reports have arrived, and how many of them are in batches."""
-    ends = await transaction.rows(
-        "SELECT task, MAX(first_report + reports) FROM batches GROUP BY task"
-    )
-    closed = {task: int(end) for task, end in ends}
-    arrived = {}
-    for (task,) in await transaction.rows("SELECT number FROM tasks"):
-        top = await transaction.rows(
-            "SELECT MAX(number) FROM reports WHERE number >= $1 AND number < $2",
-            task * TASK_NUMBERS,
-            (task + 1) * TASK_NUMBERS,
-        )
-        last = -1 if top[0][0] is None else top[0][0] - task * TASK_NUMBERS
-        arrived[task] = max(last + 1, closed.get(task, 0))
-    return arrived, closed
-
-
-def _pages(batch: Batch) -> Iterator[tuple[int, int]]:
-    """The numbers of a batch's reports, in ranges small enough for one transaction."""
-    start = batch.task * TASK_NUMBERS + batch.first_report
-    for low in range(start, start + batch.reports, PAGE_REPORTS):
-        yield low, min(low + PAGE_REPORTS, start + batch.reports)
+        batch.state = state

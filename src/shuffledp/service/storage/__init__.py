@@ -20,4 +20,22 @@ async def open_database(url: str, schema: Schema) -> Database:
         from shuffledp.service.storage.postgres import PostgresDatabase
 
         return await PostgresDatabase.open(url, schema)
-    raise ConfigError("A store is sqlite:<path> or postgresql://<user>@<host>/<database>.")
+    raise _no_store()
+
+
+async def check_database(url: str, role: str) -> None:
+    """Raises `ConfigError` unless a role's server could open this database now; makes nothing."""
+    if url.startswith("sqlite:"):
+        from shuffledp.service.storage.sqlite import check_file
+
+        check_file(url.removeprefix("sqlite:"), role)
+    elif url.startswith(("postgresql://", "postgres://")):
+        from shuffledp.service.storage.postgres import check_server
+
+        await check_server(url, role)
+    else:
+        raise _no_store()
+
+
+def _no_store() -> ConfigError:
+    return ConfigError("A store is sqlite:<path> or postgresql://<user>@<host>/<database>.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -10,6 +12,10 @@ from typing import Any, TypeVar
 Row = tuple[Any, ...]
 Value = int | str | bytes | None
 T = TypeVar("T")
+PROOF_BYTES = 8192
+"""Written to find out whether the disk takes anything: as much as a report and its entries."""
+PROOF_SECONDS = 2.0
+"""How long a proof of writing holds, so that asking costs little however often it is done."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,17 @@ class Database(ABC):
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that one statement gives, in a transaction of its own."""
         return await self.run(lambda transaction: transaction.rows(sql, *values))
+
+    _proved = float("-inf")
+
+    async def prove_writable(self) -> None:
+        """Writes a little, durably, unless that was done a moment ago; raises `StorageUnavailable`
+        if the disk is full or the database is away."""
+        if time.monotonic() - self._proved < PROOF_SECONDS:
+            return
+        filler = os.urandom(PROOF_BYTES)
+        await self.rows("UPDATE health SET filler = $1 WHERE id = 1", filler)
+        self._proved = time.monotonic()
 
     @abstractmethod
     async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:

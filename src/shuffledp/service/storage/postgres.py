@@ -9,7 +9,7 @@ from typing import Any
 from shuffledp.errors import MissingExtra
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
-from shuffledp.service.storage.schema import Schema, migrate
+from shuffledp.service.storage.schema import Schema, check_role, migrate
 
 try:
     import asyncpg
@@ -142,6 +142,14 @@ class PostgresDatabase(Database):
             await database.run(prepare)
         except asyncpg.InvalidCatalogNameError:
             raise ConfigError("The PostgreSQL database does not exist; create it first.") from None
+        except asyncpg.InvalidAuthorizationSpecificationError:
+            raise ConfigError(
+                "PostgreSQL refuses this user or password; correct the store's URL."
+            ) from None
+        except asyncpg.InsufficientPrivilegeError:
+            raise ConfigError(
+                "This PostgreSQL user may not make tables in the database; grant it that."
+            ) from None
         except BaseException:
             await database.close()
             raise
@@ -193,6 +201,23 @@ async def _connect(url: str) -> Any:
     for setting in SESSION_SETTINGS:
         await connection.execute(f"SET {setting}")
     return connection
+
+
+async def check_server(url: str, role: str) -> None:
+    """Raises `ConfigError` unless a role's server could use this database now; makes nothing."""
+    try:
+        connection = await asyncpg.connect(url, timeout=10, command_timeout=10)
+        try:
+            made = await connection.fetchval("SELECT to_regclass('schema_version')")
+            rows = await connection.fetch("SELECT role FROM schema_version") if made else []
+        finally:
+            await connection.close()
+    except (*UNAVAILABLE_ERRORS, asyncpg.PostgresError, ValueError) as error:
+        raise ConfigError(
+            f"PostgreSQL cannot be used ({type(error).__name__}); check that it runs, that the "
+            "database exists, and the user and password in the URL."
+        ) from None
+    check_role([row[0] for row in rows], role)
 
 
 def _unavailable(error: BaseException) -> StorageUnavailable:

@@ -20,6 +20,10 @@ TASKS_TABLE = """
 """The tasks that are registered at a server, as both roles store them."""
 
 
+HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"
+"""A table to write to when somebody asks whether the store can be written."""
+
+
 @dataclass(frozen=True)
 class Schema:
     """The tables of a role."""
@@ -31,16 +35,23 @@ class Schema:
     """Statements that PostgreSQL runs at every start."""
 
 
+def check_role(found: list[str], role: str) -> None:
+    """Raises `ConfigError` if a database was made by another role."""
+    if any(other != role for other in found):
+        raise ConfigError(
+            f"This database belongs to the {found[0]}; give the {role} one of its own."
+        )
+
+
 async def migrate(transaction: Transaction, schema: Schema, words: dict[str, str]) -> None:
     """Brings a database to the current schema; refuses one of another role or a newer version."""
     await transaction.run(
         "CREATE TABLE IF NOT EXISTS schema_version (role TEXT PRIMARY KEY, version BIGINT NOT NULL)"
     )
+    await transaction.run(HEALTH_TABLE.format(**words))
+    await transaction.run("INSERT INTO health VALUES (1, NULL) ON CONFLICT DO NOTHING")
     found = await transaction.rows("SELECT role, version FROM schema_version")
-    if any(other != schema.role for other, _ in found):
-        raise ConfigError(
-            f"This database belongs to the {found[0][0]}; give the {schema.role} one of its own."
-        )
+    check_role([other for other, _ in found], schema.role)
     version, current = found[0][1] if found else 0, len(schema.scripts)
     if version > current:
         raise ConfigError("This database was written by a newer shuffledp; update this one.")

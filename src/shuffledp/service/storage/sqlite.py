@@ -1,18 +1,26 @@
-"""SQLite through apsw: WAL, synchronous=FULL, one connection in one thread of its own."""
+"""SQLite through apsw: WAL, synchronous=FULL, one connection in one thread of its own.
+
+A locked file beside the database lets one service work on it at a time. Others may read: a backup
+sees one moment of the database while the service goes on writing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import MissingExtra
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
-from shuffledp.service.storage.schema import Schema, migrate
+from shuffledp.service.storage.private import lock_file, private_file
+from shuffledp.service.storage.schema import Schema, check_role, migrate
 
 try:
     import apsw
@@ -22,7 +30,6 @@ except ImportError:
 SCHEMA_WORDS = {"BYTES": "BLOB", "KEYED": "WITHOUT ROWID", "ROWID": "INTEGER"}
 PRAGMAS = (
     "PRAGMA page_size=4096",
-    "PRAGMA locking_mode=EXCLUSIVE",  # one service per file; before WAL, see its docs
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA secure_delete=ON",
@@ -129,6 +136,7 @@ class SqliteDatabase(Database):
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._connection: Any = None
+        self._lock: int | None = None
 
     @classmethod
     async def open(cls, path: str, schema: Schema) -> SqliteDatabase:
@@ -144,14 +152,20 @@ class SqliteDatabase(Database):
 
     def _connect(self) -> None:
         try:
+            self._lock = lock_store(self._path, BUSY_MILLISECONDS / 1000)
+            private_file(Path(self._path))  # its log gets the same rights
             self._connection = apsw.Connection(self._path)
             self._connection.set_busy_timeout(BUSY_MILLISECONDS)
             for setting in PRAGMAS:
                 self._connection.execute(setting)
-        except (apsw.CantOpenError, apsw.BusyError):
+        except (OSError, apsw.CantOpenError, apsw.BusyError) as error:
             raise ConfigError(
-                "The SQLite store cannot be opened: its folder is missing or not writable, or "
-                "another service uses the file; give every service a file of its own."
+                f"The SQLite store {self._path} cannot be opened ({_reason(error)}); its folder "
+                "must exist and be writable."
+            ) from None
+        except apsw.NotADBError:
+            raise ConfigError(
+                f"The file {self._path} is no SQLite database; give the store another name."
             ) from None
 
     async def run(self, work: Work[T]) -> T:
@@ -194,6 +208,47 @@ class SqliteDatabase(Database):
         if self._connection is not None:
             await self._call(self._connection.close)
         self._thread.shutdown()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def lock_store(path: str, seconds: float) -> int:
+    """The handle of the lock that a service holds on its SQLite file as long as it runs."""
+    lock = lock_file(Path(f"{path}.lock"), seconds)
+    if lock is None:
+        raise ConfigError(
+            f"The SQLite store {path} is in use by another service; stop it, or give every service "
+            "a file of its own."
+        )
+    return lock
+
+
+def check_file(path: str, role: str) -> None:
+    """Raises `ConfigError` unless a role's server could open this file now; makes no database."""
+    try:
+        with tempfile.TemporaryFile(dir=Path(path).absolute().parent):
+            pass
+        if not Path(path).exists():
+            return
+        os.close(lock_store(path, 0))
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            known = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_version'"
+            made = list(connection.execute(known))
+            rows = list(connection.execute("SELECT role FROM schema_version")) if made else []
+        finally:
+            connection.close()
+    except (OSError, apsw.Error) as error:
+        raise ConfigError(
+            f"The SQLite store {path} cannot be opened ({_reason(error)}); give a file in a folder "
+            "that exists and is writable, and that is a database or not there yet."
+        ) from None
+    check_role([row[0] for row in rows], role)
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or "" if isinstance(error, OSError) else type(error).__name__
 
 
 def _finished(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -38,6 +38,17 @@ class ServerConfig:
     """From SIGTERM on, /readyz says 503 for so long before the port closes."""
     memory_mb: int = 256
     """Batches above this size are sorted on disk."""
+    most_connections: int = 1000
+    """Further ones are told 503."""
+    most_connections_per_address: int = 250
+    """Behind a proxy, all connections come from its address: give both the same number."""
+    idle_seconds: int = 10
+    """A connection is closed after so long without a byte in the middle of a request."""
+    request_seconds: int = 30
+    """How long a request may take to arrive; long ones get a second more per 64 KiB."""
+    verify_seconds: int = 120
+    """How long verifying a task may take, in a process of its own."""
+    verify_memory_mb: int = 1024
 
     @property
     def host(self) -> str:
@@ -60,6 +71,16 @@ class ServerConfig:
             found.append("tls_certificate and tls_key go together")
         if self.memory_mb < 1 or self.drain_seconds < 0:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
+        limits = (
+            self.most_connections,
+            self.most_connections_per_address,
+            self.idle_seconds,
+            self.request_seconds,
+            self.verify_seconds,
+            self.verify_memory_mb,
+        )
+        if min(limits) < 1:
+            found.append("limits on connections, seconds and memory must be at least 1")
         for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
             if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):
                 found.append(
@@ -76,16 +97,19 @@ def load_config(
     path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
 ) -> Config:
     """A role's configuration; raises `ConfigError` with everything that is wrong."""
-    config = _read(path, kind, os.environ if environ is None else environ)
+    config = read_config(path, kind, environ)
     found = config.problems()
     if found:
         raise ConfigError(f"The {kind.table}'s configuration: " + "; ".join(found) + ".")
     return config
 
 
-def _read(path: str | Path | None, kind: type[Config], environ: Mapping[str, str]) -> Config:
+def read_config(
+    path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
+) -> Config:
     """The settings in environment and file, with defaults for the rest; only types are checked."""
-    settings = _table(path, kind.table)
+    environ = os.environ if environ is None else environ
+    settings = dict(read_tables(path).get(kind.table, {}))
     known = {field.name: type(field.default) for field in fields(kind)}
     unknown = settings.keys() - known.keys()
     if unknown:
@@ -102,7 +126,8 @@ def _read(path: str | Path | None, kind: type[Config], environ: Mapping[str, str
     return kind(**settings)
 
 
-def _table(path: str | Path | None, name: str) -> dict[str, Any]:
+def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
+    """The tables of a configuration file."""
     if path is None:
         return {}
     try:
@@ -114,7 +139,7 @@ def _table(path: str | Path | None, name: str) -> dict[str, Any]:
     foreign = data.keys() - set(CONFIG_TABLES)
     if foreign:
         raise ConfigError(f"{path} has a table [{min(foreign)}]; there are [shuffler], [analyzer].")
-    return dict(data.get(name, {}))
+    return data
 
 
 def _typed(value: Any, wanted: type, name: str) -> Any:

@@ -12,6 +12,8 @@ import sys
 import time
 from typing import Any
 
+from shuffledp.errors import ShuffleDPError
+
 LOG_FIELDS = frozenset(
     {
         "role",
@@ -45,6 +47,8 @@ class JsonLines(logging.Formatter):
             line |= {"event": record.getMessage(), **getattr(record, "fields", {})}
         else:
             line |= {"event": "library notice", "library": record.name}
+            if record.name == "uvicorn.error" and isinstance(record.msg, OSError):  # no port
+                line |= {"event": "cannot start", "reason": plain_reason(record.msg)}
         return json.dumps(line, ensure_ascii=False)
 
 
@@ -54,6 +58,17 @@ def log(event: str, level: str = "info", **fields: Any) -> None:
     if unknown:
         raise ValueError(f"Not a log field: {', '.join(sorted(unknown))}.")
     _LOGGER.log(logging.getLevelName(level.upper()), event, extra={"fields": fields})
+
+
+def plain_reason(error: BaseException) -> str:
+    """Why a server cannot start, in words: errors that are raised on purpose, and the operating
+    system's, speak about files and addresses of the operator, never about a request."""
+    if isinstance(error, ShuffleDPError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"The operating system says: {error.strerror}{where}."
+    return f"An internal fault ({type(error).__name__}); please report it."
 
 
 def start_logs() -> None:

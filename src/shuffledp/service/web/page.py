@@ -37,7 +37,7 @@ progress { width: 100%; height: .7rem; accent-color: var(--accent); }
 .progress { display: flex; justify-content: space-between; font-variant-numeric: tabular-nums; }
 .chips { list-style: none; padding: 0; margin: .8rem 0 0; display: flex; flex-wrap: wrap;
   gap: .4rem; }
-.chips li { border: 1px solid var(--line); border-radius: 99px; padding: .05rem .7rem;
+.chips li { border: 1px solid var(--line); border-radius: 1rem; padding: .05rem .7rem;
   font-size: .86rem; }
 .chips .scrubbed, .chips .published { border-color: var(--accent); color: var(--accent); }
 .chips .problem { border-color: var(--bad); color: var(--bad); }
@@ -121,9 +121,10 @@ def _progress(task: dict[str, Any]) -> str:
 def _chips(batches: list[dict[str, Any]]) -> str:
     chips = []
     for batch in batches[-MOST_BATCHES:]:
-        problem = batch.get("problem", "")
-        style = "problem" if problem else escape(batch["state"])
-        note = f" · {escape(problem)}, trying again" if problem else ""
+        problem, reason = batch.get("problem", ""), batch.get("reason", "")
+        style = "problem" if problem or reason else escape(batch["state"])
+        note = f" · {escape(problem)} Trying again." if problem else ""
+        note += f" · {escape(reason)}" if reason else ""
         words = f"batch {batch['number']}: {escape(batch['state'])}{note}"
         chips.append(f'<li class="{style}">{words}</li>')
     return f'<ul class="chips">{"".join(chips)}</ul>' if chips else ""

@@ -7,6 +7,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, ClassVar
 
 from starlette.applications import Starlette
@@ -16,17 +17,23 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from shuffledp.exact.numbers import show
+from shuffledp.sealed.checking import CheckLimits
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
+from shuffledp.service.storage.private import private_folder
 from shuffledp.service.storage.schema import Schema
 from shuffledp.service.web.access import require
 from shuffledp.service.web.config import ServerConfig
-from shuffledp.service.web.logs import log
+from shuffledp.service.web.connections import ConnectionLimits, Connections
+from shuffledp.service.web.logs import log, plain_reason
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+
+LEAST_FREE_BYTES = 16 << 20
+"""With less room on the disk of its spool folder a server is not ready."""
 
 
 class Role(ABC):
@@ -42,6 +49,7 @@ class Role(ABC):
     def __init__(self, config: ServerConfig) -> None:
         self.server_config = config
         self.metrics = Metrics(self.name)
+        self.connections = Connections(ConnectionLimits.of(config))
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
@@ -59,11 +67,19 @@ class Role(ABC):
 
     async def start(self) -> None:
         """Opens the store and starts the background work."""
-        Path(self.server_config.spool).mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(Path(self.server_config.spool))
         self.database = await open_database(self.server_config.store, self.schema)
-        self.tasks = TaskRegistry(self.database)
-        await self.tasks.load()
-        self._work = [asyncio.create_task(work) for work in await self.prepare()]
+        try:
+            limits = CheckLimits(
+                self.server_config.verify_seconds, self.server_config.verify_memory_mb
+            )
+            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining)
+            await self.tasks.load()
+            work = [*await self.prepare(), self.connections.sweep()]
+            self._work = [asyncio.create_task(one) for one in work]
+        except BaseException:
+            await self.database.close()
+            raise
         log("started", role=self.name, listen=self.server_config.listen)
 
     async def stop(self) -> None:
@@ -80,14 +96,20 @@ class Role(ABC):
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
-            await self.start()
+            try:
+                await self.start()
+            except Exception as error:
+                log("cannot start", level="error", role=self.name, reason=plain_reason(error))
+                raise
             try:
                 yield
             finally:
                 await self.stop()
 
         routes = [*self.own_routes(), *self._shared_routes()]
-        return Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+        app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+        app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+        return app
 
     def _shared_routes(self) -> list[Route]:
         return [
@@ -146,7 +168,7 @@ class Role(ABC):
         return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def answer_ready(self, _: Request) -> Response:
-        """200 while requests can be answered: no shutdown has begun, and the store answers."""
+        """200 while requests can be answered: no shutdown has begun, and the disk takes more."""
         if self.draining:
             raise Problem(
                 503, "draining", "The server is shutting down; use another or wait.", retry_after=5
@@ -154,9 +176,16 @@ class Role(ABC):
         if any(work.done() for work in self._work):
             raise Problem(503, "stopped", "Background work has stopped; restart the service.")
         try:
-            await self.database.rows("SELECT 1")
+            await self.database.prove_writable()
         except StorageUnavailable:
             raise Problem(
-                503, "store", "The store cannot be reached; bring it back.", retry_after=5
+                503,
+                "store",
+                "The store is full or cannot be reached; make room, or bring it back.",
+                retry_after=5,
             ) from None
+        if disk_usage(self.server_config.spool).free < LEAST_FREE_BYTES:
+            raise Problem(
+                503, "spool", "The disk of the spool folder is full; make room.", retry_after=5
+            )
         return PlainTextResponse("ready\n")

@@ -1,0 +1,49 @@
+"""`shuffledp backup` and `shuffledp restore`: copies of a server's SQLite store."""
+
+from __future__ import annotations
+
+import argparse
+
+from shuffledp.cli.output import Commands, add_command, emit
+
+
+def add_to(commands: Commands) -> None:
+    """Adds the commands `backup` and `restore`."""
+    backup = add_command(commands, "backup", run_backup, "copy a server's store while it runs")
+    backup.add_argument("--store", required=True, help="as in its configuration: sqlite:<path>")
+    backup.add_argument("--output", required=True, help="the file to make")
+    restore = add_command(commands, "restore", run_restore, "put a backup back, server stopped")
+    restore.add_argument("--backup", required=True, help="the file that `backup` made")
+    restore.add_argument("--store", required=True, help="as in its configuration: sqlite:<path>")
+
+
+def run_backup(args: argparse.Namespace) -> None:
+    """Makes a backup."""
+    from shuffledp.service.storage.backups import back_up
+
+    size = back_up(args.store, args.output)
+    emit(
+        args,
+        {"file": args.output, "bytes": size},
+        lambda out: out.print(
+            f"{args.output} holds the store ({size:,} bytes). The keys of a shuffler's reports "
+            "stay where they are: never put back older ones.",
+            markup=False,
+        ),
+    )
+
+
+def run_restore(args: argparse.Namespace) -> None:
+    """Puts a backup back."""
+    from shuffledp.service.storage.backups import restore
+
+    restore(args.backup, args.store)
+    emit(
+        args,
+        {"store": args.store},
+        lambda out: out.print(
+            f"{args.store} is as it was when the backup was made; start the server. Leave its "
+            "other folders as they are: they know what has happened since.",
+            markup=False,
+        ),
+    )

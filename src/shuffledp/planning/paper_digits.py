@@ -1,0 +1,146 @@
+"""Real sums with the paper's cell for every digit (MATH §9): exact cells from proposed shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from shuffledp.cells.paper import PaperCell
+from shuffledp.errors import PlanningError
+from shuffledp.exact.numbers import ball, round_to, sign
+from shuffledp.planning.choice import Choice, digit_messages
+from shuffledp.planning.digits import SumTask, digit_weights
+from shuffledp.planning.paper_digit_shares import Shares, best_shares
+from shuffledp.planning.paper_pairs import with_best_pairs
+from shuffledp.planning.reserve import reserve
+from shuffledp.planning.special import Floats
+
+SURELY_MORE = 1.03
+"""A proposal that costs so much more than a rival is not looked at closely."""
+LOOSEST_SUM = 30.0
+"""ln of how much more squared error than a trusted party's is looked at for few messages."""
+
+
+def paper_digits(task: SumTask, messages: float | None, rival: Choice | None) -> Choice:
+    """The digits with the fewest messages, or with the least error for so many messages."""
+    if messages is None:
+        return _choice(task, _cells(task, rival))
+    if rival is not None:  # the least error that would win, and what it costs at least
+        shares = best_shares(replace(task, mse=rival.mse), quick=True)
+        if shares is None or shares.messages > SURELY_MORE * messages:
+            raise PlanningError("Another kind of cell errs less here.")
+    return _best_for_messages(task, messages)
+
+
+def _choice(task: SumTask, cells: tuple[PaperCell, ...]) -> Choice:
+    radix = tuple(cell.largest + 1 for cell in cells)
+    limit = best_shares(replace(task, padded=False, radix=radix), quick=True)
+    average = digit_messages(cells, False)
+    return Choice(
+        cells=cells,
+        mse=task.mse,
+        cost=digit_messages(cells, task.padded),
+        limit=average if limit is None else min(limit.messages, average),
+    )
+
+
+def _cells(task: SumTask, rival: Choice | None) -> tuple[PaperCell, ...]:
+    shares = best_shares(task)
+    if shares is None:
+        raise PlanningError(
+            f"No digits reach an RMSE of {float(task.mse) ** 0.5:.4g} (for values in [0, 1]) with "
+            "this epsilon and so many users; allow a larger error or a larger epsilon"
+            + (", or leave the radix open." if task.radix else ".")
+        )
+    if rival is not None and shares.messages > SURELY_MORE * rival.cost:
+        raise PlanningError("Another kind of cell is cheaper here.")
+    cells = settle_digits(task, shares)
+    if task.padded:  # the estimate of the reserve may mislead; the usual digits bound the harm
+        usual = _cells(replace(task, padded=False), None)
+        cells = min(cells, usual, key=lambda digits: digit_messages(digits, True))
+    return cells
+
+
+def settle_digits(task: SumTask, shares: Shares) -> tuple[PaperCell, ...]:
+    """The shares as exact cells; the error of the whole is decided in ball arithmetic."""
+    budgets = [round_to(share, 5, up=False) for share in shares.epsilon]
+    budgets[0] += task.epsilon - sum(budgets)
+    for attempt in range(60):
+        slack = 1 - 1e-6 * 1.3**attempt
+        cells = []
+        for number, (largest, stand_in) in enumerate(shares.shapes):
+            gap = shares.epsilon[number] - shares.down_epsilon[number]
+            odds = slack * shares.odds[number]
+            cells.append(
+                PaperCell(
+                    users=task.users,
+                    largest=largest,
+                    up_epsilon=budgets[number],
+                    down_epsilon=budgets[number] - round_to(gap, 4, up=False),
+                    mute_probability=round_to(odds / (1 + odds), 6, up=False),
+                    input_pairs=1,
+                    flood_mean=Fraction(1),
+                    stand_in=stand_in,
+                )
+            )
+        if sign(lambda cells=cells: error_left(task, cells))[0] > 0:  # type: ignore[misc]
+            decay = min(float(cell.down_epsilon) / cell.largest for cell in cells)
+            cost = _flood_cost(task, decay)
+            return tuple(with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
+    raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
+
+
+def _flood_cost(task: SumTask, decay: float) -> Callable[[Floats], Floats]:
+    """What so many flood pairs per user cost; in padded reports, beside noise of this decay."""
+    if task.padded:
+        return lambda flood: reserve(np.full_like(flood, decay), flood, 1, task.users)
+    return lambda flood: 2 * flood
+
+
+def error_left(task: SumTask, cells: Sequence[PaperCell]) -> arb:
+    """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]."""
+    n, radix = task.expected, [cell.largest + 1 for cell in cells]
+    grid = math.prod(radix) - 1
+    left = ball(task.mse - Fraction(n, 4 * grid**2))
+    kappa = Fraction(0)
+    for cell, steps in zip(cells, digit_weights(radix), strict=True):
+        weight = Fraction(steps, grid)
+        odds = cell.mute_probability / (1 - cell.mute_probability)
+        left -= ball(weight**2) * cell.noise_error(n)
+        kappa = max(kappa, odds * weight * cell.largest)
+        if task.relative is None:
+            left -= ball(weight**2 * odds * cell.most_squares(n))
+    if task.relative is not None:
+        # Σ_j w_j² p_j Σ x_j² ≤ max_j(w_j p_j D_j) · true sum
+        r2 = task.relative**2
+        total = min(kappa / (2 * r2), Fraction(n))
+        left -= ball(kappa * total - r2 * total**2)
+    return left
+
+
+def _best_for_messages(task: SumTask, messages: float) -> Choice:
+    """The least error, within 1 %, for which the digits cost at most so many messages."""
+    low = math.log(2 / task.epsilon**2)
+    high = low + LOOSEST_SUM
+    best: tuple[SumTask, tuple[PaperCell, ...]] | None = None
+    while high - low > 0.02:
+        middle = (low + high) / 2
+        task = replace(task, mse=Fraction(math.exp(middle)))
+        shares = best_shares(task, quick=True)
+        cells: tuple[PaperCell, ...] = ()
+        if shares is not None and shares.messages <= messages:
+            cells = settle_digits(task, shares)
+        if cells and digit_messages(cells, task.padded) <= messages:
+            high, best = middle, (task, cells)
+        else:
+            low = middle
+    if best is None:
+        raise PlanningError(
+            f"No digits cost as few as {messages:g} messages per user here; allow more messages."
+        )
+    return _choice(*best)

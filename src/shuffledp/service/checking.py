@@ -1,0 +1,115 @@
+"""Whether a server can start: opens everything that its configuration names, and changes nothing
+but a lock file beside an SQLite store."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from shuffledp.errors import ShuffleDPError
+from shuffledp.queries.ledger import Ledger
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.storage import check_database
+from shuffledp.service.web.config import ServerConfig, read_tables
+
+
+def check_config(config: ServerConfig, path: str | Path | None = None) -> list[str]:
+    """What keeps a server with this configuration from starting, one sentence each. `path` is the
+    file that the configuration comes from."""
+    settings = [f"{problem}." for problem in config.problems()]
+    if settings:
+        return settings
+    found = [*_tls(config), *_listen(config), *_folder("spool", config.spool, made=True)]
+    found += _store(config)
+    if isinstance(config, ShufflerConfig):
+        found += _folder("report_keys", config.report_keys_folder, made=True)
+    if isinstance(config, AnalyzerConfig):
+        found += [*_keys(config), *_ledger(config)]
+    return [*found, *_tokens(path)]
+
+
+def _tls(config: ServerConfig) -> Iterator[str]:
+    if config.tls_certificate:
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(config.tls_certificate, config.tls_key)
+        except OSError as error:
+            yield (
+                f"tls_certificate and tls_key cannot be used ({error.strerror}); give PEM files of "
+                "a certificate and its key."
+            )
+
+
+def _listen(config: ServerConfig) -> Iterator[str]:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((config.host, config.port))
+    except OSError as error:
+        yield (
+            f"listen = {config.listen} cannot be used ({error.strerror}); stop the program that "
+            "uses it, or choose another address."
+        )
+
+
+def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
+    """Says if nothing can be written in a folder; with `made` the server makes it if need be."""
+    folder = Path(path).absolute()
+    while made and not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        yield (
+            f"{name}: nothing can be written in {folder} ({error.strerror}); make the folder, or "
+            "give the server's user the right to write there."
+        )
+
+
+def _store(config: ServerConfig) -> Iterator[str]:
+    try:
+        asyncio.run(check_database(config.store, config.table))
+    except ShuffleDPError as error:
+        yield f"store: {error}"
+
+
+def _keys(config: AnalyzerConfig) -> Iterator[str]:
+    try:
+        active = [key for key in KeyFolder(config.keys).all() if key.state == "active"]
+    except (ShuffleDPError, OSError) as error:
+        yield f"keys: {error}"
+        return
+    if not active:
+        yield (
+            f"keys: there is no active key in {config.keys}; make one with `shuffledp keys new "
+            f"{config.keys}`."
+        )
+
+
+def _ledger(config: AnalyzerConfig) -> Iterator[str]:
+    yield from _folder("ledger", str(Path(config.ledger).absolute().parent))
+    if Path(config.ledger).exists():
+        try:
+            Ledger(config.ledger).remaining()
+        except ShuffleDPError as error:
+            yield f"ledger: {error}"
+
+
+def _tokens(path: str | Path | None) -> Iterator[str]:
+    """Says if one file gives the collector the same token at both servers."""
+    hashes = [
+        str(table.get("collector_token_sha256", "")).lower() for table in read_tables(path).values()
+    ]
+    if len(hashes) == 2 and hashes[0] == hashes[1] != "":
+        yield (
+            "collector_token_sha256 is the same for both servers, so each could act as the "
+            "collector at the other; make a token for each with `shuffledp keys token`."
+        )

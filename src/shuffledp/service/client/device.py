@@ -1,0 +1,225 @@
+"""What a device remembers: the ε that its reports cost, exactly, and the analyzer keys it has seen.
+
+One JSON file in the outbox, changed under a lock, and on disk before a report leaves: tasks and
+programs that use the same outbox share one budget. If the file is lost while the outbox shows that
+reports were sent, nothing more is sent until a person decides to begin anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from shuffledp.exact.numbers import show
+from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.task import Task
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
+
+DEVICE_FORMAT = "shuffledp device 1"
+DEVICE_FILE = "device.json"
+DAY_SECONDS = 86_400
+_LOGGER = logging.getLogger("shuffledp.client")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One report of this device, and what it cost."""
+
+    report: str
+    """The report's id."""
+    task: str
+    epsilon: Fraction
+    when: int
+    """Seconds since 1970, by the device's clock."""
+
+
+@dataclass
+class _Record:
+    """The contents of the file."""
+
+    charges: list[Charge]
+    keys: dict[str, str]
+    """The analyzer key that was first seen at each shuffler."""
+
+
+class Device:
+    """The record of one device, in the folder of its outbox."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._file, self._clock = folder, folder / DEVICE_FILE, clock
+
+    def charge(
+        self,
+        task: Task,
+        report_id: bytes,
+        policy: ClientPolicy,
+        store: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Records what a report costs, durably, and then has it stored; once for each report,
+        however often it is sent.
+
+        Ensures: raises `PolicyRefused` and records nothing if it is more than the policy allows,
+        also when several programs ask at the same time. If `store` finds that the task was answered
+        meanwhile, the charge is taken back.
+        """
+        with self._locked():
+            record = self._read()
+            if any(charge.report == report_id.hex() for charge in record.charges):
+                return
+            cost, now = task.protocol.epsilon, int(self._clock())
+            self._check(record, task, policy, now)
+            fresh = Charge(report=report_id.hex(), task=task.id.hex(), epsilon=cost, when=now)
+            self._write(_Record([*record.charges, fresh], record.keys))
+            try:
+                store()
+            except AlreadyAnswered:
+                self._write(record)
+                raise
+
+    def check(self, task: Task, policy: ClientPolicy) -> None:
+        """Raises `PolicyRefused` if one more report for this task is more than the policy allows
+        now."""
+        with self._locked():
+            self._check(self._read(), task, policy, int(self._clock()))
+
+    @staticmethod
+    def _check(record: _Record, task: Task, policy: ClientPolicy, now: int) -> None:
+        cost = task.protocol.epsilon
+        same = _sum(charge for charge in record.charges if charge.task == task.id.hex())
+        if same + cost > policy.most_epsilon_per_task:
+            raise PolicyRefused(
+                f"This device has spent ε = {show(same)} on this task and allows "
+                f"{show(policy.most_epsilon_per_task)} per task; do not answer it again, or raise "
+                "most_epsilon_per_task in your policy."
+            )
+        begin = now - policy.period_days * DAY_SECONDS
+        recent = [charge for charge in record.charges if charge.when > begin]
+        spent = _sum(iter(recent))
+        if spent + cost > policy.most_epsilon_per_period:
+            days = _days(recent, begin)
+            raise PolicyRefused(
+                f"This task costs ε = {show(cost)}; this device has spent {show(spent)} of the "
+                f"{show(policy.most_epsilon_per_period)} that it allows in {policy.period_days} "
+                + (f"days: wait at least {days} days, " if recent else "days: ")
+                + "or raise most_epsilon_per_period in your policy."
+            )
+
+    def trust(self, shuffler: str, task: Task, policy: ClientPolicy) -> None:
+        """Compares the task's analyzer key with the one that was first seen at this shuffler, and
+        remembers the first one; a policy that names keys has decided already."""
+        if policy.analyzer_keys:
+            return
+        key = task.key.raw.hex()
+        with self._locked():
+            record = self._read()
+            known = record.keys.get(shuffler)
+            if known is not None and known != key:
+                raise PolicyRefused(
+                    "This task is encrypted for another analyzer key than the one this device has "
+                    f"remembered for {shuffler}; ask the analyzer's operator whether their key is "
+                    f"now {key}, and if so allow it with --analyzer-key or analyzer_keys in your "
+                    "policy."
+                )
+            if known is None:
+                _LOGGER.warning(
+                    "This device trusts the analyzer key %s from now on, because it came first; "
+                    "compare it with what the analyzer's operator publishes, or name the right key "
+                    "in your policy.",
+                    key,
+                )
+                self._write(_Record(record.charges, record.keys | {shuffler: key}))
+
+    def charges(self) -> list[Charge]:
+        """All reports that were paid for, oldest first."""
+        return self._read().charges
+
+    def keys(self) -> dict[str, str]:
+        """The analyzer key that is remembered for each shuffler."""
+        return self._read().keys
+
+    def spent(self, days: int) -> Fraction:
+        """The ε of the last days' reports, added up."""
+        begin = int(self._clock()) - days * DAY_SECONDS
+        return _sum(charge for charge in self.charges() if charge.when > begin)
+
+    def begin_anew(self) -> None:
+        """Begins an empty record where one was lost; refuses if there is one."""
+        with self._locked():
+            if self._file.exists():
+                raise PolicyRefused(
+                    f"{self._file} is there; it is only replaced if you remove it yourself first."
+                )
+            self._write(_Record([], {}))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(self._folder / f"{DEVICE_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _read(self) -> _Record:
+        try:
+            data = json.loads(self._file.read_text(encoding="utf-8"))
+            if data["format"] != DEVICE_FORMAT:
+                raise ValueError
+            charges = [
+                Charge(
+                    report=str(row["report"]),
+                    task=str(row["task"]),
+                    epsilon=Fraction(row["epsilon"]),
+                    when=int(row["when"]),
+                )
+                for row in data["charges"]
+            ]
+            return _Record(charges, {str(k): str(v) for k, v in data["keys"].items()})
+        except FileNotFoundError:
+            if any(self._folder.glob("*.done")) or any(self._folder.glob("*.report")):
+                raise DeviceRecordLost(
+                    f"The record {self._file} of what this device has spent is missing, although "
+                    "reports were made; bring it back, or begin anew on purpose with `shuffledp "
+                    "device begin-anew`."
+                ) from None
+            return _Record([], {})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
+            raise DeviceRecordLost(
+                f"The record {self._file} of what this device has spent cannot be read; nothing "
+                "was sent: bring the file back from a copy, or remove it and begin anew on purpose "
+                "with `shuffledp device begin-anew`."
+            ) from None
+
+    def _write(self, record: _Record) -> None:
+        rows: list[dict[str, Any]] = [
+            {
+                "report": charge.report,
+                "task": charge.task,
+                "epsilon": str(charge.epsilon),
+                "when": charge.when,
+            }
+            for charge in record.charges
+        ]
+        data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
+        write_whole(self._file, json.dumps(data, indent=2), durable=True)
+
+
+def _days(recent: list[Charge], begin: int) -> int:
+    """Days until the oldest of the recent charges no longer counts."""
+    oldest = min((charge.when for charge in recent), default=begin)
+    return -(-(oldest - begin) // DAY_SECONDS)
+
+
+def _sum(charges: Iterator[Charge]) -> Fraction:
+    return sum((charge.epsilon for charge in charges), start=Fraction(0))

@@ -1,0 +1,142 @@
+"""What a device agrees to: limits that no task can raise, with safe defaults.
+
+A collector chooses ε, the number of users and how often it asks. The policy belongs to the person
+whose value it is: a task beyond it is refused before anything is randomized.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import positive, show, whole
+from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.task import Task
+from shuffledp.service.errors import PolicyRefused
+
+MOST_EPSILON_PER_TASK = Fraction(2)
+MOST_EPSILON_PER_PERIOD = Fraction(4)
+PERIOD_DAYS = 30
+LEAST_USERS = 100
+LARGEST_POLICY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientPolicy:
+    """The limits of one device."""
+
+    most_epsilon_per_task: Fraction = MOST_EPSILON_PER_TASK
+    """All reports for one task together cost no more than this."""
+    most_epsilon_per_period: Fraction = MOST_EPSILON_PER_PERIOD
+    """All reports of `period_days` days together, for whatever tasks, cost no more than this."""
+    period_days: int = PERIOD_DAYS
+    least_users: int = LEAST_USERS
+    """A report hides among at least so many others."""
+    allow_repeat: bool = False
+    """Whether to answer tasks that take more than one report of the same device."""
+    allow_short_batches: bool = False
+    """Whether to answer tasks whose batches may leave early (`at_least`), so that the shuffler has
+    to be trusted to add the missing noise."""
+    analyzer_keys: tuple[str, ...] = ()
+    """The analyzer keys that this device encrypts for, in hexadecimal digits; if there are none,
+    the first key that a shuffler's task carries is remembered, and another one is refused."""
+
+    def __post_init__(self) -> None:
+        positive(self.most_epsilon_per_task, "most_epsilon_per_task")
+        positive(self.most_epsilon_per_period, "most_epsilon_per_period")
+        whole(self.period_days, "period_days", most=36_500)
+        whole(self.least_users, "least_users")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ClientPolicy:
+        """The policy in a JSON object; what it does not say has its default."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(data, Mapping) or data.keys() - known:
+            raise ParameterError(f"A policy is a JSON object with: {', '.join(sorted(known))}.")
+        settings = dict(data)
+        for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
+            if name in settings:
+                settings[name] = positive(settings[name], name)
+        for name in ("period_days", "least_users"):
+            if name in settings:
+                settings[name] = whole(settings[name], name)
+        for name in ("allow_repeat", "allow_short_batches"):
+            if type(settings.get(name, False)) is not bool:
+                raise ParameterError(f"{name} must be true or false.")
+        settings["analyzer_keys"] = _keys(settings.get("analyzer_keys", ()))
+        return cls(**settings)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ClientPolicy:
+        """The policy in a JSON file."""
+        try:
+            with open(path, "rb") as file:
+                return cls.from_dict(json.loads(file.read(LARGEST_POLICY_BYTES)))
+        except OSError as error:
+            raise ParameterError(
+                f"The policy {path} cannot be read ({error.strerror}); check the path."
+            ) from None
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, ParameterError):
+                raise
+            raise ParameterError(f"The policy {path} holds no valid JSON; correct it.") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The policy as JSON holds it."""
+        data = asdict(self)
+        for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
+            data[name] = str(data[name])
+        return data | {"analyzer_keys": list(self.analyzer_keys)}
+
+    def check(self, task: Task) -> None:
+        """Raises `PolicyRefused` if the task asks for more than this device agrees to."""
+        protocol = task.protocol
+        if protocol.epsilon > self.most_epsilon_per_task:
+            raise PolicyRefused(
+                f"This task costs ε = {show(protocol.epsilon)} and this device allows "
+                f"{show(self.most_epsilon_per_task)} per task; ask the collector for a task with a "
+                "smaller ε, or raise most_epsilon_per_task in your policy."
+            )
+        if protocol.users < self.least_users:
+            raise PolicyRefused(
+                f"This task hides your value among {protocol.users:,} users and this device asks "
+                f"for {self.least_users:,}; ask the collector for a task with more users, or lower "
+                "least_users in your policy."
+            )
+        if task.repeat and not self.allow_repeat:
+            raise PolicyRefused(
+                "This task takes more than one answer, and each costs ε again; answer a task "
+                "without repeats, or set allow_repeat in your policy."
+            )
+        if task.batch.fewest < task.batch.reports and not self.allow_short_batches:
+            raise PolicyRefused(
+                f"This task's batches may leave with {task.batch.fewest:,} of "
+                f"{task.batch.reports:,} reports, with noise that the shuffler adds; answer a task "
+                "without at_least, or set allow_short_batches in your policy."
+            )
+        if self.analyzer_keys and task.key.raw.hex() not in self.analyzer_keys:
+            raise PolicyRefused(
+                "This task is encrypted for an analyzer key that your policy does not name; ask "
+                "the analyzer's operator for their key, and add it to analyzer_keys if it is this "
+                f"one: {task.key.raw.hex()}."
+            )
+
+
+def _keys(given: Any) -> tuple[str, ...]:
+    """Public keys in hexadecimal digits, or as the objects that `keys show` prints."""
+    if not isinstance(given, list | tuple):
+        raise ParameterError("analyzer_keys must be a list of keys.")
+    found = []
+    for key in given:
+        text = PublicKey.from_dict(key).raw.hex() if isinstance(key, Mapping) else str(key).lower()
+        if len(text) != 64 or set(text) - set("0123456789abcdef"):
+            raise ParameterError(
+                "An analyzer key is 64 hexadecimal digits, or what `shuffledp keys show` prints."
+            )
+        found.append(text)
+    return tuple(found)

@@ -1,0 +1,43 @@
+"""Uploads that follow the layout, the verdicts on them, and what they use up of their tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from shuffledp.service.storage.database import Row
+
+USED_COLUMNS = ("task", "name")
+"""Ids of stored reports (16 bytes) and hashes of spent tokens (32 bytes); where a token may be used
+in every batch, the number of the batch follows (4 bytes)."""
+
+
+class Verdict(Enum):
+    """Whether an upload was stored, or why not."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    UNKNOWN_TOKEN = "token-unknown"
+    TOKEN_USED = "token-used"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """An upload that follows the layout; the store decides whether it counts."""
+
+    task: int
+    report: bytes
+    """The report's id."""
+    token: bytes
+    """The hash of the token."""
+    scope: int | None
+    """The task within which the token may be used once; 0: once in all tasks; None: once in every
+    batch of the task."""
+    messages: bytes
+
+
+def spending(arrival: Arrival, number: int) -> Row:
+    """What a report uses up of its token, as it is kept in the table `used`."""
+    if arrival.scope is None:
+        return arrival.task, arrival.token + number.to_bytes(4, "big")
+    return arrival.scope, arrival.token

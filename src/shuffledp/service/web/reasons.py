@@ -1,0 +1,27 @@
+"""The reason that an operator gives for discarding something."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from shuffledp.service.web.problems import Problem
+
+LONGEST_REASON = 200
+
+
+async def given_reason(request: Request) -> str:
+    """The reason in a request's JSON; a 422 if it is none."""
+    try:
+        reason = (await request.json())["reason"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = ""
+    if not isinstance(reason, str) or not 0 < len(reason) <= LONGEST_REASON:
+        reason = ""
+    if not reason.isprintable() or not reason.strip():
+        raise Problem(
+            422,
+            "reason",
+            f'Send {{"reason": "…"}} with 1 to {LONGEST_REASON} printable characters.',
+            need=LONGEST_REASON,
+        )
+    return reason

@@ -1,0 +1,54 @@
+"""The parts of a plan in their own types, for tests that look inside."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.paper import PaperCell
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols import Histogram, IntegerSum, Quantiles, RealSum
+from shuffledp.protocols.results import Result
+
+Part = TypeVar("Part")
+
+
+def _as(part: object, kind: type[Part]) -> Part:
+    assert isinstance(part, kind)
+    return part
+
+
+def paper_cell(plan: Plan[Result]) -> PaperCell:
+    """The only cell, or the cell of every bucket, or the first digit."""
+    return _as(plan.protocol.uses[0].cell, PaperCell)
+
+
+def bounded_cell(plan: Plan[Result]) -> BoundedCell:
+    """The same for plans of bounded cells."""
+    return _as(plan.protocol.uses[0].cell, BoundedCell)
+
+
+def paper_cells(plan: Plan[Result]) -> list[PaperCell]:
+    """Every copy of every cell."""
+    return [_as(cell, PaperCell) for cell in plan.protocol.cells]
+
+
+def bounded_cells(plan: Plan[Result]) -> list[BoundedCell]:
+    """The same for plans of bounded cells."""
+    return [_as(cell, BoundedCell) for cell in plan.protocol.cells]
+
+
+def integer_sum(plan: Plan[Result]) -> IntegerSum:
+    return _as(plan.protocol, IntegerSum)
+
+
+def histogram(plan: Plan[Result]) -> Histogram:
+    return _as(plan.protocol, Histogram)
+
+
+def real_sum(plan: Plan[Result]) -> RealSum:
+    return _as(plan.protocol, RealSum)
+
+
+def quantiles(plan: Plan[Result]) -> Quantiles:
+    return _as(plan.protocol, Quantiles)
