@@ -88,7 +88,8 @@ class Direction:
     def share(self) -> Fraction:
         """At least φ = max over y of m·c_{z+1}·(C_w/C_z)·β^(y−D−1)/(o_y(β^(−D) − 1))."""
         high = low = Fraction(1)  # c_j between low and high
-        upper, lower = [], Fraction(0)
+        upper: list[Fraction] = []
+        lower = Fraction(0)
         for j in range(self.z + 1):
             upper.append(above((upper[-1] if upper else 0) + high))
             lower = below(lower + low)

@@ -105,7 +105,7 @@ def main() -> None:
     entries = []
     for name, (users, largest, up, down) in CELLS.items():
         losses = Fraction(up), Fraction(down)
-        mse = Fraction(3, 2) * laplace_variance(sum(losses) / 2 / largest)
+        mse = Fraction(3, 2) * laplace_variance((losses[0] + losses[1]) / 2 / largest)
         task = CellTask(
             users=users,
             expected=users,

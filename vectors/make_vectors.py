@@ -11,10 +11,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import shuffledp
+from shuffledp.planning.plan import Plan
 
 Data = dict[str, Any]
 
@@ -29,7 +31,7 @@ def change(name: str, value: Any) -> Callable[[Data], None]:
     return lambda data: cell(data).__setitem__(name, value)
 
 
-ATTACKS: dict[str, Callable[[Data], None]] = {
+PAPER_ATTACKS: dict[str, Callable[[Data], None]] = {
     "one pair less": lambda data: change("input_pairs", cell(data)["input_pairs"] - 1)(data),
     "half the flood": change("flood_mean", "1000"),
     "hardly any muting": change("mute_probability", "1/1000000000000"),
@@ -43,27 +45,85 @@ ATTACKS: dict[str, Callable[[Data], None]] = {
 }
 
 
-def main() -> None:
-    plans = {
-        "count": shuffledp.plan_count(10**6, 1),
-        "count with a relative tolerance": shuffledp.plan_count(10**6, 1, relative_error="0.01"),
-        "integer sum": shuffledp.plan_integer_sum(10**4, 1, 5),
-        "histogram": shuffledp.plan_histogram(10**4, 1, 4),
-        "real sum": shuffledp.plan_real_sum(10**4, 1),
-        "quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64),
-        "thinning": shuffledp.plan_count(10**4, 1, max_messages=1),
+def less_odds(data: Data, side: str) -> None:
+    """Odds that are too low by one part in a million."""
+    direction = cell(data)[side]
+    direction["odds"] = [str(Fraction(o) * Fraction(999_999, 10**6)) for o in direction["odds"]]
+
+
+def shorter(data: Data, name: str) -> None:
+    """A cut of the way up that is shorter by one message."""
+    cell(data)["up"][name] -= 1
+
+
+BOUNDED_ATTACKS: dict[str, Callable[[Data], None]] = {
+    "lower odds upwards": lambda data: less_odds(data, "up"),
+    "lower odds downwards": lambda data: less_odds(data, "down"),
+    "a shorter cut": lambda data: shorter(data, "cut"),
+    "a shorter muted cut": lambda data: shorter(data, "muted_cut"),
+    "noise that falls faster": lambda data: cell(data)["up"].update(decay="1/10"),
+    "a larger loss upwards": lambda data: cell(data)["up"].update(epsilon="11/10"),
+    "no odds downwards": lambda data: cell(data)["down"].update(odds=[]),
+    "a smaller epsilon claimed": lambda data: data.__setitem__("epsilon", "1/2"),
+    "a smaller loss claimed": lambda data: data.__setitem__("loss", "1/2"),
+    "another number of users": lambda data: data.__setitem__("users", 1),
+}
+
+
+def paper_plans() -> dict[str, Plan[Any]]:
+    """Plans of the paper's cell for every query."""
+    kind = "paper"
+    return {
+        "count": shuffledp.plan_count(10**6, 1, cell=kind),
+        "count with a relative tolerance": shuffledp.plan_count(
+            10**6, 1, relative_error="0.01", cell=kind
+        ),
+        "integer sum": shuffledp.plan_integer_sum(10**4, 1, 5, cell=kind),
+        "histogram": shuffledp.plan_histogram(10**4, 1, 4, cell=kind),
+        "real sum": shuffledp.plan_real_sum(10**4, 1, cell=kind),
+        "quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64, cell=kind),
+        "thinning": shuffledp.plan_count(10**4, 1, max_messages=1, cell=kind),
     }
+
+
+def bounded_plans() -> dict[str, Plan[Any]]:
+    """Plans of the bounded cell for every query."""
+    kind = "bounded"
+    return {
+        "bounded count": shuffledp.plan_count(10**6, 1, cell=kind),
+        "bounded count, padded": shuffledp.plan_count(10**4, 1, padded=True, cell=kind),
+        "bounded integer sum": shuffledp.plan_integer_sum(10**4, 1, 5, cell=kind),
+        "bounded histogram": shuffledp.plan_histogram(10**4, 1, 4, cell=kind),
+        "bounded real sum": shuffledp.plan_real_sum(10**4, 1, padded=True, cell=kind),
+        "bounded quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64, cell=kind),
+    }
+
+
+ATTACKED = (
+    "count",
+    "integer sum",
+    "real sum",
+    "bounded count",
+    "bounded integer sum",
+    "bounded real sum",
+)
+
+
+def main() -> None:
     entries = []
-    for name, plan in plans.items():
-        data = plan.certificate.to_dict()
-        data.pop("version")
-        entries.append({"name": name, "holds": True, "certificate": data})
-        for attack, damage in (
-            ATTACKS.items() if name in ("count", "integer sum", "real sum") else ()
-        ):
-            damaged = copy.deepcopy(data)
-            damage(damaged)
-            entries.append({"name": f"{name}: {attack}", "holds": False, "certificate": damaged})
+    for plans, attacks in (
+        (paper_plans(), PAPER_ATTACKS),
+        (bounded_plans(), BOUNDED_ATTACKS),
+    ):
+        for name, plan in plans.items():
+            data = plan.certificate.to_dict()
+            data.pop("version")
+            entries.append({"name": name, "holds": True, "certificate": data})
+            for attack, damage in attacks.items() if name in ATTACKED else ():
+                damaged = copy.deepcopy(data)
+                damage(damaged)
+                entry = {"name": f"{name}: {attack}", "holds": False, "certificate": damaged}
+                entries.append(entry)
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     Path(__file__).with_name("certificates.json").write_text(text + "\n", encoding="utf-8")
 

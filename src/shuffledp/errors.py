@@ -10,7 +10,8 @@
     ├── PlanningError           no parameters reach this target; says why
     ├── CertificateError        a certificate could not be given
     │   ├── PrivacyViolation    the inequality fails; carries the witness
-    │   └── Undecided           the precision limit came before a decision
+    │   ├── Undecided           the precision limit came before a decision
+    │   └── TooCostly           the time limit came before a decision
     ├── BudgetExceeded          a ledger refuses to spend
     └── MissingExtra            an optional dependency is not installed
 
@@ -75,6 +76,10 @@ class PrivacyViolation(CertificateError):
 
 class Undecided(CertificateError):
     """The precision limit was reached before the inequality was decided."""
+
+
+class TooCostly(CertificateError):
+    """The time limit was reached before the inequality was decided."""
 
 
 class BudgetExceeded(ShuffleDPError):

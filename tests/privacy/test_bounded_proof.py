@@ -24,7 +24,8 @@ from shuffledp.errors import (
 from shuffledp.planning.bounded_search import cheapest_bounded_cell
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.target import laplace_variance
-from shuffledp.privacy.bounded_proof import Scale, closed_form, per_index, prove
+from shuffledp.privacy.bounded_proof import prove
+from shuffledp.privacy.bounded_rules import Scale, closed_form, per_index
 from shuffledp.protocols import PROTOCOLS, Counting, Histogram, IntegerSum, Quantiles, RealSum
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.quantiles import Level

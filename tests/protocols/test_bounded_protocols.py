@@ -51,7 +51,7 @@ def histogram_loss(cell: BoundedCell, users: int) -> float:
 def test_a_histogram_of_two_buckets_by_brute_force(users: int, padded: bool) -> None:
     plan = plan_histogram(users, 1, 2, mse_overhead=1, padded=padded, cell="bounded")
     cell = bounded_cell(plan)
-    assert 0.9 < histogram_loss(cell, users) <= 1 + 1e-12
+    assert 0.7 < histogram_loss(cell, users) <= 1 + 1e-12
     assert histogram_loss(cell, users + 1) <= 1 + 1e-12
     assert histogram_loss(halved(cell), users) > 1  # the twin
 

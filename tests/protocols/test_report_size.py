@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from bounded_laws import BIT, sent
+from bounded_laws import RARE, sent
 from flint import arb
 from plan_parts import integer_sum, paper_cell
 
@@ -198,12 +198,12 @@ def test_top_up_capacity_covers_the_exact_tail() -> None:
 
 
 def law_of_copies(copies: int) -> list[Fraction]:
-    """The law of a user's messages in so many copies of `BIT`, of which one holds 1, by plain
+    """The law of a user's messages in so many copies of `RARE`, of which one holds 1, by plain
     enumeration."""
     law = [Fraction(1)]
     for value in [1] + [0] * (copies - 1):
-        one = sent(BIT, value)
-        grown = [Fraction(0)] * (len(law) + BIT.most_messages)
+        one = sent(RARE, value)
+        grown = [Fraction(0)] * (len(law) + RARE.most_messages)
         for k, p in enumerate(law):
             for j, q in one.items():
                 grown[k + j] += p * q
@@ -212,7 +212,7 @@ def law_of_copies(copies: int) -> list[Fraction]:
 
 
 def bits(copies: int) -> tuple[CellUse, ...]:
-    return (CellUse(cell=BIT, copies=copies, up=Fraction(1), down=Fraction(1)),)
+    return (CellUse(cell=RARE, copies=copies, up=Fraction(1), down=Fraction(1)),)
 
 
 @pytest.mark.parametrize("copies", [1, 3, 8])
@@ -223,7 +223,7 @@ def test_the_reserve_of_bounded_cells_is_the_least(copies: int, reports: int) ->
     limit = Fraction(1, 2**64)
     assert reports * sum(law[size + 1 :]) <= limit < reports * sum(law[size:])
     most = most_messages(bits(copies))
-    assert most == copies * BIT.most_messages == len(law) - 1 and law[most] > 0
+    assert most == copies * RARE.most_messages == len(law) - 1 and law[most] > 0
     assert size <= most
     if copies == 8:
         assert size < most  # so that not everything is the exact maximum

@@ -15,6 +15,7 @@ import shuffledp
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ValueOutOfRange
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.queries.ledger import Ledger
+from shuffledp.sealed.files import write_whole
 
 FLAGS = np.arange(2000) % 4 == 0
 
@@ -43,6 +44,32 @@ def test_the_ledger_refuses_before_it_records(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ParameterError, match="is no ledger"):
         ledger.remaining()
+
+
+def test_ten_tenths_fit_a_budget_of_one(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "budget.json", 1.0)
+    for _ in range(10):
+        shuffledp.count([1, 0], epsilon=0.1, ledger=ledger)
+    assert ledger.remaining() == 0
+    ledger = Ledger.create(tmp_path / "other.json", 0.3)
+    ledger.spend(0.1, "one")
+    ledger.spend(np.float32(0.2), "two")  # type: ignore[arg-type]
+    assert ledger.remaining() == 0
+
+
+def test_only_secrets_are_hidden_from_others(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        path = tmp_path / "budget.json"
+        ledger = Ledger.create(path, 1)
+        assert path.stat().st_mode & 0o777 == 0o644
+        path.chmod(0o640)
+        ledger.spend("0.5", "half")
+        assert path.stat().st_mode & 0o777 == 0o640  # as its owner left it
+        write_whole(tmp_path / "tokens", "x", secret=True)
+        assert (tmp_path / "tokens").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
 
 
 def _race(path: str, tries: int, results: Queue[int]) -> None:

@@ -1,13 +1,16 @@
-"""Publishing: a short batch costs nothing, a release is paid for before it is made."""
+"""Publishing: a short batch costs nothing, and whatever is paid for can be shown."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import shuffledp
 from shuffledp import Ledger, plan_count
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ShortBatchError
 from shuffledp.exact.seeded import SeededEntropy
@@ -66,17 +69,86 @@ def test_beyond_the_budget_nothing_is_released(
     assert len(ledger.entries()) == 1
 
 
-def test_the_charge_is_on_disk_before_the_release(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crash(*_: object) -> None:
-        assert Ledger(ledger.path).spent() == 1
-        raise KeyboardInterrupt
+def stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(PLAN.protocol), "release", crash)
-    with pytest.raises(KeyboardInterrupt):
-        publish(PLAN.protocol, PLAN.aggregate(VALUES), confidence=0.95, ledger=ledger, what="crash")
-    assert ledger.spent() == 1
+
+CRASHES = {
+    "release": "shuffledp.protocols.counting.Counting.release",
+    "analyze": "shuffledp.protocols.counting.Counting.analyze",
+    "result as JSON": "shuffledp.protocols.results.Estimate.to_dict",
+    "reading the ledger": "shuffledp.queries.ledger.Ledger._read",
+    "before the file": "shuffledp.sealed.files.os.open",
+    "before the rename": "shuffledp.sealed.files.os.replace",
+    "after the rename": "shuffledp.sealed.files.sync",
+}
+
+
+@pytest.mark.parametrize("place", CRASHES)
+def test_a_crash_leaves_no_charge_or_a_result(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    batch = PLAN.aggregate(VALUES)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CRASHES[place], stop)
+        publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="crash")
+    assert [path.name for path in ledger.path.parent.glob(".budget*")] == []
+    found = ledger.entries()
+    assert len(found) == (place == "after the rename")
+    assert all(entry.result is not None for entry in found)
+
+
+def test_out_of_memory_leaves_no_charge(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(type(PLAN.protocol), "analyze", no_memory)
+    with pytest.raises(MemoryError):
+        publish(PLAN.protocol, PLAN.aggregate(VALUES), confidence=0.95, ledger=ledger, what="big")
+    assert ledger.entries() == []
+
+
+KILLED = """
+import os, sys
+import numpy as np
+import shuffledp
+from shuffledp import Ledger, plan_count
+from shuffledp.queries import publish as room
+from shuffledp.sealed import files
+
+place, path = sys.argv[1:]
+stop = lambda *_, **__: os._exit(9)
+plan = plan_count(100, 1)
+batch = plan.aggregate(np.arange(100) % 2)
+if place == "after the charge":
+    spend = Ledger.spend
+    Ledger.spend = lambda *args, **words: (spend(*args, **words), os._exit(9))
+elif place == "analyze":
+    type(plan.protocol).analyze = stop
+else:
+    setattr(files.os if place == "replace" else files, place, stop)
+room.publish(plan.protocol, batch, confidence=0.95, ledger=Ledger(path), what="killed")
+"""
+
+
+@pytest.mark.parametrize("place", ["analyze", "replace", "sync", "after the charge"])
+def test_a_kill_leaves_no_charge_or_a_result(ledger: Ledger, place: str) -> None:
+    words = [sys.executable, "-c", KILLED, place, str(ledger.path)]
+    assert subprocess.run(words, check=False).returncode == 9
+    found = ledger.entries()
+    assert len(found) == (place in ("sync", "after the charge"))
+    assert all(entry.result is not None and "interval" in entry.result for entry in found)
+
+
+def test_the_ledger_keeps_the_result_and_the_note(ledger: Ledger) -> None:
+    found = shuffledp.mean(
+        [0.5, 1.0] * 50, epsilon=1, bounds=(0, 1), ledger=ledger, note="for the report"
+    )
+    (entry,) = ledger.entries()
+    assert entry.result == found.to_dict() and entry.note == "for the report"
+    assert entry.result["query"] == "mean"  # what was given, not the sum that it is made of
+    with pytest.raises(ParameterError, match="kept by a ledger"):
+        shuffledp.count([1], epsilon=1, note="for nobody")
 
 
 def test_once_charges_a_repeated_release_once(ledger: Ledger) -> None:
@@ -85,5 +157,6 @@ def test_once_charges_a_repeated_release_once(ledger: Ledger) -> None:
         publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="batch 7", once=True)
     publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="batch 8", once=True)
     assert [entry.what for entry in ledger.entries()] == ["batch 7", "batch 8"]
+    assert all(entry.result is None for entry in ledger.entries())  # the batch gives it again
     with pytest.raises(BudgetExceeded):
         publish(PLAN.protocol, batch, confidence=0.95, ledger=ledger, what="batch 8")

@@ -121,6 +121,6 @@ def test_pages_that_do_not_exist(tmp_path: Path) -> None:
             )
             assert bad.status_code == 422
             bad = await trio.to_shuffler.post("/tokens", content=b"no", headers=bearing(OPERATOR))
-            assert bad.status_code == 422
+            assert bad.status_code == 400
 
     asyncio.run(walk())

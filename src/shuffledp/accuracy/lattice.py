@@ -76,7 +76,7 @@ def log_negative_binomial(shape: float, decay: float, t: Floats) -> Complexes:
 
 def lattice_bins(places: Floats, width: float) -> Floats:
     """Edges of about this width that hold the same number of lattice points each."""
-    step = float(np.median(np.diff(places)))
+    step = float(np.median(np.diff(places))) if len(places) > 1 else 1.0
     group = max(1, round(width / step))
     start = places[0] - (group - 0.5) * step
     return np.arange(start, places[-1] + group * step, group * step)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from flint import arb, arb_poly, ctx
 
+from shuffledp.exact.deadline import check_time
 from shuffledp.exact.laws import Law, NegativeBinomial, Poisson
 from shuffledp.exact.numbers import ball
 
@@ -147,5 +148,6 @@ def _chernoff(laws: Sequence[MessageLaw], t: float, reports: int) -> arb:
     """The k at which Chernoff's bound, for all reports together, reaches 2⁻⁶⁴."""
     exponent = OVERFLOW_BITS * arb(2).log() + arb(reports).log()
     for law in laws:
+        check_time()
         exponent += law.log_moment(arb(t))
     return exponent / arb(t)

@@ -17,9 +17,9 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.accuracy.message_law import MessageLaw
-from shuffledp.errors import ValueOutOfRange
+from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import to_float
+from shuffledp.exact.numbers import positive, show, to_float
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,8 +27,20 @@ Values = NDArray[Any]
 
 MOST_USERS = 10**13
 LARGEST_VALUE = 10**6
+SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL = Fraction(1, 10**9), Fraction(1000)
+"""What a change may cost; plans are made for a narrower range."""
 USERS_AT_ONCE = 1 << 18
 """Users that are randomized together, so that their arrays stay in the processor's cache."""
+
+
+def check_epsilon(epsilon: Fraction, name: str) -> None:
+    """Refuses an ε so small or so large that no proof about it would end."""
+    positive(epsilon, name)
+    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= LARGEST_EPSILON_OF_CELL:
+        raise ParameterError(
+            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and "
+            f"{show(LARGEST_EPSILON_OF_CELL)}."
+        )
 
 
 def check_one_value_each(values: Values) -> None:
@@ -115,7 +127,7 @@ class Cell(ABC):
         ):
             raise ValueOutOfRange(
                 f"Some value lies outside 0..{self.largest}; nothing was randomized: "
-                "correct the data, or plan for a larger range."
+                "correct the data, or ask for a sum of larger values."
             )
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 

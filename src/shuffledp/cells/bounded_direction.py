@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import Any
 
+from shuffledp.cells.base import check_epsilon
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import positive, probability, whole
+from shuffledp.exact.numbers import positive, probability, show, whole
 
 MOST_CUT = 65_535
 MOST_BOUNDED_VALUE = 65_535
 MOST_BITS = 4_096
-"""Of a numerator or denominator."""
+"""Of a numerator or denominator, and of the common denominator of a direction's odds, which are
+added up exactly."""
+LARGEST_ODDS = Fraction(10**30)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,7 @@ class Direction:
     """o_1..o_D: the weight of each muted jump, against 1 for sending the value."""
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, "epsilon")
+        check_epsilon(self.epsilon, "epsilon")
         probability(self.decay, "decay")
         whole(self.cut, "cut", least=0, most=MOST_CUT)
         whole(self.muted_cut, "muted_cut", least=0, most=self.cut)
@@ -47,6 +51,16 @@ class Direction:
                 f"epsilon, decay and the odds may have at most {MOST_BITS:,} bits each above and "
                 "below the line; round them."
             )
+        if max(self.odds) > LARGEST_ODDS:
+            raise ParameterError(f"Each of the odds must be at most {show(LARGEST_ODDS)}.")
+        common = 1
+        for odds in self.odds:
+            common = lcm(common, odds.denominator)
+            if common.bit_length() > MOST_BITS:
+                raise ParameterError(
+                    f"The odds need a common denominator of more than {MOST_BITS:,} bits; round "
+                    "them to decimals."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters, rationals as exact text."""

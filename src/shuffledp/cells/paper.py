@@ -37,12 +37,16 @@ from shuffledp.cells.base import (
     Counts,
     Floats,
     Values,
+    check_epsilon,
 )
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
-from shuffledp.exact.numbers import ball, positive, probability, to_float, whole
+from shuffledp.exact.numbers import ball, exact, probability, show, to_float, whole
 from shuffledp.exact.sampler import Uniform, invert, sampler
+
+MOST_INPUT_PAIRS = 10**9
+LARGEST_FLOOD_MEAN = Fraction(10**100)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +75,13 @@ class PaperCell(Cell):
     def __post_init__(self) -> None:
         whole(self.users, "users", most=MOST_USERS)
         whole(self.largest, "the largest value", most=LARGEST_VALUE)
-        positive(self.up_epsilon, "up_epsilon")
-        positive(self.down_epsilon, "down_epsilon")
+        check_epsilon(self.up_epsilon, "up_epsilon")
+        check_epsilon(self.down_epsilon, "down_epsilon")
         probability(self.mute_probability, "mute_probability")
-        whole(self.input_pairs, "input_pairs", least=0)
+        whole(self.input_pairs, "input_pairs", least=0, most=MOST_INPUT_PAIRS)
         whole(self.stand_in, "stand_in", least=0, most=self.largest)
+        if exact(self.flood_mean, "flood_mean") > LARGEST_FLOOD_MEAN:
+            raise ParameterError(f"flood_mean must be at most {show(LARGEST_FLOOD_MEAN)}.")
         bare = self.input_pairs == 0 and self.stand_in == 0
         if self.flood_mean < 0 or (self.flood_mean == 0 and not bare):
             raise ParameterError("flood_mean must be above 0 where there are input pairs to hide.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts
-from shuffledp.exact.numbers import show
-from shuffledp.queries.ledger import Ledger
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import decimals, percent, show, whole
+from shuffledp.queries.ledger import Entry, Ledger
+from shuffledp.sealed.results import ResultLine, result_lines
 
 
 def add_to(commands: Commands) -> None:
@@ -19,6 +20,9 @@ def add_to(commands: Commands) -> None:
     create.add_argument("--budget", required=True, metavar="E", help="ε in all")
     shown = add_command(actions, "show", run_show, "what was spent and what remains")
     shown.add_argument("file", metavar="FILE")
+    shown.add_argument(
+        "--entry", metavar="N", help="show the result of this entry again (1, 2, … or last)"
+    )
 
 
 def run_create(args: argparse.Namespace) -> None:
@@ -27,22 +31,59 @@ def run_create(args: argparse.Namespace) -> None:
 
 
 def run_show(args: argparse.Namespace) -> None:
-    """Shows what a ledger has spent and what remains."""
-    _show(args, Ledger(args.file))
+    """Shows what a ledger has spent and what remains, or the result of one release again."""
+    ledger = Ledger(args.file)
+    if args.entry is None:
+        _show(args, ledger)
+    else:
+        _show_entry(args, ledger.entries())
 
 
 def _show(args: argparse.Namespace, ledger: Ledger) -> None:
-    entries: list[dict[str, Any]] = [
-        {"epsilon": str(entry.epsilon), "what": entry.what, "when": entry.when}
-        for entry in ledger.entries()
-    ]
+    entries = ledger.entries()
     data = {
         "budget": str(ledger.budget),
         "spent": str(ledger.spent()),
         "remaining": str(ledger.remaining()),
-        "entries": entries,
+        "entries": [entry.to_dict() for entry in entries],
     }
     rows = [(name, show(getattr(ledger, name)())) for name in ("spent", "remaining")]
     rows = [("budget", show(ledger.budget)), *rows]
-    rows += [(entry["when"], f"ε = {entry['epsilon']} for {entry['what']}") for entry in entries]
+    rows += [(f"{n}  {one.when}", _line(one)) for n, one in enumerate(entries, start=1)]
+    if any(entry.result is not None for entry in entries):
+        rows.append(("", "results can be shown again with --entry N"))
     emit(args, data, lambda console: console.print(facts(f"Ledger {args.file}", rows)))
+
+
+def _line(entry: Entry) -> str:
+    """An entry in a line: what it cost and was for, and what came of it where that is short."""
+    text = f"ε = {show(entry.epsilon)} for {entry.what}"
+    text += f" ({entry.note})" if entry.note else ""
+    lines = [] if entry.result is None else result_lines(entry.result)
+    return f"{text}: {_number(lines[0])}" if len(lines) == 1 else text
+
+
+def _number(line: ResultLine) -> str:
+    digits = decimals((line.high - line.low) / 4)
+    low, high = (f"{end:,.{digits}f}" for end in (line.low, line.high))
+    return f"{line.estimate:,.{digits}f} in {low} … {high}"
+
+
+def _show_entry(args: argparse.Namespace, entries: list[Entry]) -> None:
+    if not entries:
+        raise ParameterError(f"{args.file} has no entries yet; nothing was released.")
+    most = len(entries)
+    number = most if args.entry == "last" else whole(args.entry, "--entry", most=most)
+    entry = entries[number - 1]
+    if entry.result is None:
+        raise ParameterError(
+            f"Entry {number} has no result in the ledger; only queries keep theirs there."
+        )
+    result = entry.result
+    sure = percent(result["confidence"])
+    rows = [(line.label, _number(line)) for line in result_lines(result)]
+    rows += [("privacy", f"ε = {show(entry.epsilon)}, {result['privacy']}")]
+    rows += [("users", f"{result['users']:,}"), ("released", entry.when)]
+    rows += [("note", entry.note)] if entry.note else []
+    title = f"{result['query']}, with {sure} intervals"
+    emit(args, dict(result), lambda console: console.print(facts(title, rows)))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from shuffledp.cli.output import speak_plainly
 from shuffledp.errors import ShuffleDPError
 from shuffledp.version import __version__
 
@@ -58,10 +60,13 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 130
     if interrupted."""
+    speak_plainly()
     words = list(sys.argv[1:] if arguments is None else arguments)
     for place in range(len(words) - 1, 0, -1):
-        if words[place - 1] == "--bounds":  # a lower bound below 0 is no option
-            words[place - 1 : place + 1] = [f"--bounds={words[place]}"]
+        option, value = words[place - 1 : place + 1]
+        dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
+        if option == "--bounds" or dashed:  # a bound below 0 and a token with a dash are no options
+            words[place - 1 : place + 1] = [f"{option}={value}"]
     args = parser().parse_args(words)
     try:
         args.run(args)
@@ -70,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         sys.stderr.close()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            raise
+        print(f"Standard output takes no more ({error.strerror}); make room.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
         return 130

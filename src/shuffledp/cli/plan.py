@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
@@ -115,18 +116,49 @@ def bounds_of(args: argparse.Namespace) -> tuple[str, str]:
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:
-    """Adds --labels and --other."""
-    parser.add_argument(
-        "--labels", required=True, metavar="L,L,…", help="labels, or how many numbers from 0 on"
+    """Adds --labels, --label and --other."""
+    named = parser.add_mutually_exclusive_group(required=True)
+    named.add_argument(
+        "--labels",
+        metavar="L,L,…",
+        help='labels, how many numbers from 0 on, a JSON list ["a, b", "c"], or @FILE with a '
+        "label on each line",
+    )
+    named.add_argument(
+        "--label", action="append", metavar="L", help="one label, as it is; to be repeated"
     )
     parser.add_argument("--other", metavar="LABEL", help="a bucket for all other labels")
 
 
-def labels_of(text: str) -> int | list[str]:
-    """What --labels says: a number of buckets, or a list of labels."""
-    if text.strip().isascii() and text.strip().isdigit():
+def labels_of(args: argparse.Namespace) -> int | list[Any]:
+    """What --labels or --label say: a number of buckets, or a list of labels."""
+    if args.label is not None:
+        return list(args.label)
+    text = args.labels.strip()
+    if text.isascii() and text.isdigit():
         return int(text)
+    if text.startswith("@"):
+        return _labels_in(Path(text[1:]))
+    if text.startswith("["):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            raise ParameterError(
+                '--labels begins with [ but is no JSON list; write ["a", "b"], or use --label.'
+            ) from None
+        return list(found)
     return [label.strip() for label in text.split(",")]
+
+
+def _labels_in(path: Path) -> list[str]:
+    """The lines of a file, without empty ones."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
+    except UnicodeError:
+        raise ParameterError(f"{path} is not in the encoding UTF-8; convert it first.") from None
+    return [line for line in lines if line.strip()]
 
 
 # one planner per query
@@ -146,7 +178,7 @@ def _integer_sum(args: argparse.Namespace) -> AnyPlan:
 
 
 def _histogram(args: argparse.Namespace) -> AnyPlan:
-    labels = labels_of(args.labels)
+    labels = labels_of(args)
     return plan_histogram(args.users, args.epsilon, labels, other=args.other, **_asked(args))
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import shuffledp
 from shuffledp.cli.cluster import cluster
-from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
+from shuffledp.cli.output import (
+    Commands,
+    add_command,
+    check_output,
+    check_plot,
+    emit,
+    facts,
+    progress_bar,
+)
 from shuffledp.cli.plan import (
     add_bounds,
     add_expected,
@@ -18,11 +26,11 @@ from shuffledp.cli.plan import (
     labels_of,
     targets_of,
 )
-from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import show
-from shuffledp.plots.figures import checked_picture
+from shuffledp.errors import ParameterError, ShuffleDPError
+from shuffledp.exact.numbers import percent, show
 from shuffledp.protocols.results import Result
-from shuffledp.queries.columns import column_of
+from shuffledp.queries.columns import FileFormat, column_of
+from shuffledp.queries.values import TRUTHS
 
 Asked = dict[str, Any]
 """Keyword arguments of a query."""
@@ -53,8 +61,15 @@ def _query(
     commands: Commands, name: str, asked: Callable[[argparse.Namespace], Asked], summary: str
 ) -> argparse.ArgumentParser:
     parser = add_command(commands, name, lambda args: run(args, name, asked), summary)
-    parser.add_argument("file", metavar="FILE", help="a CSV or Parquet file; one row, one user")
+    parser.add_argument("file", metavar="FILE", help="CSV, TSV or Parquet, or a folder of it")
     parser.add_argument("--column", metavar="C", help="which column (if there are several)")
+    parser.add_argument("--encoding", metavar="NAME", help="of a CSV file, e.g. latin-1 (utf-8)")
+    parser.add_argument(
+        "--delimiter",
+        type=lambda text: "\t" if text in ("\\t", "tab") else text,
+        metavar="C",
+        help="between a CSV file's columns: a character or tab (a comma)",
+    )
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(
         "--users", metavar="N", help="rows the guarantee may count on (default: all of them)"
@@ -72,6 +87,8 @@ def _query(
     )
     parser.add_argument("--master", metavar="URL", help="Spark master or Connect server (local[*])")
     parser.add_argument("--ledger", metavar="FILE", help="draw on this budget, refuse beyond it")
+    parser.add_argument("--note", metavar="TEXT", help="what the ledger keeps beside the release")
+    parser.add_argument("--seed", metavar="S", help="the same result again (not private)")
     parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     return parser
 
@@ -96,9 +113,9 @@ def _real(args: argparse.Namespace) -> Asked:
 
 
 def _histogram(args: argparse.Namespace) -> Asked:
-    labels: int | list[Any] = labels_of(args.labels)
-    if isinstance(labels, list) and _holds_whole_numbers(args, labels):
-        labels = [int(label) if _is_whole(label) else label for label in labels]
+    labels = labels_of(args)
+    if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
+        labels = _in_the_columns_type(args, labels)
     return {"labels": labels, "other": args.other}
 
 
@@ -111,39 +128,67 @@ def _quantiles(args: argparse.Namespace) -> Asked:
     }
 
 
-def _holds_whole_numbers(args: argparse.Namespace, labels: list[str]) -> bool:
-    """Whether the column's labels are numbers; on Spark judged by the labels that were asked for,
-    because the column is not read here."""
+def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[Any]:
+    """Labels as numbers or true/false where the column holds such; on Spark judged by the labels
+    themselves, because the column is not read here."""
     if args.engine == "spark":
-        return all(_is_whole(label) for label in labels)
-    first = next(iter(column_of(args.file, args.column).batches()))
-    return first.dtype.kind in "iu"
+        holds = "whole" if all(_is_whole(label) for label in labels) else "text"
+    else:
+        holds = column_of(args.file, args.column, _file_format(args)).holds
+    if holds == "truth":
+        return [TRUTHS.get(label.lower(), label) for label in labels]
+    if holds == "whole" and all(_is_whole(label) or label == args.other for label in labels):
+        return [int(label) if _is_whole(label) else label for label in labels]
+    return labels
 
 
 def _is_whole(label: str) -> bool:
-    return label.removeprefix("-").isdecimal()
+    """Whether a label is a whole number as numbers are written: 7, but not 007."""
+    digits = label.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and str(int(label)) == label
+
+
+def _file_format(args: argparse.Namespace) -> FileFormat:
+    return FileFormat(encoding=args.encoding, delimiter=args.delimiter)
 
 
 def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace], Asked]) -> None:
     """Answers the query, on this machine or on a cluster, and shows the result."""
+    check_output(args)
     if args.plot:
-        checked_picture(args.plot)
+        check_plot(args.plot)
     if args.master is not None and args.engine != "spark":
         raise ParameterError("--master names a Spark cluster; add --engine spark.")
     words = {**asked(args), **_options(args)}
     execute = _on_spark if args.engine == "spark" else _on_this_machine
     result = execute(args, name.replace("-", "_"), words)
+    if args.ledger is None:
+        _show(args, result)
+        return
+    try:
+        _show(args, result)
+    except (OSError, UnicodeError, MemoryError, ShuffleDPError) as error:
+        why = getattr(error, "strerror", None) or str(error).rstrip(".") or "no memory is left"
+        raise ShuffleDPError(
+            f"The result was paid for but not all of it was shown ({why}); the ledger keeps it: "
+            f"shuffledp ledger show {args.ledger} --entry last"
+        ) from None
+
+
+def _show(args: argparse.Namespace, result: Result) -> None:
+    """Prints the result, and draws its picture last."""
+    if args.protocol is not None:
+        emit(args, result.to_dict(), lambda console: console.print(str(result), markup=False))
+    else:
+        emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
     if args.plot:
         result.plot(args.plot)
-    if args.protocol is not None:
-        emit(args, result.to_dict(), lambda console: console.print(str(result)))
-        return
-    emit(args, result.to_dict(), lambda console: console.print(result_table(result, args)))
 
 
 def _options(args: argparse.Namespace) -> Asked:
     """The options of every query that were given, as keyword arguments."""
-    names = ("column", "epsilon", "users", "confidence", "ledger", "protocol", "delta")
+    names = ["column", "epsilon", "users", "confidence", "ledger", "note", "seed", "protocol"]
+    names += ["delta"] if args.engine == "spark" else ["delta", "encoding", "delimiter"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     return {**given, "per_user": args.per_user, **targets_of(args)}
 
@@ -152,7 +197,7 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
     ask: Callable[..., Result] = getattr(shuffledp, name)
     if args.protocol is not None:
         return ask(args.file, **words)
-    rows = column_of(args.file, args.column).rows
+    rows = column_of(args.file, args.column, _file_format(args)).rows
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         return ask(args.file, progress=progress, **words)
 
@@ -163,7 +208,8 @@ def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
 
     ask: Callable[..., Result] = getattr(spark, name)
     with cluster(args.master) as session:
-        return ask(read(session, args.file), **words)
+        frame = read(session, args.file, encoding=args.encoding, delimiter=args.delimiter)
+        return ask(frame, **words)
 
 
 def result_table(result: Result, args: argparse.Namespace) -> Any:
@@ -171,7 +217,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     from rich.console import Group
 
     rows = [
-        ("privacy", f"ε = {show(result.epsilon)}, pure, in the shuffle model; certified"),
+        ("privacy", _privacy(result)),
         ("users", f"{result.users:,}: every row is taken for one user, and their number is public"),
         ("messages", f"{result.messages_per_user:,.1f} per user"),
         ("RMSE", f"{result.rmse:,.4g}"),
@@ -185,13 +231,20 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     return Group(_numbers(result), facts("", rows))
 
 
+def _privacy(result: Result) -> str:
+    if result.seeded:
+        return "none: the seed repeats this result, so that it is not private"
+    return f"ε = {show(result.epsilon)}, pure, in the shuffle model; certified"
+
+
 def _numbers(result: Result) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=f"{result.confidence:.0%} intervals", title_justify="left")
+    table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
     table.add_column("query")
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
-    for name, *numbers in result.rows():
-        table.add_row(name, *(f"{number:,.2f}" for number in numbers))
+    for name, *numbers in result.texts():
+        table.add_row(Text(name), *numbers)  # a label may look like markup
     return table

@@ -55,8 +55,7 @@ def show(out: Any, one: dict[str, Any]) -> None:
 
     result, dropped = one["result"], one["dropped"]
     out.print(
-        f"[bold]{one['name']}[/bold], batch {one['number']}: {one['reports']:,} reports, "
-        f"ε = {result['epsilon']}"
+        f"{one['name']}, batch {one['number']}: {one['reports']:,} reports, ε = {result['epsilon']}"
     )
     for line in result_lines(result):
         out.print(

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from shuffledp import plan_count, plan_integer_sum
 from shuffledp.accuracy.lattice import lattice_bins
-from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
+from shuffledp.cli.output import (
+    Commands,
+    add_command,
+    check_output,
+    check_plot,
+    emit,
+    facts,
+    progress_bar,
+)
 from shuffledp.cli.plan import add_targets, targets_of
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
@@ -43,6 +51,9 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs the protocol many times and shows measured errors beside the forecast."""
+    check_output(args)
+    if args.plot:
+        check_plot(args.plot)
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
@@ -125,7 +136,8 @@ def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> 
     for name in ("error", "measured", "exact", ""):
         table.add_column(name, justify="left" if name == "" else "right")
     edges = lattice_bins(law[0], 0.5 * data["forecast_rmse"])
-    edges = edges[np.abs(edges) < 4 * data["forecast_rmse"]]
+    reach = max(4 * data["forecast_rmse"], 1.5 * (edges[1] - edges[0]))  # three bins at least
+    edges = edges[np.abs(edges) <= reach]
     measured, _ = np.histogram(errors, bins=edges)
     exact, _ = np.histogram(law[0], bins=edges, weights=law[1])
     for middle, count, chance in zip((edges[:-1] + edges[1:]) / 2, measured, exact, strict=True):

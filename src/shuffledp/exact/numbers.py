@@ -16,11 +16,20 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from shuffledp.errors import ParameterError, PlanningError, Undecided
+from shuffledp.exact.deadline import check_time
 
 ExactNumber: TypeAlias = int | float | str | Fraction | Decimal
 
 FIRST_PRECISION = 128  # bits of a ball at first; doubled until a question is decided …
 LAST_PRECISION = 8192  # … or until here
+
+MOST_NUMBER_TEXT = 900
+"""Characters of a number given as text: two times the digits of the longest float."""
+MOST_NUMBER_BITS = 4_096
+"""Of the numerator or denominator of a number that a caller gives."""
+LARGEST_EXPONENT = 400
+"""A decimal lies between 10^−400 and 10^400: a longer exponent would make a short text a number of
+millions of digits."""
 
 
 def exact(value: ExactNumber, name: str) -> Fraction:
@@ -33,14 +42,27 @@ def exact(value: ExactNumber, name: str) -> Fraction:
     try:
         if isinstance(value, str):
             value = value.strip()
-            if len(value) > 200:
+            if len(value) > MOST_NUMBER_TEXT:
                 raise ValueError
             value = Fraction(value) if "/" in value else Decimal(value)
-        if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > 400:
+        if isinstance(value, Decimal) and value.is_finite():
+            written = value.as_tuple()
+            if len(written.digits) > MOST_NUMBER_TEXT or abs(value.adjusted()) > LARGEST_EXPONENT:
+                raise ValueError
+        number = Fraction(value)
+        if max(map(int.bit_length, number.as_integer_ratio())) > MOST_NUMBER_BITS:
             raise ValueError
-        return Fraction(value)
+        return number
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
-        raise ParameterError(f"{allowed}; {str(value)[:40]!r} was given.") from None
+        raise ParameterError(f"{allowed}; {_shown(value)} was given.") from None
+
+
+def _shown(value: int | float | str | Fraction | Decimal) -> str:
+    """The beginning of a number that is refused; of a whole number too long to be written, its
+    length."""
+    if isinstance(value, int | Fraction):
+        return "one of too many digits"
+    return repr(str(value)[:40])
 
 
 def as_written(value: ExactNumber, name: str) -> Fraction:
@@ -92,10 +114,29 @@ def whole(value: object, name: str, least: int = 1, most: int | None = None) -> 
 def truth(value: object, name: str) -> bool:
     """`value` as true or false; refuses texts and numbers, which may mean either."""
     if not isinstance(value, bool | np.bool_):
-        raise ParameterError(
-            f"{name} must be True or False; a {type(value).__name__} was given."
-        )
+        raise ParameterError(f"{name} must be True or False; a {type(value).__name__} was given.")
     return bool(value)
+
+
+def percent(share: float) -> str:
+    """A part of the whole in percent, with all its digits.
+
+    >>> percent(0.995), percent(0.95)
+    ('99.5%', '95%')
+    """
+    return f"{(Decimal(str(float(share))) * 100).normalize():f}%"
+
+
+def decimals(error: float) -> int:
+    """How many digits after the point a number deserves that errs by so much: those up to the
+    second one of the error.
+
+    >>> decimals(1.6), decimals(0.012), decimals(250)
+    (1, 3, 0)
+    """
+    if not 0 < error < math.inf:
+        return 2
+    return min(max(1 - math.floor(math.log10(error)), 0), 12)
 
 
 def show(number: Fraction | float, digits: int = 6) -> str:
@@ -119,6 +160,7 @@ def ball(number: Fraction | int) -> arb:
 
 def at_precision(bits: int, quantity: Callable[[], arb]) -> arb:
     """`quantity()` evaluated with `bits` bits of working precision."""
+    check_time()
     with ctx.workprec(bits):
         return quantity()
 

@@ -18,9 +18,9 @@ from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import Choice, counted_messages
 from shuffledp.protocols.cell_use import CellUse
 
-LOOSEST = 40.0
+LOOSEST_ERROR = 40.0
 """ln of how much more squared error than noise alone is looked at for few messages."""
-FINEST = 1e-4
+ERROR_TOLERANCE = 1e-4
 """To this part of itself the least error for a number of messages is found."""
 UP_SHARES = (Fraction(38, 100), Fraction(1, 2))
 """Shares of ε for the way up that a search for few messages looks at."""
@@ -65,9 +65,9 @@ def _choice(task: CellTask, copies: int) -> Choice:
 def least_error(task: CellTask, cheapest: Callable[[Fraction], Choice], messages: float) -> Choice:
     """The choice with the least error that costs at most so many messages."""
     least = math.log(noise_alone(task))
-    low, high = least, least + LOOSEST
+    low, high = least, least + LOOSEST_ERROR
     best: Choice | None = None
-    while high - low > FINEST:
+    while high - low > ERROR_TOLERANCE:
         middle = (low + high) / 2
         try:
             choice = cheapest(Fraction(math.exp(middle)))

@@ -202,8 +202,8 @@ def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
     low = math.log(2 / task.epsilon**2)
     high = low + LOOSEST_SUM
 
-    def rough_cost(place: float) -> tuple[float, list[BoundedDigitCosts]]:
-        here = replace(task, mse=Fraction(math.exp(place)))
+    def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
+        here = replace(task, mse=Fraction(math.exp(log_error)))
         finalists = best_radices(here, BoundedDigitCosts, QUICK_ROUNDS)
         costs = [search(costs, 20)[0] for costs in finalists]
         return min(costs, default=math.inf), finalists

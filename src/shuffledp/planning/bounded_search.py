@@ -26,7 +26,8 @@ from shuffledp.privacy.bounded_proof import prove
 
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10
-SPLITS = 41
+EPSILON_SPLITS = [Fraction(percent, 100) for percent in range(30, 71)]
+"""Shares of ε for the way up that are looked at."""
 WIDEST_WINDOW = 24  # with cuts of thousands, a few messages more or less are not looked for
 
 
@@ -195,8 +196,8 @@ def split_epsilon(epsilon: Fraction, task: CellTask) -> CellTask:
     """The task with losses that add up to ε and the fewest messages: for histograms, where a
     change moves one bucket up and another one down."""
     found: list[tuple[float, float, Fraction]] = []
-    for place in range(SPLITS):
-        up = epsilon * Fraction(30 + place, 100)
+    for share in EPSILON_SPLITS:
+        up = epsilon * share
         pair = Pair(replace(task, up=up, down=epsilon - up))
         totals = next(pair.candidates(), None)
         if totals is not None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show, whole
+from shuffledp.protocols.base import check_bounds
 
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
 
@@ -48,8 +49,5 @@ def checked_bounds(bounds: object) -> tuple[Fraction, Fraction]:
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise ParameterError("bounds must be two numbers, the lower and the upper one.")
     low, high = exact(bounds[0], "the lower bound"), exact(bounds[1], "the upper bound")
-    if not low < high:
-        raise ParameterError("The lower bound must lie below the upper bound.")
-    if max(abs(low), abs(high)) > 10**100 or high - low < Fraction(1, 10**100):
-        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
+    check_bounds(low, high)
     return low, high

@@ -26,8 +26,8 @@ from shuffledp.planning.paper_search import (
 )
 from shuffledp.protocols.cell_use import CellUse
 
-SPLITS = [place / 100 for place in range(28, 61, 4)]  # of ε for the way up
-THIN_SPLITS = [place / 20 for place in range(6, 20)]  # without pairs, muting may do all
+EPSILON_SPLITS = [percent / 100 for percent in range(28, 61, 4)]  # of ε for the way up
+THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting may do all
 LIKELY_SPLITS = (0.36, 0.42, 0.48)  # where the best split lies for most targets
 SURELY_MORE = 1.03  # a proposal that costs so much more than a rival is not looked at closely
 
@@ -109,7 +109,7 @@ def _cheapest_bucket(epsilon: Fraction, task: CellTask, buckets: int) -> tuple[C
 def best_split(epsilon: Fraction, task: CellTask) -> float:
     """How much of ε goes to the way up in the cheapest proposal."""
     cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
-    rough = min(SPLITS, key=cost)
+    rough = min(EPSILON_SPLITS, key=cost)
     return min((rough + step / 100 for step in (-2, 0, 2)), key=cost)
 
 

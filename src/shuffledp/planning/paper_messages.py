@@ -91,9 +91,10 @@ def tightest_error(
     least, most = (float(end) for end in between)
     zooms = 5 if pairs else 3
 
-    def excess(place: float) -> float:
-        """ln of what a proposal costs against what it may cost, at an mse of least + e^place."""
-        task_here = replace(task, mse=Fraction(min(least + math.exp(place), most)))
+    def excess(log_error: float) -> float:
+        """ln of what a proposal costs against what it may cost, at an mse of
+        least + e^log_error."""
+        task_here = replace(task, mse=Fraction(min(least + math.exp(log_error), most)))
         cost = propose(task_here, pairs, zooms).messages
         return math.log(cost / (messages * (1 - 1e-5)))
 
@@ -105,7 +106,7 @@ def tightest_error(
 
 
 def smallest_root(excess: Callable[[float], float], low: float, high: float, width: float) -> float:
-    """A place at most `width` beyond the one where a falling function reaches 0, by secants where
+    """A number at most `width` beyond the one where a falling function reaches 0, by secants where
     it is finite and halving where it is not; at `high` it is at most 0."""
     above, below = math.inf, excess(high)
     side = 0

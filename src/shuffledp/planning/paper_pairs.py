@@ -16,6 +16,8 @@ from shuffledp.planning.paper_flood import least_flood
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.paper_proof import tightest
 
+NOT_PRIVATE = "No number of extra messages makes these parameters private; allow a larger error."
+
 
 def with_best_pairs(
     cell: PaperCell, loss: Fraction, flood_cost: Callable[[Floats], Floats]
@@ -26,7 +28,7 @@ def with_best_pairs(
     while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
         fewest *= 2
         if fewest > 1e9:
-            raise PlanningError("No flood makes these parameters private; allow a larger error.")
+            raise PlanningError(NOT_PRIVATE)
     low, high = max(1, fewest // 2), 8 * fewest
     for _ in range(12):
         pairs = np.unique(np.linspace(low, high, 64).astype(np.int64))
@@ -66,4 +68,4 @@ def with_least_flood(cell: PaperCell, loss: Fraction) -> PaperCell:
             return candidate
         except CertificateError:
             flood *= 1 + 1e-5 * 2**attempt
-    raise PlanningError("No flood makes these parameters private; allow a larger error.")
+    raise PlanningError(NOT_PRIVATE)

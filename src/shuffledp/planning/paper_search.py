@@ -29,12 +29,12 @@ from shuffledp.privacy.paper_proof import tightest
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.histogram import bucket_messages
 
-GRID = 24
-ZOOMS = 6
+GRID_POINTS = 24
+GRID_ZOOMS = 6
 NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """The best point of a grid, in floats."""
 
@@ -73,12 +73,14 @@ def _root(a: Floats, b: Floats, c: Floats) -> Floats:
     return result
 
 
-def propose(task: CellTask, pairs: int | None = None, zooms: int = ZOOMS) -> Proposal:
+def propose(task: CellTask, pairs: int | None = None, zooms: int = GRID_ZOOMS) -> Proposal:
     """The cheapest point; among those with so many pairs if a number is given."""
     lowest, epsilon = least_down_epsilon(task), float(task.down)
-    places = np.linspace(0.02, 1.0, GRID)  # of b between the least that the error allows and ε
-    beyond = np.linspace(-12.0, 5.0, GRID)  # of s: ln of the excess over the limit
-    best = Proposal(np.inf, 0.0, 0.0, 0.0)
+    places = np.linspace(
+        0.02, 1.0, GRID_POINTS
+    )  # of b between the least that the error allows and ε
+    beyond = np.linspace(-12.0, 5.0, GRID_POINTS)  # of s: ln of the excess over the limit
+    best = Proposal(messages=np.inf, down_epsilon=0.0, pairs=0.0, flood=0.0)
     for _ in range(zooms):
         b = (lowest + places * (epsilon - lowest))[:, None]
         s = np.full_like(b, pairs) if pairs else _beyond_limit(task, b, beyond)
@@ -86,8 +88,12 @@ def propose(task: CellTask, pairs: int | None = None, zooms: int = ZOOMS) -> Pro
         costs, floods = _costs(task, down, s)
         i, j = np.unravel_index(np.argmin(costs), costs.shape)
         if costs[i, j] < best.messages:
-            found = (float(x[i, j]) for x in (costs, down, s, floods))
-            best = Proposal(*found)
+            best = Proposal(
+                messages=float(costs[i, j]),
+                down_epsilon=float(down[i, j]),
+                pairs=float(s[i, j]),
+                flood=float(floods[i, j]),
+            )
         places, beyond = _zoom(places, int(i), 1e-6, 1.0), _zoom(beyond, int(j), -14.0, 12.0)
     return best
 
@@ -101,7 +107,7 @@ def _beyond_limit(task: CellTask, b: Floats, beyond: Floats) -> Floats:
 
 def _zoom(grid: Floats, at: int, low: float, high: float) -> Floats:
     step = 2 * (grid[1] - grid[0])
-    return np.linspace(max(grid[at] - step, low), min(grid[at] + step, high), GRID)
+    return np.linspace(max(grid[at] - step, low), min(grid[at] + step, high), GRID_POINTS)
 
 
 def least_down_epsilon(task: CellTask) -> float:
@@ -138,8 +144,8 @@ def limit_messages(task: CellTask) -> float:
     """What no flood can beat: the fewest messages if the flood cost nothing and pairs could be
     split (MATH §3)."""
     lowest, epsilon = least_down_epsilon(task), float(task.down)
-    places, best = np.linspace(0.02, 1.0, 4 * GRID), np.inf
-    for _ in range(ZOOMS):
+    places, best = np.linspace(0.02, 1.0, 4 * GRID_POINTS), np.inf
+    for _ in range(GRID_ZOOMS):
         b = lowest + places * (epsilon - lowest)
         odds = np.maximum(mute_odds(task, b), 1e-300)
         costs = (2 * _limit_pairs(task, b, odds) + sum(task.shape)) / (1 + odds)
@@ -185,7 +191,7 @@ def _with_pairs(task: CellTask) -> PaperCell:
     real = propose(task)
     if not np.isfinite(real.messages):
         raise PlanningError(
-            "No choice of noise reaches this error: with no muting and no flood at all it would "
+            "No choice of noise reaches this error: with noise alone, and no muted users, it would "
             f"be {least_rmse(task):.4g}; allow at least that (and some more), or a larger epsilon."
         )
     near = max(1, int(real.pairs))

@@ -12,16 +12,15 @@ from typing import Any, Generic
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.json_text import read_json_file
 from shuffledp.exact.numbers import show, whole
+from shuffledp.planning.schema import PLAN, PLAN_FORMAT
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import Certificate, verify
 from shuffledp.protocols.base import Progress, Protocol, R_co
 from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Report, View
 from shuffledp.protocols.report_size import promise
 from shuffledp.protocols.results import NEIGHBOURS, Result
-
-PLAN_FORMAT = "shuffledp plan 2"
-LARGEST_PLAN_FILE = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +185,7 @@ class Plan(Generic[R_co]):
                 f"This is no plan: its format must be {PLAN_FORMAT!r}; "
                 "give a file that `shuffledp plan … --output` wrote."
             )
+        PLAN.check(data, "plan")
         certificate = verify(data)
         try:
             low, high = data["interval_95"]
@@ -220,12 +220,4 @@ class Plan(Generic[R_co]):
     @staticmethod
     def load(path: str | Path) -> Plan[Result]:
         """The plan in a file, its certificate proved again."""
-        try:
-            with open(path, "rb") as file:
-                text = file.read(LARGEST_PLAN_FILE)
-            data = json.loads(text)
-        except OSError as error:
-            raise ParameterError(f"{path} cannot be read ({error.strerror}).") from None
-        except (ValueError, RecursionError):
-            raise ParameterError(f"{path} is no plan: it does not hold JSON.") from None
-        return Plan.from_dict(data)
+        return Plan.from_dict(read_json_file(path))

@@ -26,10 +26,11 @@ def new_figure(wide: float = 7.5, high: float = 4.2, panels: int = 1) -> tuple[F
     """A figure of so many inches with so many axes side by side, without a window."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+
+        from shuffledp.plots.notebook import NotebookFigure
     except ImportError:
         raise MissingExtra("matplotlib", "plot") from None
-    figure = Figure(figsize=(wide, high), layout="constrained", dpi=DOTS_PER_INCH)
+    figure = NotebookFigure(figsize=(wide, high), layout="constrained", dpi=DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     axes: Sequence[Axes] = figure.subplots(1, panels, squeeze=False)[0]
     for one in axes:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import decimals, percent
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
+from shuffledp.plots.fonts import set_plainly, shown_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+LONGEST_LABEL = 40
+"""Characters of a label below a bar."""
 
 
 def plot(result: Result, path: str | None = None) -> Figure:
@@ -41,32 +46,53 @@ def _caption(result: Result) -> str:
 def draw_estimate(result: Estimate) -> Figure:
     """One number: where the truth may lie, by the law of the error where that is known."""
     figure, (axes,) = new_figure()
+    ((name, value, low, high),) = result.texts()
     if result.errors is None:
-        axes.axvspan(result.low, result.high, color=BAND)
-        axes.margins(0.5)
+        _whisker(axes, result)
     else:
         _bars_of_errors(axes, result, *result.errors())
-    axes.axvline(result.value, color=LINE, linewidth=1.6)
-    axes.set_title(
-        f"{result.query} ≈ {result.value:,.2f}   "
-        f"({result.confidence:.0%} interval {result.low:,.2f} … {result.high:,.2f})",
-        color=INK,
+        axes.axvline(result.value, color=LINE, linewidth=1.6)
+    title = axes.set_title(
+        f"{name} ≈ {value}   ({percent(result.confidence)} interval {low} … {high})", color=INK
     )
+    set_plainly([title], shown_labels([name])[1])
     axes.set_xlabel(f"where the true value may lie, given the estimate\n{_caption(result)}")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     return figure
 
 
+def _whisker(axes: Axes, result: Estimate) -> None:
+    """The estimate and its interval, where the law of the error is not known: for ranges and
+    quantiles."""
+    axes.axvspan(result.low, result.high, color=BAND)
+    below, above = max(result.value - result.low, 0.0), max(result.high - result.value, 0.0)
+    axes.errorbar(
+        [result.value],
+        [0.0],
+        xerr=[[below], [above]],
+        fmt="o",
+        color=LINE,
+        ecolor=INK,
+        elinewidth=2.0,
+        capsize=9,
+        capthick=2.0,
+    )
+    reach = max(result.high - result.low, abs(result.value) * 1e-6, 1e-9)
+    axes.set_xlim(result.low - 0.5 * reach, result.high + 0.5 * reach)
+    axes.set_ylim(-1.0, 1.0)
+
+
 def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Floats) -> None:
     """The law of the error around the estimate, coloured inside the interval."""
-    width = float(np.median(np.diff(errors)))
+    width = float(np.median(np.diff(errors))) if len(errors) > 1 else 1.0
     values = result.value - errors
     inside = (values > result.low - width / 2) & (values < result.high + width / 2)
     colours = np.where(inside, BAR, BAND)
     axes.bar(values, chances / width, width=width, color=colours.tolist(), linewidth=0)
     below = np.cumsum(chances) / chances.sum()
-    reach = np.abs(errors[(below > 0.0005) & (below < 0.9995)]).max()
+    likely = np.abs(errors[(below > 0.0005) & (below < 0.9995)])
+    reach = max(float(likely.max()) if likely.size else 0.0, 2 * width)
     axes.set_xlim(result.value - 1.1 * reach, result.value + 1.1 * reach)
 
 
@@ -77,22 +103,41 @@ def draw_histogram(result: HistogramResult) -> Figure:
     figure, (axes,) = new_figure(wide=max(7.5, min(0.28 * count, 30.0)))
     places = np.arange(count)
     axes.bar(places, result.values, color=BAR, width=0.8)
-    for low, high, width in (
-        (result.joint_low, result.joint_high, 1.0),
-        (result.low, result.high, 2.6),
+    for low, high, width, cap in (
+        (result.joint_low, result.joint_high, 1.0, 7.0),
+        (result.low, result.high, 2.6, 4.0),
     ):
         axes.vlines(places, low, high, color=INK, linewidth=width)
+        for ends in (low, high):  # caps of a fixed size are seen however short an interval is
+            axes.plot(places, ends, "_", color=INK, markersize=cap, markeredgewidth=width)
     axes.axhline(0, color=INK, linewidth=0.8)
-    step = max(1, count // 40)
-    axes.set_xticks(places[::step], [str(label) for label in result.labels[::step]])
-    if max(len(str(label)) for label in result.labels) * count > 80:
-        axes.tick_params(axis="x", rotation=60)
+    numbered = _name_buckets(axes, [str(label) for label in result.labels])
     axes.set_ylabel("users")
+    widest = float((result.high - result.low).max()) / 2
     axes.set_title(
-        f"thick: {result.confidence:.0%} interval of each bucket; thin: of all at once", color=INK
+        f"thick: {percent(result.confidence)} interval of each bucket (± {_short(widest)} or "
+        "less); thin: of all at once",
+        color=INK,
     )
-    axes.set_xlabel(_caption(result))
+    note = "\nno installed font has the characters of all labels: #1 is the first" * numbered
+    axes.set_xlabel(_caption(result) + note)
     return figure
+
+
+def _short(error: float) -> str:
+    return f"{error:,.{decimals(error)}f}"
+
+
+def _name_buckets(axes: Axes, labels: list[str]) -> bool:
+    """Writes the labels below the buckets; gives whether some became numbers."""
+    step = max(1, len(labels) // 40)
+    texts, font, numbered = shown_labels(labels)
+    texts = [text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}…" for text in texts]
+    axes.set_xticks(np.arange(len(labels))[::step], texts[::step])
+    set_plainly(axes.get_xticklabels(), font)
+    if max(map(len, texts)) * len(labels) > 80:
+        axes.tick_params(axis="x", rotation=60)
+    return numbered
 
 
 @draw.register(QuantilesResult)
@@ -101,8 +146,9 @@ def draw_quantiles(result: QuantilesResult) -> Figure:
     figure, (axes,) = new_figure()
     below = np.concatenate([[0.0], np.cumsum(result.counts)]) / result.users
     errors = np.sqrt(np.diag(np.cumsum(np.cumsum(result.covariance, 0), 1)).clip(0))
-    reach = 1.96 * np.concatenate([[0.0], errors]) / result.users
-    axes.fill_between(result.edges, below - reach, below + reach, color=BAND, linewidth=0)
+    reach = NormalDist().inv_cdf(0.5 + result.confidence / 2)
+    band = reach * np.concatenate([[0.0], errors]) / result.users
+    axes.fill_between(result.edges, below - band, below + band, color=BAND, linewidth=0)
     axes.plot(result.edges, below, color=BAR, linewidth=1.8)
     for probability, quantile in zip(result.probabilities, result.shown(), strict=True):
         axes.hlines(probability, quantile.low, quantile.high, color=LINE, linewidth=2.5)
@@ -111,6 +157,6 @@ def draw_quantiles(result: QuantilesResult) -> Figure:
             f" {quantile.value:,.4g}", (quantile.high, probability), color=INK, va="center"
         )
     axes.set_ylabel("part of the users below")
-    axes.set_title("quantiles with their intervals", color=INK)
+    axes.set_title(f"quantiles with their {percent(result.confidence)} intervals", color=INK)
     axes.set_xlabel(_caption(result))
     return figure

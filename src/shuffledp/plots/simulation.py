@@ -23,7 +23,7 @@ def plot_simulation(
     figure, (axes,) = new_figure()
     places, chances = law
     edges = lattice_bins(places, 3.5 * errors.std() / len(errors) ** (1 / 3))
-    width = edges[1] - edges[0]
+    width = float(edges[1] - edges[0])
     axes.hist(errors, bins=edges.tolist(), density=True, color=BAND, label=f"{len(errors):,} runs")
     expected, _ = np.histogram(places, bins=edges, weights=chances)
     axes.step(
@@ -33,7 +33,7 @@ def plot_simulation(
         color=BAR,
         label="exact error law",
     )
-    reach = max(4.5 * errors.std(), 1.02 * np.abs(errors).max())
+    reach = max(4.5 * errors.std(), 1.02 * np.abs(errors).max(), 2 * width)
     axes.set_xlim(-reach, reach)
     axes.set_title(
         f"error of {plan.protocol.query}: measured RMSE {np.sqrt(np.mean(errors**2)):,.3f}, "

@@ -1,6 +1,6 @@
 """The oracle of the bounded cell: the exact law of the view, by multiplying polynomials.
 
-The view is one number, the tokens of all users, so its law is the coefficients of a product of
+The view is one number, the messages of all users, so its law is the coefficients of a product of
 one polynomial per user. The oracle knows nothing of the proof: it multiplies integers (every mass
 times a common denominator, the same for every value) and takes the largest ratio of coefficients.
 It tests the certificate and never replaces it.
@@ -23,7 +23,7 @@ from shuffledp.exact.numbers import at_precision, ball
 Masses = list[Fraction]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ratios:
     """The largest ratio of probabilities in each direction, and the view where it was found."""
 
@@ -59,7 +59,7 @@ def noise(users: int, direction: Direction, cut: int) -> Masses:
 
 
 def user_law(cell: BoundedCell, value: int) -> Masses:
-    """The law of a user's number of tokens: place k holds P(k) times 1 + the sum of all odds."""
+    """The law of a user's number of messages: entry k holds P(k) times 1 + the sum of all odds."""
     up, down, d = cell.up, cell.down, cell.largest
     law = [Fraction(0)] * (cell.most_messages + 1)
     plus = {cut: noise(cell.users, up, cut) for cut in (up.cut, up.muted_cut)}
@@ -84,14 +84,14 @@ def polynomials(cell: BoundedCell) -> list[fmpz_poly]:
 
 def largest_ratio(above: fmpz_poly, below: fmpz_poly) -> tuple[Fraction | None, int]:
     """The largest ratio of two laws and where it is; None where only the first is possible."""
-    best, place = (fmpz(0), fmpz(1)), -1
+    best, at = (fmpz(0), fmpz(1)), -1
     for view in range(len(above)):
         top, bottom = above[view], below[view]
         if top and not bottom:
             return None, view
         if top * best[1] > best[0] * bottom:
-            best, place = (top, bottom), view
-    return Fraction(int(best[0]), int(best[1])), place
+            best, at = (top, bottom), view
+    return Fraction(int(best[0]), int(best[1])), at
 
 
 def ratios(cell: BoundedCell, others: Sequence[int]) -> Ratios:
@@ -109,7 +109,7 @@ def all_ratios(cell: BoundedCell, users: int) -> Ratios:
         found.append(_ratios(laws, [values.count(x) for x in possible]))
     up = max(found, key=lambda entry: _size(entry.up))
     down = max(found, key=lambda entry: _size(entry.down))
-    return Ratios(up.up, down.down, up.up_at, down.down_at)
+    return Ratios(up=up.up, down=down.down, up_at=up.up_at, down_at=down.down_at)
 
 
 def _size(ratio: Fraction | None) -> Fraction | float:
@@ -129,7 +129,7 @@ def _ratios(users: list[fmpz_poly], others: Sequence[int]) -> Ratios:
             downs.append(largest_ratio(lower, view))
     up, up_at = max(ups, key=lambda way: _size(way[0]))
     down, down_at = max(downs, key=lambda way: _size(way[0]))
-    return Ratios(up, down, up_at, down_at)
+    return Ratios(up=up, down=down, up_at=up_at, down_at=down_at)
 
 
 def first_violation(cell: BoundedCell, others: int, views: int, bits: int = 1024) -> int | None:

@@ -15,12 +15,11 @@ from typing import Any
 from shuffledp.errors import ParameterError, PrivacyViolation
 from shuffledp.exact.numbers import show
 from shuffledp.privacy.proofs import Proof, prove
+from shuffledp.privacy.schema import CERTIFICATE, CERTIFICATE_FORMAT
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.results import NEIGHBOURS, Result
-
-CERTIFICATE_FORMAT = "shuffledp certificate 2"
 
 Progress = Callable[[int], None]
 
@@ -130,7 +129,8 @@ def verify(data: object) -> Certificate:
             f"This is no certificate: its format must be {CERTIFICATE_FORMAT!r}; "
             "give a file that `shuffledp plan … --json` wrote."
         )
-    certificate = certify(protocol_from_dict(data.get("protocol")))
+    CERTIFICATE.check(data, "certificate")
+    certificate = certify(protocol_from_dict(data["protocol"]))
     shown = certificate.to_dict()
     if shown["protocol"] != data["protocol"]:
         raise ParameterError(
@@ -140,8 +140,8 @@ def verify(data: object) -> Certificate:
     for name in ("statement", "epsilon", "loss", "rule", "neighbours", "users"):
         if data.get(name) != shown[name]:
             raise _altered(name)
-    cells = data.get("cells")
-    if not isinstance(cells, list) or len(cells) != len(certificate.proofs):
+    cells = data["cells"]
+    if len(cells) != len(certificate.proofs):
         raise _altered("cells")
     for given, proof in zip(cells, certificate.proofs, strict=True):
         if not _says(given, proof.claims()):

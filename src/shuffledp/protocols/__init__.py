@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.counting import Counting
 from shuffledp.protocols.histogram import Histogram
@@ -12,6 +11,7 @@ from shuffledp.protocols.integer_sum import IntegerSum
 from shuffledp.protocols.quantiles import Quantiles
 from shuffledp.protocols.real_sum import RealSum
 from shuffledp.protocols.results import Result
+from shuffledp.protocols.schema import PROTOCOL
 
 __all__ = [
     "Counting",
@@ -30,15 +30,10 @@ PROTOCOLS: dict[str, type[Protocol[Result]]] = {
 
 
 def protocol_from_dict(data: Any) -> Protocol[Result]:
-    """The protocol behind `Protocol.to_dict`; refuses what is not one."""
-    try:
-        protocol = PROTOCOLS.get(data["query"])
-        if protocol is not None:
-            return protocol.from_dict(data)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise ParameterError(
-            f"The protocol's description is incomplete or malformed: {error}."
-        ) from None
-    raise ParameterError(
-        f"There is no protocol for {str(data['query'])[:40]!r}; there are {', '.join(PROTOCOLS)}."
-    )
+    """The protocol behind `Protocol.to_dict`; refuses what is not one.
+
+    Ensures: raises `ParameterError`, and nothing else, before anything is computed with a number
+    that is out of its bounds (`shuffledp.protocols.schema`).
+    """
+    PROTOCOL.check(data, "protocol")
+    return PROTOCOLS[data["query"]].from_dict(data)

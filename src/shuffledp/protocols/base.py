@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import show, to_float
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
+
+LARGEST_BOUND = 10**100
+"""Of the bounds of real values, which are taken as floats too."""
 
 Progress = Callable[[int], None]
 R = TypeVar("R", bound=Result)
@@ -177,9 +180,24 @@ class Protocol(ABC, Generic[R_co]):
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
         return release(batch, self.users)
 
-    @abstractmethod
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
-        """The result with its intervals."""
+        """The result of a released view, with its intervals.
+
+        Ensures: refuses a report, which is secret, and a view of fewer users than the guarantee
+        needs.
+        """
+        if not isinstance(view, View):
+            raise ParameterError(
+                "Only a view can be analyzed, which release gives; a report is secret: release a "
+                "batch of enough reports first."
+            )
+        if view.users < self.users:
+            raise ShortBatchError(view.users, self.users)
+        return self.result_of(view, confidence)
+
+    @abstractmethod
+    def result_of(self, view: View, confidence: float) -> R_co:
+        """What `analyze` gives, for a view that it accepts."""
 
     @abstractmethod
     def rmse(self, users: int) -> float:
@@ -213,6 +231,14 @@ class Protocol(ABC, Generic[R_co]):
         return float(away / math.sqrt(variance))
 
 
+def check_bounds(low: Fraction, high: Fraction) -> None:
+    """Refuses bounds that do not enclose a range of floats."""
+    if not low < high:
+        raise ParameterError("The lower bound must lie below the upper bound.")
+    if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < Fraction(1, LARGEST_BOUND):
+        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
+
+
 def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
     """A number in [low, high] from text."""
     try:
@@ -235,7 +261,8 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     if not ((numbers >= first) & (numbers <= last)).all():
         raise ValueOutOfRange(
             f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
-            "nothing was randomized: widen the bounds, or clamp the data."
+            "nothing was randomized: widen the bounds, or move such values to the nearer "
+            "bound with clamp=True (--clamp)."
         )
     return numbers
 

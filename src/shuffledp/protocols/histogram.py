@@ -35,7 +35,9 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         labels = int(labels)
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError("buckets must be a whole number or a list of labels.")
+        raise ParameterError(
+            "labels must be a list of labels, or how many whole numbers from 0 on."
+        )
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
@@ -75,8 +77,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some label is none of the buckets; nothing was randomized: add the missing "
-                "bucket, or name one that takes all others."
+                "Some value is none of the labels; nothing was randomized: add the missing label, "
+                "or name one that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
@@ -138,7 +140,7 @@ class Histogram(Protocol[HistogramResult]):
         plus, minus = self.cell.aggregate_copies(tally, users, entropy)
         return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
 
-    def analyze(self, view: View, confidence: float = 0.95) -> HistogramResult:
+    def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
         (buckets are independent, so each misses with 1 − confidence^(1/B))."""
         sums = view.plus - view.minus

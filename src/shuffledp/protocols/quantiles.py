@@ -23,7 +23,7 @@ from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.protocols.base import Protocol, parsed_number, reals_within
+from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.histogram import bucket_messages
 from shuffledp.protocols.quantiles_result import QuantilesResult
@@ -97,8 +97,9 @@ class Quantiles(Protocol[QuantilesResult]):
             raise ParameterError("Each level's number of buckets must divide the next one's.")
         if any(level.cell.largest != 1 or level.cell.absent_value != 0 for level in self.levels):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
-        if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
-            raise ParameterError("Levels need the same users, and low must lie below high.")
+        if len({level.cell.users for level in self.levels}) != 1:
+            raise ParameterError("Levels need the same users.")
+        check_bounds(self.low, self.high)
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
@@ -168,7 +169,7 @@ class Quantiles(Protocol[QuantilesResult]):
         noise = worst_range_variance(numbers, [float(end[0]) for end in ends])
         return math.sqrt(noise + sum(float(end[1] - end[0]) for end in ends))
 
-    def analyze(self, view: View, confidence: float = 0.95) -> QuantilesResult:
+    def result_of(self, view: View, confidence: float) -> QuantilesResult:
         """All buckets combined, ready for range counts and quantiles: once as if users were spread
         evenly, and again with the errors that go with what was found."""
         counts = np.full(self.finest, view.users / self.finest)

@@ -22,7 +22,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball
 from shuffledp.exact.sampler import Uniform
-from shuffledp.protocols.base import Protocol, parsed_number, reals_within
+from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
@@ -45,8 +45,7 @@ class RealSum(Protocol[Estimate]):
     def __post_init__(self) -> None:
         if not self.digits or len({cell.users for cell in self.digits}) != 1:
             raise ParameterError("A sum needs at least one digit, all for the same users.")
-        if not self.low < self.high:
-            raise ParameterError("The lower bound must lie below the upper bound.")
+        check_bounds(self.low, self.high)
         if self.grid >= FINEST_GRID:
             raise ParameterError(f"The digits span more than {FINEST_GRID:,} grid points.")
 
@@ -125,7 +124,7 @@ class RealSum(Protocol[Estimate]):
 
     # the decoder
 
-    def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
+    def result_of(self, view: View, confidence: float) -> Estimate:
         """The unbiased estimate, with an interval from the law of its whole error."""
         sums = view.plus - view.minus
         totals = [

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import decimals, percent, show
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Result(ABC):
     """Whether the noise was repeatable, so that the result is not private."""
     certificate: Mapping[str, Any] | None = None
     clamped: bool = False
-    """Whether estimates were cut to what is possible, so that they are no longer unbiased."""
+    """Whether users' values or estimates were moved to what is possible: estimates are then not of
+    the values as they were, or no longer unbiased."""
     neighbours: str = NEIGHBOURS
 
     @abstractmethod
@@ -85,15 +86,22 @@ class Result(ABC):
 
         return plot(self, path)
 
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        """`rows` as texts, each number with the digits that its error deserves."""
+        return [
+            (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
+            for name, value, low, high in self.rows()
+        ]
+
     def marks(self) -> str:
         """What weakens the promise, in words; empty if nothing does."""
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
 
     def __repr__(self) -> str:
-        numbers = self.rows()
+        numbers = self.texts()
         if len(numbers) == 1:
             name, value, low, high = numbers[0]
-            what = f"{name} ≈ {value:,.2f} in {low:,.2f} … {high:,.2f}"
+            what = f"{name} ≈ {value} in {low} … {high}"
         else:
             what = f"{len(numbers)} numbers"
         return (
@@ -105,13 +113,12 @@ class Result(ABC):
         """The result in a notebook: its numbers as a table, its promise below."""
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td>"
-            + "".join(f"<td style='text-align:right'>{number:,.2f}</td>" for number in numbers)
+            + "".join(f"<td style='text-align:right'>{number}</td>" for number in numbers)
             + "</tr>"
-            for name, *numbers in self.rows()
+            for name, *numbers in self.texts()
         )
-        head = (
-            f"<tr><th></th><th>estimate</th><th colspan=2>{self.confidence:.0%} interval</th></tr>"
-        )
+        sure = percent(self.confidence)
+        head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
             f"{html.escape(self.privacy_in_words())}; {self.users:,} users; RMSE {self.rmse:,.4g}; "
@@ -133,6 +140,9 @@ class Estimate(Result):
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(self.query, self.value, self.low, self.high)]
 
+    def __float__(self) -> float:
+        return self.value
+
     def clamp(self, low: float, high: float) -> Estimate:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
         cut = [min(max(number, low), high) for number in (self.value, self.low, self.high)]
@@ -148,10 +158,11 @@ class Estimate(Result):
         }
 
     def __str__(self) -> str:
+        ((_, value, low, high),) = self.texts()
         return (
-            f"{self.query} ≈ {self.value:,.2f}  "
-            f"({self.confidence:.0%} interval {self.low:,.2f} … {self.high:,.2f}, "
-            f"RMSE {self.rmse:,.2f}; ε = {float(self.epsilon):g}, {self.users:,} users)"
+            f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
+            f"RMSE {self.rmse:,.{decimals(self.rmse)}f}; ε = {float(self.epsilon):g}, "
+            f"{self.users:,} users)"
             f"{self.marks()}"
         )
 
@@ -222,15 +233,23 @@ class HistogramResult(Result):
         }
 
     def __str__(self) -> str:
+        # counts are whole numbers, and so are the ends of their intervals
+        digits = min(decimals(self.rmse), 1)
         width = max(len(str(label)) for label in self.labels)
         lines = [
-            f"{label!s:>{width}}  {value:>14,.1f}   {low:,} … {high:,}"
+            f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
             for label, value, low, high in zip(
                 self.labels, self.values, self.low, self.high, strict=True
             )
         ]
         head = (
             f"histogram of {self.users:,} users, ε = {float(self.epsilon):g}, "
-            f"{self.confidence:.0%} intervals, RMSE {self.rmse:,.2f} per bucket{self.marks()}"
+            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
+            f"per bucket{self.marks()}"
         )
         return "\n".join([head, *lines])
+
+
+def _text(number: float, low: float, high: float) -> str:
+    """A number with the digits that its interval deserves, which is about four errors wide."""
+    return f"{number:,.{decimals((high - low) / 4)}f}"

@@ -150,7 +150,7 @@ def _truths(values: Sequence[Any]) -> tuple[Values, ColumnType]:
 
 def _wholes(values: Sequence[Any]) -> tuple[Values, ColumnType]:
     low, high = min(values), max(values)
-    if -(2**63) <= low and high < 2**63:
+    if low >= -(2**63) and high < 2**63:
         return np.array(values, np.int64), "whole"
     if low >= 0 and high < 2**64:
         return np.array(values, np.uint64), "whole"

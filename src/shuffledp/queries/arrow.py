@@ -73,4 +73,4 @@ def _decoded(chunk: Any) -> NDArray[Any]:
         return to_numpy(chunk)
     if arrow_type(chunk.type) == "text":
         return np.asarray(np.array(named, dtype=object)[chunk.indices.to_numpy()])
-    return from_objects(named)[0][chunk.indices.to_numpy()]
+    return np.asarray(from_objects(named)[0][chunk.indices.to_numpy()])

@@ -214,7 +214,9 @@ def _check_file_format(encoding: object, delimiter: object) -> None:
     if encoding is not None and not isinstance(encoding, str):
         raise ParameterError("encoding must be a text, for example latin-1.")
     if delimiter is not None and (
-        not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in "\r\n\""
+        not isinstance(delimiter, str)
+        or len(delimiter) != 1
+        or delimiter in '\r\n"'
         or not delimiter.isascii()
     ):
         raise ParameterError("delimiter must be one character, for example ; or a tab.")

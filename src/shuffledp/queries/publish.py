@@ -62,7 +62,5 @@ def publish(
     result = result if finish is None else finish(result)
     if ledger is not None:
         kept = None if once else result.to_dict()
-        ledger.spend(
-            protocol.epsilon, what, seeded=batch.seeded, once=once, note=note, result=kept
-        )
+        ledger.spend(protocol.epsilon, what, seeded=batch.seeded, once=once, note=note, result=kept)
     return result

@@ -70,7 +70,7 @@ class Query(ABC, Generic[R]):
         return cast("Plan[R]", _remembered_plan(self.for_planning(), users))
 
     def for_planning(self) -> Query[R]:
-        """The same query without what its plan does not depend on, by which plans are remembered."""
+        """The query by which its plan is remembered: without what the plan does not depend on."""
         return self
 
     def check_column(self, holds: ColumnType) -> None:

@@ -9,10 +9,8 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar, cast
 
-import numpy as np
-
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, truth, whole
+from shuffledp.exact.numbers import ExactNumber, positive_as_written, truth, whole
 from shuffledp.planning.checks import checked_bounds
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
@@ -24,13 +22,18 @@ from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
 from shuffledp.queries.arrays import as_label
+from shuffledp.queries.checks import (
+    NUMBERS,
+    check_numbers,
+    checked_probabilities,
+    looks_typed,
+    plain_labels,
+)
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
 from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 
 Bounds = tuple[ExactNumber, ExactNumber]
-NUMBERS: tuple[ColumnType, ...] = ("truth", "whole", "real")
-"""What a column of numbers holds; true and false are 1 and 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +213,7 @@ class Histogram(Query[HistogramResult]):
     ) -> Histogram:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
-        names = checked_labels(_plain_labels(labels))
+        names = checked_labels(plain_labels(labels))
         other = cast("Label | None", as_label(other))
         if other is not None and other not in names:
             names = checked_labels([*names, other])
@@ -228,7 +231,8 @@ class Histogram(Query[HistogramResult]):
 
     @property
     def reads_texts(self) -> bool:
-        return self._label_types() == {"text"}
+        named = [name for name in self.labels if name != self.other]
+        return any(isinstance(name, str) and looks_typed(name) for name in named)
 
     def _label_types(self) -> set[ColumnType]:
         """What the labels are, without the one for all others."""
@@ -321,36 +325,7 @@ class Quantiles(Query[QuantilesResult]):
         return replace(result, probabilities=self.probabilities, clamped=self.clamp)
 
 
-def check_numbers(holds: ColumnType) -> None:
-    """Raises `ValueOutOfRange` for a column that does not hold numbers (or true/false)."""
-    if holds not in NUMBERS:
-        raise ValueOutOfRange(
-            f"Values must be numbers; the column holds {WORDS[holds]}: convert them first."
-        )
-
-
-def _plain_labels(labels: int | Iterable[Label]) -> object:
-    """A number of buckets, or labels of which intervals of `pandas.cut` became their text."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        return as_label(labels)
-    return [as_label(label) for label in labels]
-
-
 def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:
     """The law of an error that is divided by n."""
     errors, chances = law()
     return errors / n, chances
-
-
-def checked_probabilities(
-    probabilities: ExactNumber | Iterable[ExactNumber],
-) -> tuple[float, ...]:
-    """Which quantiles: one number or several, each strictly between 0 and 1."""
-    if isinstance(probabilities, np.ndarray):
-        probabilities = np.atleast_1d(probabilities).tolist()
-    if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
-        probabilities = [probabilities]
-    wanted = [exact(probability, "a quantile") for probability in probabilities]
-    if not wanted or not all(0 < p < 1 for p in wanted):
-        raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
-    return tuple(float(p) for p in wanted)

@@ -11,6 +11,7 @@ import numpy as np
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import exact
 from shuffledp.protocols.base import outermost_floats
+from shuffledp.queries.arrays import array_type
 from shuffledp.queries.query import ColumnType, Values
 
 TRUTHS = {"true": True, "1": True, "false": False, "0": False}
@@ -33,7 +34,9 @@ EXAMPLES: dict[ColumnType, str] = {
     "instant": "2020-01-31T12:00+01:00",
 }
 """How a value to count is written for each kind of dates."""
-ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?")
+ISO_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
 
 Comparable = bool | int | float | str | dt.date
 """A value to count; of dates with a time, a `datetime`."""
@@ -89,9 +92,10 @@ def _moment(wanted: object, holds: ColumnType) -> dt.date:
     return wanted
 
 
-def compared(values: Values, wanted: object, holds: ColumnType) -> Values:
-    """True or false per row of a column that holds such values: is it the wanted value?"""
-    one = comparable(wanted, holds)
+def compared(values: Values, wanted: object, holds: ColumnType | None = None) -> Values:
+    """True or false per row: is it the wanted value? `holds` says whether times are in UTC, which
+    an array does not know."""
+    one = comparable(wanted, array_type(values) if holds is None else holds)
     if isinstance(one, dt.datetime) and one.tzinfo is not None:
         one = one.astimezone(dt.UTC).replace(tzinfo=None)
     return np.asarray(values == (np.datetime64(one) if isinstance(one, dt.date) else one))
@@ -117,7 +121,7 @@ def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: boo
         return values
     if whole_numbers and values.dtype.kind == "u":  # may be too large for a signed number
         most = min(int(high), int(np.iinfo(values.dtype).max))
-        return np.minimum(values, values.dtype.type(most)).astype(np.int64)
+        return np.asarray(np.minimum(values, values.dtype.type(most)), np.int64)
     if whole_numbers and values.dtype.kind in "bi":
         return np.clip(values.astype(np.int64), int(low), int(high))
     return np.clip(values.astype(np.float64), *outermost_floats(low, high))

@@ -14,10 +14,12 @@ from typing import Any, BinaryIO
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from shuffledp.exact.json_text import read_json_file
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.files import sync
 
 KEY_FORMAT = "shuffledp analyzer key 1"
+MOST_KEY_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class KeyFolder:
     @staticmethod
     def _read(file: Path) -> PrivateKey:
         try:
-            data = json.loads(file.read_text())
+            data = read_json_file(file, MOST_KEY_BYTES)
             return PrivateKey(
                 key_id=data["key_id"],
                 epoch=data["epoch"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -138,7 +138,7 @@ class ResultLine(NamedTuple):
     high: float
 
 
-def result_lines(result: dict[str, Any]) -> list[ResultLine]:
+def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
     """The numbers in a published result: one for a count or sum, one per bucket of a histogram,
     one per quantile."""
     if "quantiles" in result:

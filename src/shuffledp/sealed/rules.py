@@ -24,6 +24,7 @@ IMPLAUSIBLE_RULES = ("mark", "hold")
 IMPLAUSIBLE_DEVIATIONS = 6.0
 """From how many standard deviations on (`Protocol.anomaly`) a batch is implausible: under a
 normal law, two in 10⁹ of the batches of honest users."""
+LONGEST_WAIT_SECONDS = 10**8
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class BatchRule:
             raise TaskError("A batch rule's numbers must be whole numbers.")
         whole(self.reports, "reports per batch", most=MOST_BATCH_REPORTS)
         whole(self.at_least, "at_least", least=0, most=self.reports)
-        whole(self.wait_seconds, "wait_seconds", least=0, most=10**8)
+        whole(self.wait_seconds, "wait_seconds", least=0, most=LONGEST_WAIT_SECONDS)
         if self.top_up not in TOP_UPS:
             raise TaskError(f"top_up must be one of {', '.join(TOP_UPS)}.")
         if self.top_up == "none" and (self.at_least or self.wait_seconds):

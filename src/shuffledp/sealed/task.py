@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from shuffledp.errors import ShuffleDPError
+from shuffledp.errors import ParameterError, ShuffleDPError
+from shuffledp.exact.json_text import read_json
 from shuffledp.privacy.certificate import Certificate, verify
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
@@ -22,11 +23,14 @@ from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.errors import BatchRefused, TaskError
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
+from shuffledp.sealed.schema import (
+    BATCH_ORDERS,
+    LONGEST_TASK_NAME,
+    MOST_TASK_BYTES,
+    TASK,
+    TASK_FORMAT,
+)
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
-
-TASK_FORMAT = "shuffledp task 2"
-BATCH_ORDERS = ("canonical", "uniform")
-LONGEST_TASK_NAME = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,28 +195,38 @@ def canonical_text(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def _checked_json(text: str | bytes) -> dict[str, Any]:
+    """The JSON of a task, with every field within its bounds."""
+    try:
+        data: dict[str, Any] = read_json(text, "The task", MOST_TASK_BYTES)
+        TASK.check(data, "task")
+    except ParameterError as error:
+        raise TaskError(str(error)) from None
+    return data
+
+
 def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
     """The task in a file or answer; its text must be exactly what its parts say.
 
     Ensures: raises unless the id of what was read is `expected_id`, where one is given.
     """
+    data = _checked_json(text)
     try:
-        data = json.loads(text)
         task = Task(
-            name=str(data["name"]),
-            certificate=dict(data["certificate"]),
-            report_size=int(data["report_size"]),
-            padding=str(data["padding"]),
+            name=data["name"],
+            certificate=data["certificate"],
+            report_size=data["report_size"],
+            padding=data["padding"],
             batch=BatchRule(**data["batch"]),
             key=PublicKey.from_dict(data["analyzer_key"]),
-            order=str(data["order"]),
-            repeat=bool(data["repeat"]),
-            publish_noise=str(data["publish_noise"]),
+            order=data["order"],
+            repeat=data["repeat"],
+            publish_noise=data["publish_noise"],
         )
         same = canonical_text(data) == task.canonical()
     except ShuffleDPError:
         raise
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise TaskError(
             "This is no task; give a file that `shuffledp task create` wrote."
         ) from None

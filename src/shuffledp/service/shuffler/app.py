@@ -32,6 +32,7 @@ from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
+from shuffledp.service.web.bodies import read_json_body
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
@@ -44,6 +45,7 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS = 100_000
+MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 
 
 class Shuffler(Role):
@@ -164,7 +166,8 @@ class Shuffler(Role):
         """Enrols clients by the hashes of their tokens."""
         require(request, self.config.operator_token_sha256, "operator")
         try:
-            hashes = [bytes.fromhex(text) for text in (await request.json())["sha256"]]
+            data = await read_json_body(request, MOST_TOKENS_BYTES)
+            hashes = [bytes.fromhex(text) for text in data["sha256"]]
         except (ValueError, KeyError, TypeError):
             hashes = []
         if not 0 < len(hashes) <= MOST_TOKENS or {len(value) for value in hashes} != {32}:

@@ -38,6 +38,17 @@ class ServerConfig:
     """From SIGTERM on, /readyz says 503 for so long before the port closes."""
     memory_mb: int = 256
     """Batches above this size are sorted on disk."""
+    most_connections: int = 1000
+    """Further ones are told 503."""
+    most_connections_per_address: int = 250
+    """Behind a proxy, all connections come from its address: give both the same number."""
+    idle_seconds: int = 10
+    """A connection is closed after so long without a byte in the middle of a request."""
+    request_seconds: int = 30
+    """How long a request may take to arrive; long ones get a second more per 64 KiB."""
+    verify_seconds: int = 120
+    """How long verifying a task may take, in a process of its own."""
+    verify_memory_mb: int = 1024
 
     @property
     def host(self) -> str:
@@ -60,6 +71,16 @@ class ServerConfig:
             found.append("tls_certificate and tls_key go together")
         if self.memory_mb < 1 or self.drain_seconds < 0:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
+        limits = (
+            self.most_connections,
+            self.most_connections_per_address,
+            self.idle_seconds,
+            self.request_seconds,
+            self.verify_seconds,
+            self.verify_memory_mb,
+        )
+        if min(limits) < 1:
+            found.append("limits on connections, seconds and memory must be at least 1")
         for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
             if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):
                 found.append(

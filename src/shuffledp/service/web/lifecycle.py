@@ -8,12 +8,17 @@ from types import FrameType
 
 import uvicorn
 
+from shuffledp.service.web.connections import bounded_protocol
 from shuffledp.service.web.logs import start_logs
 from shuffledp.service.web.role import Role
 
 THREAD_SWITCH_SECONDS = 0.001
 """How long the event loop runs before the store's thread may go on; Python's own 0.005 costs about
 a tenth of the uploads."""
+
+
+MOST_BACKLOG = 1024
+"""Connections that the operating system holds until the server takes them."""
 
 
 class DrainingServer(uvicorn.Server):
@@ -42,7 +47,9 @@ def serve(role: Role) -> None:
         role.app(),
         host=settings.host,
         port=settings.port,
-        http="httptools",
+        http=bounded_protocol(role.connections),
+        ws="none",
+        backlog=min(settings.most_connections, MOST_BACKLOG),
         loop="auto",
         lifespan="on",
         access_log=False,

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from shuffledp.exact.numbers import show
+from shuffledp.sealed.checking import CheckLimits
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
@@ -24,6 +25,7 @@ from shuffledp.service.storage.private import private_folder
 from shuffledp.service.storage.schema import Schema
 from shuffledp.service.web.access import require
 from shuffledp.service.web.config import ServerConfig
+from shuffledp.service.web.connections import ConnectionLimits, Connections
 from shuffledp.service.web.logs import log, plain_reason
 from shuffledp.service.web.metrics import Metrics
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
@@ -47,6 +49,7 @@ class Role(ABC):
     def __init__(self, config: ServerConfig) -> None:
         self.server_config = config
         self.metrics = Metrics(self.name)
+        self.connections = Connections(ConnectionLimits.of(config))
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
@@ -67,9 +70,13 @@ class Role(ABC):
         private_folder(Path(self.server_config.spool))
         self.database = await open_database(self.server_config.store, self.schema)
         try:
-            self.tasks = TaskRegistry(self.database)
+            limits = CheckLimits(
+                self.server_config.verify_seconds, self.server_config.verify_memory_mb
+            )
+            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining)
             await self.tasks.load()
-            self._work = [asyncio.create_task(work) for work in await self.prepare()]
+            work = [*await self.prepare(), self.connections.sweep()]
+            self._work = [asyncio.create_task(one) for one in work]
         except BaseException:
             await self.database.close()
             raise
@@ -100,7 +107,9 @@ class Role(ABC):
                 await self.stop()
 
         routes = [*self.own_routes(), *self._shared_routes()]
-        return Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+        app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+        app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+        return app
 
     def _shared_routes(self) -> list[Route]:
         return [

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from shuffledp.sealed.checking import CheckLimits, check_task
+from shuffledp.sealed.schema import MOST_TASK_BYTES
 from shuffledp.sealed.task import Task, task_from_json
 from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.web.bodies import read_body
 from shuffledp.service.web.problems import Problem
 
-MOST_TASK_BYTES = 64 << 20
+TASK_ID = re.compile("[0-9a-fA-F]{64}", re.ASCII)
+MOST_CHECKS = 1
+"""Tasks that are verified at the same time."""
+MOST_WAITING_CHECKS = 16
 
 
 @dataclass
@@ -25,11 +33,22 @@ class RegisteredTask:
     """open; or closed: no more reports are accepted."""
 
 
+def _made_ready(body: bytes, task_id: bytes) -> Task:
+    """The task in a text, with its protocol made."""
+    task = task_from_json(body, task_id)
+    _ = task.protocol
+    return task
+
+
 class TaskRegistry:
     """All registered tasks by id."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(
+        self, database: Database, limits: CheckLimits, stopping: Callable[[], bool]
+    ) -> None:
+        self._database, self._limits, self._stopping = database, limits, stopping
+        self._checking = asyncio.Semaphore(MOST_CHECKS)
+        self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
         self.check_new: Callable[[Task], Awaitable[None]] | None = None
         """What else a role asks of a new task: raises a `Problem` if it is refused."""
@@ -40,13 +59,18 @@ class TaskRegistry:
         for number, body, state in rows:
             self._add(RegisteredTask(number, task_from_json(body), state))
 
-    async def register(self, task: Task) -> bool:
-        """Verifies and stores a task; False if it was registered already."""
-        if task.id in self.by_id:
+    async def register(self, body: bytes, task_id: bytes) -> bool:
+        """Verifies and stores a task; False if it was registered already.
+
+        Verifying takes place in another process, and everything that takes time in a thread, so
+        that the server goes on answering.
+        """
+        if task_id in self.by_id:
             return False
+        await self._check(body, task_id)
+        task = await asyncio.to_thread(_made_ready, body, task_id)
         if self.check_new is not None:
             await self.check_new(task)
-        task.verify()
 
         async def store(transaction: Transaction) -> tuple[int, bool]:
             found = await transaction.rows("SELECT number FROM tasks WHERE id=$1", task.id)
@@ -66,6 +90,23 @@ class TaskRegistry:
         if task.id not in self.by_id:
             self._add(RegisteredTask(number, task, "open"))
         return fresh
+
+    async def _check(self, body: bytes, task_id: bytes) -> None:
+        """Verifies a task in another process; a 503 if too many wait for that."""
+        if self._waiting >= MOST_WAITING_CHECKS:
+            raise Problem(
+                503, "busy", "Other tasks are being verified; register again later.", retry_after=30
+            )
+        self._waiting += 1
+        try:
+            async with self._checking:
+                await asyncio.to_thread(check_task, body, task_id, self._limits, self._stopping)
+        except InterruptedError:
+            raise Problem(
+                503, "draining", "The server is shutting down; register again.", retry_after=5
+            ) from None
+        finally:
+            self._waiting -= 1
 
     async def close(self, entry: RegisteredTask) -> None:
         """Closes a task: no more reports are accepted for it."""
@@ -90,14 +131,10 @@ class TaskRegistry:
 
     async def answer_put(self, request: Request) -> Response:
         """Registers the task in a request; the path must name it by its id."""
-        body = await request.body()
-        if len(body) > MOST_TASK_BYTES:
-            raise Problem(413, "task-too-large", "No task is that large.", need=MOST_TASK_BYTES)
-        try:
-            wanted = bytes.fromhex(request.path_params["task"])
-        except ValueError:
-            raise Problem(400, "task-id", "A task id is 64 hexadecimal digits.") from None
-        fresh = await self.register(task_from_json(body, wanted))
+        if not TASK_ID.fullmatch(request.path_params["task"]):
+            raise Problem(400, "task-id", "A task id is 64 hexadecimal digits.")
+        wanted = bytes.fromhex(request.path_params["task"])
+        fresh = await self.register(await read_body(request, MOST_TASK_BYTES), wanted)
         return JSONResponse({"task": wanted.hex(), "new": fresh}, 201 if fresh else 200)
 
     async def answer_get(self, request: Request) -> Response:

@@ -1,0 +1,70 @@
+"""What the JSON of a protocol may hold."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from shuffledp.cells.schema import CELL, CELL_EPSILON
+from shuffledp.exact.schema import (
+    Choice,
+    Either,
+    Listing,
+    Nothing,
+    Rational,
+    Record,
+    Tagged,
+    Text,
+    Whole,
+)
+from shuffledp.protocols import histogram, quantiles
+from shuffledp.protocols.base import LARGEST_BOUND
+from shuffledp.protocols.real_sum import FINEST_GRID
+
+LONGEST_LABEL = 1_000
+LARGEST_LABEL = 2**63 - 1
+MOST_LEVELS = quantiles.MOST_BUCKETS.bit_length()
+MOST_DIGITS = FINEST_GRID.bit_length()
+
+BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
+LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))
+LEVEL = Record({"buckets": Whole(2, quantiles.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
+
+
+def _counting(query: str) -> Record:
+    return Record({"query": Choice((query,)), "epsilon": CELL_EPSILON, "cell": CELL})
+
+
+PROTOCOL = Tagged(
+    "query",
+    {
+        "count": _counting("count"),
+        "integer-sum": _counting("integer-sum"),
+        "real-sum": Record(
+            {
+                "query": Choice(("real-sum",)),
+                "epsilon": CELL_EPSILON,
+                "low": BOUND,
+                "high": BOUND,
+                "digits": Listing(CELL, 1, MOST_DIGITS),
+            }
+        ),
+        "histogram": Record(
+            {
+                "query": Choice(("histogram",)),
+                "epsilon": CELL_EPSILON,
+                "cell": CELL,
+                "labels": Listing(LABEL, 2, histogram.MOST_BUCKETS),
+                "other": Either((Nothing(), *LABEL.schemas)),
+            }
+        ),
+        "quantiles": Record(
+            {
+                "query": Choice(("quantiles",)),
+                "epsilon": CELL_EPSILON,
+                "low": BOUND,
+                "high": BOUND,
+                "levels": Listing(LEVEL, 1, MOST_LEVELS),
+            }
+        ),
+    },
+)

@@ -1,0 +1,234 @@
+"""The connections of a server, with limits on what each may send, how long it may take, and how
+many there may be.
+
+`BoundedProtocol` is uvicorn's HTTP protocol with these limits. Whoever exceeds one gets a short
+answer and is disconnected; nothing of it is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from shuffledp.service.web.config import ServerConfig
+from shuffledp.service.web.problems import Problem
+
+MOST_URL_BYTES = 2_048
+MOST_HEADER_BYTES = 16 << 10
+"""Of all headers of a request together, names and values."""
+MOST_HEADERS = 64
+MOST_PIPELINED = 16
+"""Requests of one connection that wait for their turn."""
+MOST_IGNORED_BYTES = 1 << 20
+"""Of a body that goes on after its request was answered; then the connection is closed."""
+LEAST_BYTES_PER_SECOND = 64 << 10
+"""A body may take the request's seconds, and this much longer for its declared length."""
+SWEEP_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionLimits:
+    """How many connections a server takes, and how long they may take."""
+
+    most: int
+    most_per_address: int
+    idle_seconds: float
+    """Without a byte while a request is on its way, or without taking any of the answer."""
+    request_seconds: float
+    """From a request's first byte to its last."""
+
+    @classmethod
+    def of(cls, config: ServerConfig) -> ConnectionLimits:
+        """The limits in a server's configuration."""
+        return cls(
+            most=config.most_connections,
+            most_per_address=config.most_connections_per_address,
+            idle_seconds=config.idle_seconds,
+            request_seconds=config.request_seconds,
+        )
+
+
+class Connections:
+    """All open connections of a server; the slow ones are closed."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.open: set[BoundedProtocol] = set()
+        self._per_address: Counter[str] = Counter()
+
+    def admit(self, connection: BoundedProtocol) -> bool:
+        """Counts a new connection; False if there are too many."""
+        address = connection.address
+        if (
+            len(self.open) >= self.limits.most
+            or self._per_address[address] >= self.limits.most_per_address
+        ):
+            return False
+        self.open.add(connection)
+        self._per_address[address] += 1
+        return True
+
+    def forget(self, connection: BoundedProtocol) -> None:
+        """Takes a connection that has ended out of the count."""
+        if connection in self.open:
+            self.open.discard(connection)
+            self._per_address[connection.address] -= 1
+            if not self._per_address[connection.address]:
+                del self._per_address[connection.address]
+
+    async def sweep(self) -> None:
+        """Closes connections whose time is over, until it is cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            now = clock()
+            for connection in list(self.open):
+                connection.end_if_late(now)
+            await asyncio.sleep(SWEEP_SECONDS)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. uvicorn calls its methods; the limits are those of `registry`."""
+
+    registry: Connections
+    """Set by `bounded_protocol`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.address = ""
+        self._limits = self.registry.limits
+        self._heading = True
+        """Whether a request's URL and headers are still to come."""
+        self._header_bytes = 0
+        self._ignored_bytes = 0
+        self._last_byte = self._begun = self.loop.time()
+        self._seconds: float = self._limits.request_seconds
+        self._arriving = True
+        """Whether bytes of a request are awaited: at first, and until it is complete."""
+        self._write_paused_since: float | None = None
+
+    # what uvicorn and the transport call
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        if not self.registry.admit(self):
+            self._end(503, "connections", "Too many connections; try again later.")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.registry.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._last_byte = self.loop.time()
+        if self._heading:
+            self._header_bytes += len(data)
+            if self._header_bytes == len(data):
+                self._begun, self._arriving = self._last_byte, True
+        super().data_received(data)
+        if self._heading and self._header_bytes > MOST_HEADER_BYTES + MOST_URL_BYTES:
+            self._end_long_head()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MOST_URL_BYTES:
+            self._end(414, "url", f"A URL has at most {MOST_URL_BYTES:,} bytes here.")
+
+    def on_headers_complete(self) -> None:
+        self._heading = False
+        if self.transport.is_closing():
+            return
+        size = sum(len(name) + len(value) for name, value in self.headers)
+        if size > MOST_HEADER_BYTES or len(self.headers) > MOST_HEADERS:
+            self._end_long_head()
+        elif len(self.pipeline) >= MOST_PIPELINED:
+            self._end(429, "pipelined", "Too many requests at once; wait for the answers.")
+        else:
+            self._seconds = self._limits.request_seconds + self._declared() / LEAST_BYTES_PER_SECOND
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self.transport.is_closing() or self.cycle is None:
+            return
+        if self.cycle.response_complete:
+            self._ignored_bytes += len(body)
+            if self._ignored_bytes > MOST_IGNORED_BYTES:
+                self.transport.abort()
+            return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._heading, self._header_bytes, self._ignored_bytes = True, 0, 0
+        self._arriving = False
+        if not self.transport.is_closing() and self.cycle is not None:
+            super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        self._write_paused_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._write_paused_since = None
+        super().resume_writing()
+
+    # the limits
+
+    def end_if_late(self, now: float) -> None:
+        """Ends the connection if its time is over."""
+        paused = self._write_paused_since
+        if paused is not None and now - paused > self._limits.idle_seconds:
+            self.transport.abort()
+        elif self._arriving and (
+            (now - self._last_byte > self._limits.idle_seconds and not self.flow.read_paused)
+            or now - self._begun > self._seconds
+        ):
+            self._end_late()
+
+    def _end_late(self) -> None:
+        if self.transport.is_closing():  # it was told, and does not take the answer
+            self.transport.abort()
+        elif self.cycle is not None and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._end(408, "slow", "The request took too long to arrive; send the same again.")
+
+    def _end_long_head(self) -> None:
+        self._end(
+            431,
+            "headers",
+            f"A request has at most {MOST_HEADERS} headers of {MOST_HEADER_BYTES:,} bytes in all.",
+        )
+
+    def _declared(self) -> int:
+        """The length that the request's headers declare; 0 if none, or none that can be read."""
+        for name, value in self.headers:
+            if name == b"content-length" and len(value) <= 15 and value.isdigit():
+                return int(value)
+        return 0
+
+    def _end(self, status: int, code: str, detail: str) -> None:
+        """Answers once and closes the connection."""
+        if self.transport.is_closing():
+            return
+        body = bytes(Problem(status, code, detail).response().body)
+        self.transport.write(
+            STATUS_LINE[status] + b"content-type: application/problem+json\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body
+        )
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.pipeline.clear()
+        self.transport.close()
+
+
+def bounded_protocol(registry: Connections) -> type[asyncio.Protocol]:
+    """The protocol class whose connections are those of a registry, as uvicorn takes it."""
+    return cast(
+        "type[asyncio.Protocol]", type("Bounded", (BoundedProtocol,), {"registry": registry})
+    )
