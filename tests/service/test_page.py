@@ -175,7 +175,7 @@ def test_a_page_without_javascript_says_the_same(tmp_path: Path) -> None:
     assert "<p>opens &amp; publishes</p>" in page
     assert "&lt;script&gt;" in page and "<script>" not in page.replace("<script src", "")
     assert "1 · a&amp;b" in page and "-4.0 … 2.0" in page and 'class="odd">+9.0' in page
-    assert "received · TaskError, trying again" in page
+    assert "received · TaskError. Trying again." in page
 
 
 def test_an_interval_is_drawn_to_scale() -> None:

@@ -93,6 +93,8 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
 
     url = programs.urls["shuffler"]
     try:
+        programs.start("analyzer")  # which says its keys when the task is registered
+        wait_ready(programs.urls["analyzer"])
         programs.start("shuffler", before=small_disk)
         wait_ready(url)
         programs.register(task, "shuffler")
