@@ -204,7 +204,7 @@ def test_encoding_delimiter_and_seed(capsys: pytest.CaptureFixture[str], tmp_pat
     path = tmp_path / "latin.csv"
     path.write_text("Stadt;n\n" + "Köln;1\nBonn;2\n" * 50, encoding="latin-1")
     asked = ["count", str(path), "--column", "Stadt", "--equals", "Köln", "--epsilon", "8"]
-    code, out, err = run(capsys, *asked, "--delimiter", ";")
+    code, _, err = run(capsys, *asked, "--delimiter", ";")
     assert code == 2 and "--encoding" in err
     asked += ["--delimiter", ";", "--encoding", "latin-1", "--seed", "5", "--json"]
     first, again = (json.loads(run(capsys, *asked)[1]) for _ in range(2))

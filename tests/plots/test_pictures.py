@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,12 @@ def test_bands_follow_the_confidence() -> None:
         asked: dict[str, Any] = {"epsilon": 1, "bounds": (0, 10), "bins": 8, "seed": 1}
         found = shuffledp.quantiles(np.linspace(0, 10, 500), confidence=confidence, **asked)
         (band,) = found.plot().axes[0].collections[:1]
-        corners = band.get_paths()[0].vertices
-        heights.append(np.ptp(corners[:, 1]))
-    assert heights[1] > 1.01 * heights[0]
+        corners = np.asarray(band.get_paths()[0].vertices)
+        at_five = corners[np.isclose(corners[:, 0], 5.0), 1]
+        heights.append(np.ptp(at_five))
+    normal = NormalDist()
+    wanted = normal.inv_cdf(0.995) / normal.inv_cdf(0.75)
+    assert heights[1] / heights[0] == pytest.approx(wanted, rel=1e-6)
 
 
 def test_ranges_and_single_quantiles_have_pictures() -> None:

@@ -46,8 +46,10 @@ def test_unsigned_numbers_beyond_the_signed_ones_are_clamped_upwards() -> None:
 
 def test_masked_values_are_missing_and_a_mask_of_nothing_is_not() -> None:
     with pytest.raises(DataError, match="missing"):
-        shuffledp.integer_sum(np.ma.array([1, 2, 3], mask=[0, 1, 0]), epsilon=8, largest=3)
-    whole = np.ma.array(WHOLE, mask=[False] * ROWS)
+        shuffledp.integer_sum(
+            np.ma.array([1, 2, 3], mask=[False, True, False]), epsilon=8, largest=3
+        )
+    whole: object = np.ma.array(WHOLE, mask=[False] * ROWS)
     assert near(shuffledp.integer_sum(whole, epsilon=8, largest=3), 1.5 * ROWS)
 
 
@@ -161,7 +163,7 @@ def test_labels_of_every_type() -> None:
 def test_labels_of_another_type_are_not_all_counted_as_other() -> None:
     for data, labels in ((WHOLE, ["0", "1"]), (CITIES, [1, 2]), (FLAGS, ["True", "False"])):
         with pytest.raises(ValueOutOfRange, match="no label is one"):
-            shuffledp.histogram(data, epsilon=8, labels=labels, other="else")  # type: ignore[arg-type]
+            shuffledp.histogram(data, epsilon=8, labels=labels, other="else")
 
 
 @pytest.mark.parametrize("probabilities", [np.array([0.25, 0.5]), np.array(0.5), pd.Series([0.5])])

@@ -21,8 +21,9 @@ from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.base import Protocol
 from shuffledp.queries import local
 from shuffledp.queries.options import Options
+from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import Query
-from shuffledp.queries.questions import Count, Histogram, IntegerSum, Quantiles
+from shuffledp.queries.questions import Count, Histogram, IntegerSum
 
 LABELS = ("a", "b,c", "Köln")
 WORDS = (*LABELS, 'say "no"', " x ", "東京", "$5 $6", "line\nbreak")
@@ -58,7 +59,7 @@ def protocol_of(name: str) -> Protocol[Any]:
     return plan_count(9, 8).protocol
 
 
-def outcome(name: str, source: object, column: str | None = None) -> object:
+def outcome(name: str, source: object, column: str | None = None) -> tuple[Any, Any]:
     """What a query gets to know of a source: the tally, or the refusal with its sentence."""
     query, protocol = QUERIES[name], protocol_of(name)
     try:

@@ -21,6 +21,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
 
     known = re.fullmatch("[0-9a-f]{64}", args.task)
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
         url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
         print(call("GET", url).text, end="")
         return
-    answer = call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results").json()
+    answer = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"))
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
 

@@ -17,8 +17,9 @@ from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import local, questions
 from shuffledp.queries.options import Options, QueryOptions, with_options
+from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.query import Query
-from shuffledp.queries.questions import AxisBounds, Bounds
+from shuffledp.queries.questions import Bounds
 
 R = TypeVar("R", bound=Result)
 QUARTILES = (0.25, 0.5, 0.75)
@@ -273,7 +274,7 @@ def quantiles(
     2000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    checked = questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
     if points is None and how.protocol is None and checked.may_be_points:
         holds = local.read_column(checked, data, how).holds
         checked = replace(checked, points=holds == "whole")

@@ -18,7 +18,8 @@ from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries import questions
 from shuffledp.queries.calls import QUARTILES
 from shuffledp.queries.options import Options, QueryOptions, with_options
-from shuffledp.queries.questions import AxisBounds, Bounds
+from shuffledp.queries.quantile_question import AxisBounds, Quantiles
+from shuffledp.queries.questions import Bounds
 from shuffledp.spark.columns import column_type, values_of
 from shuffledp.spark.executor import run
 
@@ -234,7 +235,7 @@ def quantiles(
     50.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    checked = questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
     if points is None and checked.may_be_points:
         whole = column_type(values_of(data, how.column)) == "whole"
         checked = replace(checked, points=whole)
