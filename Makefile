@@ -25,6 +25,7 @@ coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole 
 
 bench: .venv/bench-ready  ## ratios against peers, in one run
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_quantiles.py
 	$(BIN)/python scripts/bench_spark.py
 
 bench-service: .venv/test-ready  ## the trio under load, on loopback
