@@ -3,7 +3,7 @@ BIN := .venv/bin
 EXTRAS := cli,frames,plot
 ALL := $(EXTRAS),service,postgres,spark,test
 
-.PHONY: demo test check attack bench bench-service figures clean
+.PHONY: demo test check attack coverage bench bench-service figures clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -19,6 +19,9 @@ check: .venv/test-ready  ## format, style, types, rooms
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest tests/attacks
+
+coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole grid; prints a table
+	SHUFFLEDP_COVERAGE=full $(BIN)/python -m pytest -s tests/coverage
 
 bench: .venv/bench-ready  ## ratios against peers, in one run
 	$(BIN)/python scripts/bench.py

@@ -169,7 +169,7 @@ def test_labels_of_every_type() -> None:
 def test_labels_of_another_type_are_not_all_counted_as_other() -> None:
     for data, labels in ((WHOLE, ["0", "1"]), (CITIES, [1, 2]), (FLAGS, ["True", "False"])):
         with pytest.raises(ValueOutOfRange, match="no label is one"):
-            shuffledp.histogram(data, epsilon=8, labels=labels, other="else")  # type: ignore[arg-type]
+            shuffledp.histogram(data, epsilon=8, labels=labels, other="else")
 
 
 @pytest.mark.parametrize("probabilities", [np.array([0.25, 0.5]), np.array(0.5), pd.Series([0.5])])

@@ -21,8 +21,9 @@ from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.base import Protocol
 from shuffledp.queries import local
 from shuffledp.queries.options import Options
+from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import Query
-from shuffledp.queries.questions import Count, Histogram, IntegerSum, Quantiles
+from shuffledp.queries.questions import Count, Histogram, IntegerSum
 
 LABELS = ("a", "b,c", "Köln")
 WORDS = (*LABELS, 'say "no"', " x ", "東京", "$5 $6", "line\nbreak")

@@ -182,6 +182,11 @@ class Cell(ABC):
         """The estimate's mean squared error at the worst data with this true sum; at the worst of
         all data if none is given."""
 
+    @abstractmethod
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        """The estimate's mean squared error when the users' values add up to `total` and their
+        squares to `squares`, for reporting."""
+
     def rmse(self, users: int, total: Fraction | int | None = None) -> float:
         """The root of `mean_squared_error`, for reporting."""
         return to_float(lambda: self.mean_squared_error(users, total).sqrt())

@@ -271,6 +271,11 @@ class PaperCell(Cell):
     def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
         return self.squared_error(users, self.most_squares(users, total))
 
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        q, h = self.mute_probability, self.stand_in
+        held = squares - 2 * h * total + users * h * h
+        return float(q / (1 - q)) * held + to_float(lambda: self.noise_error(users))
+
     def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
         return paper_error.intervals(self, users, sums, outside)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import read_task
+from shuffledp.exact.numbers import percent
 
 
 def add_to(commands: Commands) -> None:
@@ -20,6 +21,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
 
     known = re.fullmatch("[0-9a-f]{64}", args.task)
@@ -28,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
         url = f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results.csv"
         print(call("GET", url).text, end="")
         return
-    answer = call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results").json()
+    answer = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"))
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
 
@@ -60,7 +62,7 @@ def show(out: Any, one: dict[str, Any]) -> None:
     for line in result_lines(result):
         out.print(
             f"  {line.label} ≈ {line.estimate:,.2f}  "
-            f"({result['confidence']:.0%} interval {line.low:,.2f} … {line.high:,.2f})"
+            f"({percent(result['confidence'])} interval {line.low:,.2f} … {line.high:,.2f})"
         )
     out.print(
         f"  anomaly {one['anomaly']:+.2f} standard deviations"

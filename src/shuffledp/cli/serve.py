@@ -115,18 +115,22 @@ def run_enrol(args: argparse.Namespace) -> None:
 
 
 def run_discard_batch(args: argparse.Namespace) -> None:
+    from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
 
     url = f"{args.analyzer.rstrip('/')}/batches/{args.batch}/discard"
-    done = call("POST", url, given_token(args, "operator"), json={"reason": args.reason}).json()
+    done = answer_json(
+        call("POST", url, given_token(args, "operator"), json={"reason": args.reason})
+    )
     emit(args, done, lambda out: out.print(f"Batch {args.batch} is discarded.", markup=False))
 
 
 def run_restore(args: argparse.Namespace) -> None:
+    from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
 
     url = f"{args.analyzer.rstrip('/')}/ledger/restore"
-    done = call("POST", url, given_token(args, "operator")).json()
+    done = answer_json(call("POST", url, given_token(args, "operator")))
     emit(
         args,
         done,

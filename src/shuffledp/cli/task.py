@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.errors import ParameterError
+from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.files import write_whole
+
+VERIFY_SECONDS = 600.0
 
 if TYPE_CHECKING:
     from shuffledp.sealed.task import Task
@@ -146,14 +149,15 @@ def run_create(args: argparse.Namespace) -> None:
 
 def read_task(path: str) -> Task:
     """The task in a file, not yet verified."""
-    from pathlib import Path
-
+    from shuffledp.sealed.schema import MOST_TASK_BYTES
     from shuffledp.sealed.task import task_from_json
 
     try:
-        return task_from_json(Path(path).read_bytes())
+        with open(path, "rb") as file:
+            text = file.read(MOST_TASK_BYTES + 1)
     except OSError as error:
         raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
+    return task_from_json(text)
 
 
 def summary(task: Task) -> dict[str, Any]:
@@ -215,7 +219,8 @@ def run_show(args: argparse.Namespace) -> None:
 
 def run_verify(args: argparse.Namespace) -> None:
     task = read_task(args.task)
-    certificate = task.verify()
+    with time_limit(VERIFY_SECONDS, "Verifying this task"):
+        certificate = task.verify()
     data = {"task": task.id.hex(), "verified": True, "epsilon": str(certificate.epsilon)}
     emit(
         args,
@@ -232,7 +237,8 @@ def run_register(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import register
 
     task, tokens = read_task(args.task), _collector_tokens(args)
-    task.verify()
+    with time_limit(VERIFY_SECONDS, "Verifying this task"):
+        task.verify()
     new = {name: register(task, getattr(args, name), token) for name, token in tokens.items()}
     emit(
         args,

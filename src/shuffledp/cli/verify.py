@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
+from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
 from shuffledp.planning.plan_text import proof_lines
 from shuffledp.privacy.certificate import verify
+
+VERIFY_SECONDS = 600.0
 
 
 def add_to(commands: Commands) -> None:
@@ -20,7 +23,8 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Proves the certificate again and shows it; a violation is an error with its witness."""
-    certificate = verify(read_json(args.file))
+    with time_limit(VERIFY_SECONDS, "Verifying this certificate"):
+        certificate = verify(read_json(args.file))
     rows = [
         ("certified", f"ε = {show(certificate.epsilon)}, pure, in the shuffle model"),
         ("loss", f"{show(certificate.loss)} at most"),

@@ -18,16 +18,13 @@ from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
-from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.protocols.histogram import Label, encode_labels
-from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
 from shuffledp.queries.arrays import as_label
 from shuffledp.queries.checks import (
     NUMBERS,
     check_numbers,
-    checked_probabilities,
     histogram_labels,
     looks_typed,
     truth_as_text,
@@ -178,6 +175,13 @@ class Mean(RealSum):
 
     name: ClassVar[str] = "mean"
 
+    def make_plan(self, users: int) -> Plan[Estimate]:
+        """The plan of the sum: the RMSE asked for is the mean's, so the sum's is n times that."""
+        targets = self.targets.all()
+        if self.targets.rmse is not None:
+            targets["rmse"] = self.targets.rmse * (self.targets.expected or users)
+        return plan_real_sum(users, self.epsilon, bounds=(self.low, self.high), **targets)
+
     def finish(self, result: Estimate) -> Estimate:
         n, law = result.users, result.errors
         return replace(
@@ -283,63 +287,6 @@ class Histogram(Query[HistogramResult]):
             prepare=lambda values: encode_labels(self.prepare(values), plain.labels, plain.other),
             buckets=plain.labels,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quantiles(Query[QuantilesResult]):
-    """Quantiles and range counts, from a histogram over equal parts of the bounds."""
-
-    name: ClassVar[str] = "quantiles"
-    low: Fraction
-    high: Fraction
-    probabilities: tuple[float, ...]
-    bins: int
-    clamp: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        options: Options,
-        epsilon: ExactNumber,
-        bounds: Bounds,
-        probabilities: ExactNumber | Iterable[ExactNumber],
-        bins: int,
-        clamp: bool,
-    ) -> Quantiles:
-        """The question that a call asks, made of its arguments after they were checked."""
-        options.refuse(
-            ("max_messages",), "quantiles are planned for an error; give mse_overhead or rmse."
-        )
-        low, high = checked_bounds(bounds)
-        return cls(
-            epsilon=positive_as_written(epsilon, "epsilon"),
-            targets=options.targets,
-            low=low,
-            high=high,
-            probabilities=checked_probabilities(probabilities),
-            bins=whole(bins, "bins"),
-            clamp=truth(clamp, "clamp"),
-        )
-
-    def make_plan(self, users: int) -> Plan[QuantilesResult]:
-        bounds = self.low, self.high
-        return plan_quantiles(
-            users, self.epsilon, bounds, bins=self.bins, **self.targets.of_error()
-        )
-
-    def for_planning(self) -> Quantiles:
-        return replace(self, clamp=False, probabilities=(0.5,))
-
-    def check_column(self, holds: ColumnType) -> None:
-        check_numbers(holds)
-
-    def prepare(self, values: Values) -> Values:
-        if not self.clamp:
-            return values
-        return clamped(values, self.low, self.high, whole_numbers=False)
-
-    def finish(self, result: QuantilesResult) -> QuantilesResult:
-        return replace(result, probabilities=self.probabilities, clamped=self.clamp)
 
 
 def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:

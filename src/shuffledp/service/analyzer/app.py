@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Coroutine
@@ -94,7 +95,7 @@ class Analyzer(Role):
         download = Download(request, part, said.length)
         header = await download.header()
         entry = self.tasks.find(header.task_id.hex())
-        check_delivery(said, header, entry.task)
+        await asyncio.to_thread(check_delivery, said, header, entry.task)
         self._check_openable(entry.task)
         target = self.publishing.messages_file(said.batch_id, said.digest)
         await download.messages(said.digest, target)

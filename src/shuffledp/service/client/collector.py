@@ -8,10 +8,13 @@ from typing import Any
 import httpx
 
 from shuffledp.sealed.task import Task
+from shuffledp.service.answers import answer_json, bounded_request
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 from shuffledp.service.tokens import new_token, token_hash
 
 TOKENS_PER_REQUEST = 10_000
+CALL_SECONDS = 300
+"""Registering a task takes as long as verifying it."""
 
 
 def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Response:
@@ -19,7 +22,8 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
     `Unreachable`."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        answer = httpx.request(method, url, headers=headers, timeout=60, **content)
+        with httpx.Client(headers=headers, timeout=CALL_SECONDS) as client:
+            answer = bounded_request(client, method, url, **content)
     except httpx.TransportError as error:
         if untrusted_certificate(error):
             raise UntrustedServer(url) from None
@@ -30,7 +34,7 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
         raise Unreachable(f"{url} is no URL; give one like http://127.0.0.1:8801.") from None
     if answer.status_code >= 400:
         try:
-            detail = answer.json()["detail"]
+            detail = answer_json(answer)["detail"]
         except (ValueError, KeyError, TypeError):
             detail = "no reason given"
         raise Refused(f"{url} refused (HTTP {answer.status_code}): {detail}", answer.status_code)
@@ -42,7 +46,7 @@ def register(task: Task, server: str, token: str) -> bool:
     answer = call(
         "PUT", f"{server.rstrip('/')}/tasks/{task.id.hex()}", token, content=task.canonical()
     )
-    return bool(answer.json()["new"])
+    return bool(answer_json(answer)["new"])
 
 
 def close(task_id: bytes, shuffler: str, token: str) -> None:
@@ -66,7 +70,6 @@ def enrol(shuffler: str, token: str, count: int, prefix: str) -> list[str]:
 
 def results(analyzer: str, task_id: str) -> Sequence[dict[str, Any]]:
     """All results that an analyzer has published for a task."""
-    found: list[dict[str, Any]] = call(
-        "GET", f"{analyzer.rstrip('/')}/tasks/{task_id}/results"
-    ).json()["results"]
+    answer = call("GET", f"{analyzer.rstrip('/')}/tasks/{task_id}/results")
+    found: list[dict[str, Any]] = answer_json(answer)["results"]
     return found

@@ -21,10 +21,17 @@ from typing import Any
 import httpx
 
 from shuffledp.errors import SeededError
+from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
+from shuffledp.service.answers import (
+    MOST_SHORT_ANSWER_BYTES,
+    answer_json,
+    bounded_request,
+    bounded_request_async,
+)
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
@@ -39,6 +46,8 @@ from shuffledp.service.tokens import token_hash
 DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
 DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
+VERIFY_SECONDS = 120.0
+"""For proving a task's certificate again; a task that needs longer is refused."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 """Answers after which the same bytes are sent again."""
@@ -76,7 +85,8 @@ class _Sender:
                 "A client for real people needs the operating system's randomness; "
                 "leave the seed out."
             )
-        task.verify()  # the certificate is proved again, once, before anything is sent
+        with time_limit(VERIFY_SECONDS, "Verifying this task"):
+            task.verify()  # the certificate is proved again, once, before anything is sent
         self.task = task
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
         self.policy, self.device = policy, Device(self.outbox.path)
@@ -143,7 +153,7 @@ class _Sender:
 
 def _problem(answer: httpx.Response) -> tuple[str, int, str]:
     try:
-        data = answer.json()
+        data = answer_json(answer)
         code = str(data["type"]).rpartition(":")[2]
         return f"The shuffler refused the report: {data['detail']}", answer.status_code, code
     except (ValueError, KeyError, TypeError):
@@ -187,7 +197,14 @@ class Client(_Sender):
     def _post(self, body: bytes) -> None:
         for pause in self._pauses():
             try:
-                answer = self._http.post(self._url, content=body, headers=self._headers)
+                answer = bounded_request(
+                    self._http,
+                    "POST",
+                    self._url,
+                    MOST_SHORT_ANSWER_BYTES,
+                    content=body,
+                    headers=self._headers,
+                )
             except httpx.TransportError as error:
                 self._no_answer(error)
                 answer = None
@@ -241,7 +258,14 @@ class AsyncClient(_Sender):
     async def _post(self, body: bytes) -> None:
         for pause in self._pauses():
             try:
-                answer = await self._http.post(self._url, content=body, headers=self._headers)
+                answer = await bounded_request_async(
+                    self._http,
+                    "POST",
+                    self._url,
+                    MOST_SHORT_ANSWER_BYTES,
+                    content=body,
+                    headers=self._headers,
+                )
             except httpx.TransportError as error:
                 self._no_answer(error)
                 answer = None

@@ -21,6 +21,7 @@ from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
+from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
@@ -32,20 +33,27 @@ from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
-from shuffledp.service.web.bodies import read_json_body
+from shuffledp.service.web.bodies import (
+    declared_length,
+    next_part,
+    read_json_body,
+    rest_of_body,
+)
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask
 
 UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
-LENGTH_TEXT = re.compile(r"[0-9]{1,15}")
 STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_code=200)
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS = 100_000
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
+MOST_KEYS_BYTES = 16 << 20
+MOST_ARRIVING_BYTES = 64 << 20
+"""Of all uploads that are not complete yet; further ones are told 503."""
 
 
 class Shuffler(Role):
@@ -63,6 +71,7 @@ class Shuffler(Role):
         self._transport = transport
         self._key_states: dict[PublicKey, str] = {}
         self._rejected: dict[int, Counter[str]] = {}
+        self._arriving_bytes = 0
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
@@ -115,8 +124,10 @@ class Shuffler(Role):
         """Asks the analyzer for the states of its keys; if it does not answer, the last known
         states stay."""
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
-            answer = await self._analyzer.get("/keys", timeout=10)
-            keys = answer.json()["keys"]
+            answer = await bounded_request_async(
+                self._analyzer, "GET", "/keys", MOST_KEYS_BYTES, timeout=10
+            )
+            keys = answer_json(answer)["keys"]
             found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
             self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
 
@@ -211,20 +222,27 @@ class Shuffler(Role):
 
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         token = bearer(headers)
-        upload = await self._read(entry, headers, receive)
+        hashed = token_hash(token)
+        upload = await self._read(entry, hashed, headers, receive)
         once = token.startswith(ONCE_PREFIX)
         scope = 0 if once else None if entry.task.repeat else entry.number
         verdict = await self.intake.submit(
             Arrival(
                 task=entry.number,
                 report=upload.report_id,
-                token=token_hash(token),
+                token=hashed,
                 scope=scope,
                 messages=upload.messages,
             )
         )
         if verdict is Verdict.UNKNOWN_TOKEN:
-            raise Problem(403, verdict.value, "This token is not enrolled; ask the operator.")
+            raise _not_enrolled()
+        if verdict is Verdict.REPORT_DIFFERS:
+            raise Problem(
+                409,
+                verdict.value,
+                "Another report has this id; a retry sends the same bytes, a new report a new id.",
+            )
         if verdict is Verdict.TOKEN_USED:
             raise Problem(
                 409,
@@ -235,21 +253,19 @@ class Shuffler(Role):
             )
         return verdict
 
-    async def _read(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Upload:
+    async def _read(
+        self, entry: RegisteredTask, token: bytes, headers: Headers, receive: Receive
+    ) -> Upload:
         """The report in a request; a `Problem` unless it is one of this task and has its size."""
-        need, length = entry.task.report_bytes, headers.get("content-length", "")
-        if not LENGTH_TEXT.fullmatch(length):
-            raise Problem(411, "length", "Send a Content-Length.", need=need)
-        if int(length) != need:
+        need = entry.task.report_bytes
+        length = declared_length(headers, need)
+        if length != need:
             raise Problem(
-                413,
-                "size",
-                "Every report of this task has the same size.",
-                have=int(length),
-                need=need,
+                413, "size", "Every report of this task has the same size.", have=length, need=need
             )
+        self._refuse_closed(entry)
         try:
-            upload = read_upload(await _body(receive, need))
+            upload = read_upload(await self._body(receive, need, token))
         except TaskError as error:
             raise Problem(400, "malformed", str(error)) from None
         if upload.task_id != entry.task.id:
@@ -260,6 +276,24 @@ class Shuffler(Role):
             )
         self._refuse_closed(entry)
         return upload
+
+    async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
+        """A request's whole body. If it is not there at once, the token is looked up before more
+        of it is read, and all such bodies together have a limit."""
+        first = await next_part(receive)
+        if not first.get("more_body", False):
+            return bytes(first.get("body", b""))
+        if not await self.store.enrolled(token):
+            raise _not_enrolled()
+        if self._arriving_bytes + need > MOST_ARRIVING_BYTES:
+            raise Problem(
+                503, "busy", "Too many uploads arrive; send the same again later.", retry_after=5
+            )
+        self._arriving_bytes += need
+        try:
+            return await rest_of_body(receive, first.get("body", b""), need)
+        finally:
+            self._arriving_bytes -= need
 
     def _refuse_closed(self, entry: RegisteredTask) -> None:
         if entry.state != "open":
@@ -297,14 +331,7 @@ class Shuffler(Role):
         }
 
 
-async def _body(receive: Receive, most: int) -> bytes:
-    """A request's whole body; reading stops when it is longer than `most` bytes."""
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Problem(400, "interrupted", "The upload broke off; send the same again.")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False) and size <= most
-    return b"".join(parts)
+def _not_enrolled() -> Problem:
+    return Problem(
+        403, Verdict.UNKNOWN_TOKEN.value, "This token is not enrolled; ask the operator."
+    )

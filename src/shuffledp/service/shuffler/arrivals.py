@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 
 from shuffledp.service.storage.database import Row
 
 USED_COLUMNS = ("task", "name")
+STORED_COLUMNS = (*USED_COLUMNS, "digest")
+DIGEST_BYTES = 12
 """Ids of stored reports (16 bytes) and hashes of spent tokens (32 bytes); where a token may be used
 in every batch, the number of the batch follows (4 bytes)."""
 
@@ -19,6 +22,7 @@ class Verdict(Enum):
     DUPLICATE = "duplicate"
     UNKNOWN_TOKEN = "token-unknown"
     TOKEN_USED = "token-used"
+    REPORT_DIFFERS = "report-differs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +38,11 @@ class Arrival:
     """The task within which the token may be used once; 0: once in all tasks; None: once in every
     batch of the task."""
     messages: bytes
+
+    @property
+    def digest(self) -> bytes:
+        """By which a retry of the same bytes is told from another report of the same id."""
+        return hashlib.sha256(self.messages).digest()[:DIGEST_BYTES]
 
 
 def spending(arrival: Arrival, number: int) -> Row:

@@ -13,7 +13,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.shuffler.arrivals import USED_COLUMNS, Arrival, Verdict, spending
+from shuffledp.service.shuffler.arrivals import (
+    STORED_COLUMNS,
+    USED_COLUMNS,
+    Arrival,
+    Verdict,
+    spending,
+)
 from shuffledp.service.shuffler.batches import (
     BATCH_COLUMNS,
     FINISHED_STATES,
@@ -119,7 +125,7 @@ class ShufflerStore:
             rows: list[Row] = []
             verdicts = await self._judge(transaction, arrivals, arrived, names, rows)
             await transaction.append(
-                Rows("used", USED_COLUMNS, sorted(names)),
+                Rows("used", STORED_COLUMNS, sorted(names)),
                 Rows("reports", ("number", "messages"), rows),
             )
             await self._note_waiting(transaction, timed & {one.task for one in arrivals})
@@ -146,28 +152,47 @@ class ShufflerStore:
         )
         verdicts = []
         keys: dict[tuple[int, int], BatchKey] = {}
+        digests = await self._digests(transaction, used, reports)
         for arrival, report, token in zip(arrivals, reports, tokens, strict=True):
             task = arrival.task
             place = arrived.get(task, 0)
             number = self._batch_of(task, place)
             spent = spending(arrival, number)
             if report in used:
-                verdicts.append(Verdict.DUPLICATE)
+                same = digests[report] == arrival.digest
+                verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
             elif token not in enrolled:
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
             elif spent in used:
                 verdicts.append(Verdict.TOKEN_USED)
             else:
                 verdicts.append(Verdict.ACCEPTED)
-                used.add(report)
-                used.add(spent)
-                names += (report, spent)
+                used |= {report, spent}
+                digests[report] = arrival.digest
+                names += ((*report, digests[report]), (*spent, b""))
                 row = task * TASK_NUMBERS + place
                 key = keys.get((task, number)) or self._key(task, number)
                 keys[task, number] = key
                 rows.append((row, key.encrypt(arrival.messages, row)))
                 arrived[task] = place + 1
         return verdicts
+
+    @staticmethod
+    async def _digests(
+        transaction: Transaction, used: set[Row], reports: Sequence[Row]
+    ) -> dict[Row, bytes]:
+        """The digests of those reports that are stored already, which are few."""
+        found = {}
+        for report in used.intersection(reports):
+            rows = await transaction.rows(
+                "SELECT digest FROM used WHERE task=$1 AND name=$2", *report
+            )
+            found[report] = bytes(rows[0][0])
+        return found
+
+    async def enrolled(self, token: bytes) -> bool:
+        """Whether the holder of the token with this hash may upload."""
+        return bool(await self._database.rows("SELECT 1 FROM tokens WHERE token=$1", token))
 
     def _spendings(self, arrivals: Sequence[Arrival]) -> list[Row]:
         """What could be spent of the arrivals' tokens, whichever of them are accepted."""

@@ -37,6 +37,9 @@ UNAVAILABLE_ERRORS = (
     asyncpg.InsufficientResourcesError,  # disk full is one of these
     asyncpg.OperatorInterventionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the connection broke in the middle of an answer
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,  # another server took over
 )
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from shuffledp.service.web.bodies import read_json_body
 from shuffledp.service.web.problems import Problem
 
 LONGEST_REASON = 200
+MOST_REASON_BYTES = 4096
 
 
 async def given_reason(request: Request) -> str:
     """The reason in a request's JSON; a 422 if it is none."""
     try:
-        reason = (await request.json())["reason"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        reason = (await read_json_body(request, MOST_REASON_BYTES))["reason"]
+    except (KeyError, TypeError):
         reason = ""
     if not isinstance(reason, str) or not 0 < len(reason) <= LONGEST_REASON:
         reason = ""
