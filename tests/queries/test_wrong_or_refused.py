@@ -158,6 +158,12 @@ def test_labels_of_every_type() -> None:
         assert np.abs(found.values - ROWS / 2).max() < 12 * found.rmse
     assert results[0].labels == tuple(str(one) for one in cut.cat.categories)
     assert results[2].labels == (True, False)
+    numbers = shuffledp.histogram([1, 0] * 200, epsilon=8, labels=[1, 0])  # 1 == True in Python
+    assert [type(label) for label in numbers.labels] == [int, int]
+    with pytest.raises(ParameterError, match="one kind"):
+        shuffledp.histogram(FLAGS, epsilon=8, labels=[True, "no"])
+    central = shuffledp.histogram(FLAGS, epsilon=8, labels=[True, False], protocol="central")
+    assert central.labels == (True, False)
 
 
 def test_labels_of_another_type_are_not_all_counted_as_other() -> None:

@@ -51,7 +51,8 @@ def protocol_of(name: str) -> Protocol[Any]:
     """A protocol that takes the query's values; for how many users does not matter here."""
     query = QUERIES[name]
     if isinstance(query, Histogram):
-        return plan_histogram(9, 8, query.labels, other=query.other).protocol
+        plain = query.for_planning()
+        return plan_histogram(9, 8, plain.labels, other=plain.other).protocol
     if isinstance(query, Quantiles):
         return plan_quantiles(9, 8, BOUNDS, bins=8).protocol
     if isinstance(query, IntegerSum):

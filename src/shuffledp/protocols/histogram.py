@@ -41,8 +41,8 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(isinstance(name, str | int) for name in names):
-        raise ParameterError("Bucket labels must be texts, whole numbers or true/false.")
+    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+        raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
         raise ParameterError("Two buckets have the same label; give each a name of its own.")
     return names
@@ -52,10 +52,9 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
     check_one_value_each(values)
-    if values.dtype.kind not in "biuUO":
+    if values.dtype.kind not in "iuUO":
         raise ValueOutOfRange(
-            "Labels must be texts, whole numbers or true/false; an array of type "
-            f"{values.dtype} was given."
+            f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
         )
     if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))

@@ -41,7 +41,7 @@ def count(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         equals: Count the rows with this value; without it the column must hold true/false or 0/1.
         options: those of every query (`QueryOptions`).
 
@@ -81,7 +81,7 @@ def integer_sum(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         largest: The largest value that a row may hold.
         clamp: True moves values outside 0..`largest` to the nearer end; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -120,7 +120,7 @@ def real_sum(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -158,7 +158,7 @@ def mean(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -198,8 +198,8 @@ def histogram(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
-        labels: The texts or whole numbers to count, or a number B for the labels 0, 1, …, B−1. They
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        labels: The texts, whole numbers or true/false to count, or B for the labels 0, 1, …, B−1. They
                 must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
@@ -246,7 +246,7 @@ def quantiles(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data;
                 for dates two texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds).
         probabilities: The quantiles to show, each strictly between 0 and 1.

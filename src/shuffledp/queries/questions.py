@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar, cast
 
+import numpy as np
+
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, positive_as_written, truth, whole
 from shuffledp.planning.checks import checked_bounds
@@ -17,14 +19,15 @@ from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
+from shuffledp.protocols.histogram import Label, encode_labels
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
 from shuffledp.queries.arrays import as_label
 from shuffledp.queries.checks import (
     NUMBERS,
     check_numbers,
+    histogram_labels,
     looks_typed,
-    plain_labels,
+    truth_as_text,
 )
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
@@ -217,10 +220,8 @@ class Histogram(Query[HistogramResult]):
     ) -> Histogram:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
-        names = checked_labels(plain_labels(labels))
         other = cast("Label | None", as_label(other))
-        if other is not None and other not in names:
-            names = checked_labels([*names, other])
+        names = histogram_labels(labels, other)
         return cls(
             epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
@@ -232,6 +233,21 @@ class Histogram(Query[HistogramResult]):
         return plan_histogram(
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
+
+    def for_planning(self) -> Histogram:
+        labels = tuple(truth_as_text(label) for label in self.labels)
+        other = None if self.other is None else truth_as_text(self.other)
+        return replace(self, labels=labels, other=other)
+
+    def prepare(self, values: Values) -> Values:
+        # protocols have texts for true and false, because True and 1 are the same to Python
+        if values.dtype != np.bool_:
+            return values
+        texts = np.array([truth_as_text(False), truth_as_text(True)], object)
+        return np.asarray(texts[values.astype(int)])
+
+    def finish(self, result: HistogramResult) -> HistogramResult:
+        return replace(result, labels=self.labels)
 
     @property
     def reads_texts(self) -> bool:
@@ -265,10 +281,11 @@ class Histogram(Query[HistogramResult]):
         return Grouping(few_values=False)
 
     def for_rival(self) -> RivalQuestion:
+        plain = self.for_planning()
         return RivalQuestion(
             query="histogram",
-            prepare=lambda values: encode_labels(values, self.labels, self.other),
-            buckets=self.labels,
+            prepare=lambda values: encode_labels(self.prepare(values), plain.labels, plain.other),
+            buckets=plain.labels,
         )
 
 
