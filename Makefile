@@ -18,7 +18,7 @@ check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/lint-imports
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
-	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest tests/attacks
+	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
 
 coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole grid; prints a table
 	SHUFFLEDP_COVERAGE=full $(BIN)/python -m pytest -s tests/coverage
