@@ -16,7 +16,7 @@ from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import BATCH_HEADER_BYTES
 
-FUZZED = 10_000
+FUZZED = 60_000 if os.environ.get("SHUFFLEDP_ATTACK") == "full" else 10_000
 Request = tuple[str, list[tuple[bytes, bytes]], bytes]
 """Path, headers and body."""
 
