@@ -40,8 +40,8 @@ def local_text(folder: Path, fronts: list[int], backs: list[int]) -> str:
             f"listen 443 ssl;\n        server_name {old};",
             f"listen 127.0.0.1:{front};\n        server_name {old};",
         )
-    for old, back in zip((8801, 8802), backs, strict=True):
-        text = text.replace(f"127.0.0.1:{old}", f"127.0.0.1:{back}")
+    for port, back in zip((8801, 8802), backs, strict=True):
+        text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{back}")
     return text.replace("worker_processes auto;", "worker_processes 1;\ndaemon off;\nuser root;")
 
 

@@ -49,7 +49,7 @@ def test_both_readers_agree_about_a_real_task(tmp_path: Path, cell: str) -> None
     reader = jsonschema.Draft202012Validator(published)
     TASK.check(task, "task")
     assert reader.is_valid(task)
-    for change in (
+    changes: tuple[dict[str, object], ...] = (
         {"report_size": MOST_REPORT_SIZE + 1},
         {"report_size": "7"},
         {"name": ""},
@@ -57,7 +57,8 @@ def test_both_readers_agree_about_a_real_task(tmp_path: Path, cell: str) -> None
         {"unknown": 1},
         {"analyzer_key": {}},
         {"batch": []},
-    ):
+    )
+    for change in changes:
         assert not reader.is_valid(task | change)
         with pytest.raises(ParameterError):
             TASK.check(task | change, "task")

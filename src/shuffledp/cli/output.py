@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.errors import MissingExtra
+from shuffledp.errors import MissingExtra, ParameterError
 from shuffledp.exact.json_text import read_json_file
 from shuffledp.protocols.base import Progress
 
