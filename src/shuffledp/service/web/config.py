@@ -71,15 +71,9 @@ class ServerConfig:
             found.append("tls_certificate and tls_key go together")
         if self.memory_mb < 1 or self.drain_seconds < 0:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
-        limits = (
-            self.most_connections,
-            self.most_connections_per_address,
-            self.idle_seconds,
-            self.request_seconds,
-            self.verify_seconds,
-            self.verify_memory_mb,
-        )
-        if min(limits) < 1:
+        connections = (self.most_connections, self.most_connections_per_address)
+        seconds = (self.idle_seconds, self.request_seconds, self.verify_seconds)
+        if min(*connections, *seconds, self.verify_memory_mb) < 1:
             found.append("limits on connections, seconds and memory must be at least 1")
         for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
             if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):

@@ -1,0 +1,286 @@
+"""Attacks on a server's sockets: its memory stays bounded, and others are still answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from raw_sockets import MemoryWatch, connect, many, send_until_refused, status_of
+from service_programs import Programs
+from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing
+
+from shuffledp import plan_histogram
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task import Task
+
+MEGABYTE = 1 << 20
+MOST_GROWTH_MB = 40.0
+MOST_CONNECTIONS, MOST_PER_ADDRESS = 150, 100
+IDLE_SECONDS, REQUEST_SECONDS = 2, 4
+LARGE_LABELS = 15_000
+LARGE_REPORT = 2_000_000
+"""Bytes that a report of the large task has at least."""
+UPLOADS_MB = 64.0
+"""What all uploads that are not complete may hold together."""
+
+
+class Stage:
+    """A running shuffler and analyzer with tight limits, a task, and one with large reports."""
+
+    def __init__(self, programs: Programs, small: Task, large: Task) -> None:
+        self.programs, self.small, self.large = programs, small, large
+        self.url = programs.urls["shuffler"]
+        self.pid = programs.running["shuffler"].pid
+
+    def honest(self) -> None:
+        """Somebody else, from another address, uploads a report."""
+        (token,) = self.programs.enrol(1)
+        body = encrypt_report(self.small, 1)
+        answer = httpx.post(
+            f"{self.url}/tasks/{self.small.id.hex()}/reports",
+            content=body,
+            headers=bearing(token),
+            timeout=30,
+        )
+        assert answer.status_code == 201, answer.text
+
+    def upload_head(self, token: str, length: int | None = None) -> bytes:
+        """The head of an upload of the large task."""
+        size = self.large.report_bytes if length is None else length
+        return (
+            f"POST /tasks/{self.large.id.hex()}/reports HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: Bearer {token}\r\nContent-Length: {size}\r\n\r\n"
+        ).encode()
+
+
+def large_task(trio: Trio) -> Task:
+    """A task whose reports are almost as large as reports may be."""
+    plan = plan_histogram(USERS, 2, LARGE_LABELS, mse_overhead=2, cell="paper")
+    return Task.create(plan.to_dict(), trio.keys.all()[-1].public, "large")
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    trio = Trio(tmp_path_factory.mktemp("stage"))
+    programs = Programs(trio)
+    text = programs.toml()
+    for name, value in (
+        ("most_connections", MOST_CONNECTIONS),
+        ("most_connections_per_address", MOST_PER_ADDRESS),
+        ("idle_seconds", IDLE_SECONDS),
+        ("request_seconds", REQUEST_SECONDS),
+    ):
+        lines = text.splitlines()
+        text = "\n".join(f"{name} = {value}" if x.startswith(f"{name} =") else x for x in lines)
+    programs.config.write_text(text)
+    small, large = trio.task(), large_task(trio)
+    assert large.report_bytes > LARGE_REPORT
+    with programs.both():
+        programs.register(small)
+        programs.register(large)
+        stage = Stage(programs, small, large)
+        stage.honest()  # everything is loaded
+        yield stage
+
+
+@contextlib.contextmanager
+def bounded(stage: Stage, name: str) -> Iterator[None]:
+    """The server's memory stays bounded in the block, and others can upload after it."""
+    with MemoryWatch(stage.pid) as memory:
+        yield
+    print(f"{name}: {memory.before:.0f} to {memory.most:.0f} MB")
+    assert memory.grown < MOST_GROWTH_MB, (memory.before, memory.most)
+    stage.honest()
+
+
+@pytest.mark.attack("headers without end")
+def test_headers_without_end(stage: Stage, scale: int) -> None:
+    with bounded(stage, "headers without end"), connect(stage.url) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n")
+        line = b"x-filler: " + b"a" * 8000 + b"\r\n"
+        sent = send_until_refused(client, line * 13, 200 * scale)
+        assert sent < 20 * MEGABYTE
+    with bounded(stage, "one header without end"), connect(stage.url) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nx-filler: ")
+        assert send_until_refused(client, b"a" * 100_000, 200 * scale) < 20 * MEGABYTE
+    with connect(stage.url) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\n" + b"x: y\r\n" * 100 + b"\r\n")
+        assert status_of(client) == 431
+
+
+@pytest.mark.attack("a URL without end")
+def test_a_url_without_end(stage: Stage, scale: int) -> None:
+    with bounded(stage, "a URL without end"), connect(stage.url) as client:
+        client.sendall(b"GET /")
+        assert send_until_refused(client, b"a" * 100_000, 200 * scale) < 20 * MEGABYTE
+    answer = httpx.get(f"{stage.url}/{'a' * 3000}")
+    assert answer.status_code == 414
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert httpx.get(f"{stage.url}/{'a' * 1500}").status_code == 404
+
+
+@pytest.mark.attack("half-open connections")
+def test_half_open_connections(stage: Stage, scale: int) -> None:
+    """Silent ones are closed after the idle time; there are never more than allowed per address,
+    so that others are served meanwhile."""
+    with bounded(stage, "half-open connections"), many(stage.url, 300 * scale) as clients:
+        assert len(clients) > MOST_PER_ADDRESS
+        assert httpx.get(f"{stage.url}/livez", timeout=5).status_code == 200
+        stage.honest()
+        refused = sum(_closed(client) for client in clients)
+        assert refused >= len(clients) - MOST_PER_ADDRESS
+        time.sleep(IDLE_SECONDS + 2)
+        assert all(_closed(client) for client in clients)
+
+
+def _closed(client: socket.socket) -> bool:
+    """Whether the server has ended this connection."""
+    client.setblocking(False)
+    try:
+        while client.recv(65536):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+@pytest.mark.attack("requests that never end")
+@pytest.mark.parametrize("begin", [b"GET /livez HTTP/1.1\r\nx: ", b"POST /tokens HTTP/1.1\r\n"])
+def test_one_byte_at_a_time(stage: Stage, begin: bytes) -> None:
+    with connect(stage.url) as client:
+        begun = time.monotonic()
+        client.sendall(begin)
+        while time.monotonic() - begun < 30 and not _closed(client):
+            with contextlib.suppress(OSError):
+                client.send(b"a")
+            time.sleep(0.2)
+        assert time.monotonic() - begun < REQUEST_SECONDS + 6
+
+
+@pytest.mark.attack("unfinished uploads without a token")
+def test_unfinished_uploads_without_a_token(stage: Stage, scale: int) -> None:
+    """The token is looked up before more than the first piece of a body is read."""
+    _unfinished(stage, ["each-unknown"] * 60, "unfinished uploads without a token", {403})
+
+
+@pytest.mark.attack("unfinished uploads with tokens")
+def test_unfinished_uploads_with_tokens(stage: Stage, scale: int) -> None:
+    """All uploads that are not complete have a limit together, also of enrolled clients."""
+    tokens = stage.programs.enrol(80)
+    name = "unfinished uploads with tokens"
+    found = _unfinished(stage, tokens, name, {0, 408, 503}, UPLOADS_MB + MOST_GROWTH_MB)
+    assert 503 in found
+
+
+def _unfinished(
+    stage: Stage, tokens: list[str], name: str, statuses: set[int], most_mb: float = MOST_GROWTH_MB
+) -> list[int]:
+    body = os.urandom(stage.large.report_bytes - 1)
+    found: list[int] = []
+    with MemoryWatch(stage.pid) as memory, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(stage.url)) for _ in tokens]
+        threads = [
+            threading.Thread(target=_send, args=(client, stage.upload_head(token) + body))
+            for client, token in zip(clients, tokens, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        found = [status_of(client) for client in clients]
+        for thread in threads:
+            thread.join()
+    print(f"{name}: {memory.before:.0f} to {memory.most:.0f} MB, {sorted(set(found))}")
+    assert set(found) <= statuses | {0}
+    assert memory.grown < most_mb, (memory.before, memory.most)
+    stage.honest()
+    return found
+
+
+def _send(client: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        client.sendall(data)
+
+
+@pytest.mark.attack("bodies far too long")
+@pytest.mark.parametrize(
+    ("method", "path", "token"),
+    [
+        ("PUT", lambda stage: f"/tasks/{stage.large.id.hex()}", COLLECTOR),
+        ("POST", lambda stage: "/tokens", OPERATOR),
+        ("POST", lambda stage: f"/tasks/{stage.large.id.hex()}/reports", "each-x"),
+    ],
+    ids=["a task", "tokens", "a report"],
+)
+def test_a_body_far_too_long(
+    stage: Stage, method: str, path: Callable[[Stage], str], token: str, scale: int
+) -> None:
+    """Refused by its declared length; what is sent nevertheless is not kept."""
+    size = 300 * MEGABYTE
+    head = (
+        f"{method} {path(stage)} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    ).encode()
+    with bounded(stage, f"{method} of 300 MiB"), connect(stage.url) as client:
+        client.sendall(head)
+        assert status_of(client) == 413
+        assert send_until_refused(client, b"a" * MEGABYTE, 30 * scale) < 30 * MEGABYTE
+    without = head.replace(f"Content-Length: {size}".encode(), b"Transfer-Encoding: chunked")
+    with connect(stage.url) as client:
+        client.sendall(without)
+        assert status_of(client) == 411
+
+
+@pytest.mark.attack("many requests at once on one connection")
+def test_pipelined_requests(stage: Stage, scale: int) -> None:
+    with bounded(stage, "pipelined requests"), connect(stage.url) as client:
+        send_until_refused(client, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 2000, 50 * scale)
+
+
+@pytest.mark.attack("odd JSON")
+def test_odd_json_at_the_servers(stage: Stage) -> None:
+    for url in stage.programs.urls.values():
+        for body in (b"[" * 100_000, b"\xff", b"Infinity", b"[]", b"1" * 10_000, b'{"sha256": 7}'):
+            for method, path, token in (
+                ("PUT", f"/tasks/{'0' * 64}", COLLECTOR),
+                ("POST", "/tokens", OPERATOR),
+            ):
+                answer = httpx.request(
+                    method, url + path, content=body, headers=bearing(token), timeout=60
+                )
+                assert 400 <= answer.status_code < 500, (path, body[:9], answer.text)
+
+
+@pytest.mark.attack("redirects to another host")
+def test_no_redirects(stage: Stage) -> None:
+    for path in ("/livez/", "/tasks/", "/status/", "//evil.example/"):
+        answer = httpx.get(stage.url + path, headers={"Host": "evil.example"})
+        assert answer.status_code == 404 and "location" not in answer.headers
+
+
+@pytest.mark.attack("a report id with other bytes")
+def test_a_report_id_with_other_bytes(tmp_path: Path) -> None:
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            first, second = await trio.enrol(2)
+            body = encrypt_report(task, 1)
+            other = body[:-1] + bytes([body[-1] ^ 1])
+            assert (await trio.post(task, body, first)).status_code == 201
+            assert (await trio.post(task, body, first)).status_code == 200  # a retry
+            for token in (first, second):
+                answer = await trio.post(task, other, token)
+                assert answer.status_code == 409, answer.text
+                assert answer.json()["type"].endswith("report-differs")
+            assert (await trio.status(task))["have"] == 1
+
+    asyncio.run(walk())
