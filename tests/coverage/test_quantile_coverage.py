@@ -74,7 +74,10 @@ def test_all_cases_together_hold_it_as_often_as_they_say() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_errors_are_no_larger_than_before(case: Case) -> None:
     """Over data and its mirror image: the former estimator leaned to the lower bound, and so was
-    right by luck where the data lie there."""
+    right by luck where the data lie there. For the mean of two crossings this holds for any data
+    (docs/mathematics.md §7): it guards the code and is no evidence that the estimate is good. On
+    the data alone the former one errs less in about a fifth of the grid.
+    """
     found = measured(case)
     assert (found.rmse(found.values) <= found.former_rmse_both_ways() + 1e-9).all()
 
@@ -90,8 +93,9 @@ def test_twin_narrow_intervals_are_rejected() -> None:
     assert np.mean(narrow) < LEAST
 
 
-def test_the_former_bias_is_gone() -> None:
-    """Thirty users, ε = 1: the upper quartile of values that lie in the middle."""
+def test_the_lean_to_the_lower_bound_is_smaller() -> None:
+    """Of values in the middle. Not so everywhere: where noise is large, the estimate is drawn to
+    the middle of the bounds instead, and the bias of some cases is as large as before."""
     found = measured(BADLY_COVERED)
     former, now = found.bias(found.former), found.bias(found.values)
     assert np.abs(former).max() > 0.2
