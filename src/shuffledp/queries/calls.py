@@ -199,8 +199,8 @@ def histogram(
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
         epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
-        labels: The texts, whole numbers or true/false to count, or B for the labels 0, …, B−1. They
-                must be known without the data: reading them off it would tell who is there.
+        labels: The texts, whole numbers or true/false to count, or B for the labels 0, 1, …, B−1.
+                They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
         options: those of every query (`QueryOptions`).

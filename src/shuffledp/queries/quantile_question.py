@@ -89,7 +89,7 @@ class Quantiles(Query[QuantilesResult]):
     def check_column(self, holds: ColumnType) -> None:
         if not checked_axis(self.bounds)[2]:
             check_numbers(holds)
-        elif holds not in ("date", "time"):  # with a zone, whose midnight the bounds mean is open
+        elif holds not in ("date", "time"):
             raise ValueOutOfRange(
                 f"The bounds are dates, but the column holds {WORDS[holds]}: convert them first."
             )

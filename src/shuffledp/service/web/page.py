@@ -123,7 +123,7 @@ def _chips(batches: list[dict[str, Any]]) -> str:
     for batch in batches[-MOST_BATCHES:]:
         problem, reason = batch.get("problem", ""), batch.get("reason", "")
         style = "problem" if problem or reason else escape(batch["state"])
-        note = f" · {escape(problem)} Trying again." if problem else ""
+        note = f" · {escape(problem.rstrip('.'))}. Trying again." if problem else ""
         note += f" · {escape(reason)}" if reason else ""
         words = f"batch {batch['number']}: {escape(batch['state'])}{note}"
         chips.append(f'<li class="{style}">{words}</li>')

@@ -1,4 +1,4 @@
-"""Attacks on the deployed system: each test tries one and passes if the system held.
+"""Attacks on the deployed system are marked: each such test tries one and passes if it held.
 
 `make attack` runs all of them in full (SHUFFLEDP_ATTACK=full: as many kills, requests and batches
 as the documents say) and prints a table, attack by attack; `make test` runs a short form.
