@@ -143,6 +143,14 @@ def test_dates_are_compared_with_their_like(
             shuffledp.count(column, equals=one, epsilon=8)
 
 
+def test_quantiles_of_times_and_not_of_instants() -> None:
+    bounds = ("2020-01-01T00:00", "2020-01-02T00:00")
+    found = shuffledp.quantiles(NAIVE, epsilon=8, bounds=bounds, probabilities=0.5)
+    assert "2020-01-01T" in str(found)
+    with pytest.raises(ValueOutOfRange, match="time zone"):
+        shuffledp.quantiles(BERLIN, epsilon=8, bounds=bounds)
+
+
 def test_labels_of_every_type() -> None:
     cut = pd.cut(pd.Series(WHOLE), 2)
     results = [
@@ -261,9 +269,13 @@ def test_the_same_query_is_planned_once(name: str, monkeypatch: pytest.MonkeyPat
         "mean": lambda second: shuffledp.mean(WHOLE, epsilon="1.01", bounds=(0, 3), clamp=second),
     }
     ask[name](False)
-    for planner in ("plan_histogram", "plan_quantiles", "plan_real_sum"):
+    for planner in (
+        "questions.plan_histogram",
+        "quantile_question.plan_quantiles",
+        "questions.plan_real_sum",
+    ):
         monkeypatch.setattr(
-            f"shuffledp.queries.questions.{planner}", lambda *_, **__: pytest.fail("planned again")
+            f"shuffledp.queries.{planner}", lambda *_, **__: pytest.fail("planned again")
         )
     ask[name](True)
 
