@@ -33,13 +33,14 @@ USERS_AT_ONCE = 1 << 18
 """Users that are randomized together, so that their arrays stay in the processor's cache."""
 
 
-def check_epsilon(epsilon: Fraction, name: str) -> None:
+def check_epsilon(
+    epsilon: Fraction, name: str, largest: Fraction = LARGEST_EPSILON_OF_CELL
+) -> None:
     """Refuses an ε so small or so large that no proof about it would end."""
     positive(epsilon, name)
-    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= LARGEST_EPSILON_OF_CELL:
+    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= largest:
         raise ParameterError(
-            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and "
-            f"{show(LARGEST_EPSILON_OF_CELL)}."
+            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and {show(largest)}."
         )
 
 
