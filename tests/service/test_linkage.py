@@ -159,7 +159,8 @@ def test_a_fault_of_ours_says_nothing_about_the_request(
                 raise RuntimeError("secret-of-a-user")
 
             monkeypatch.setattr(trio.shuffler.intake, "submit", broken)
-            answer = await trio.post(task, encrypt_report(task, 1), "t")
+            (token,) = await trio.enrol()
+            answer = await trio.post(task, encrypt_report(task, 1), token)
             assert answer.status_code == 500
             assert "secret-of-a-user" not in answer.text + lines.getvalue()
             assert "RuntimeError" in lines.getvalue()
