@@ -83,3 +83,21 @@ def test_a_file_that_is_no_json(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path.write_text("{")
     code, _, err = run(capsys, "verify", str(path))
     assert code == 2 and "is no JSON" in err
+
+
+def test_the_least_epsilon_for_an_error_and_a_number_of_messages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = ("--rmse", "3", "--max-messages", "30", "--padded", "--json")
+    code, out, _ = run(capsys, "plan", "count", "--users", "1000", *target)
+    data = json.loads(out)
+    assert code == 0 and data["rmse"] <= 3 and data["report_size"] <= 30
+    less = str(0.97 * data["epsilon"])
+    code, out, _ = run(
+        capsys, "plan", "count", "--users", "1000", "--epsilon", less, *target[:2], *target[4:]
+    )
+    assert code == 2 or json.loads(out)["report_size"] > 30
+    code, _, err = run(capsys, "plan", "count", "--users", "1000", "--rmse", "3")
+    assert code == 2 and "max_messages" in err
+    code, _, err = run(capsys, "plan", "quantiles", "--users", "1000")
+    assert code == 2 and "--epsilon" in err

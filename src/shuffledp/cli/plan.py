@@ -45,7 +45,11 @@ def _query(
     parser.add_argument(
         "--users", required=True, metavar="N", help="honest users who are sure to take part"
     )
-    parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
+    parser.add_argument(
+        "--epsilon",
+        metavar="E",
+        help="the privacy loss allowed; without it, the least for --rmse and --max-messages",
+    )
     add_expected(parser)
     add_targets(parser)
     parser.add_argument(
@@ -192,6 +196,8 @@ def _real_sum(args: argparse.Namespace) -> AnyPlan:
 def _quantiles(args: argparse.Namespace) -> AnyPlan:
     if args.max_messages is not None:
         raise ParameterError("Quantiles are planned for an error; --max-messages does not apply.")
+    if args.epsilon is None:
+        raise ParameterError("Quantiles are planned for an epsilon; give one with --epsilon.")
     bounds = bounds_of(args)
     return plan_quantiles(
         args.users, args.epsilon, bounds, bins=args.bins, points=args.points, **_asked(args)
