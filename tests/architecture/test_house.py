@@ -55,6 +55,12 @@ def test_words_that_are_not_used_in_names() -> None:
     assert not [path.name for path in SOURCES if pattern.match(path.name)]
 
 
+def test_nobody_asks_for_the_kind_of_a_protocol() -> None:
+    """Protocols are used through what `Protocol` declares, cells through what `Cell` declares."""
+    asked = re.compile(r"kind ==|isinstance\(.*(Counting|Histogram|RealSum|IntegerSum)")
+    assert not [str(path) for path in SOURCES if asked.search(path.read_text("utf-8"))]
+
+
 def test_files_are_short() -> None:
     long = {path.name: n for path in SOURCES if (n := path.read_text().count("\n")) > 350}
     assert not long

@@ -25,11 +25,26 @@ def plan_count(
 ) -> Plan[Estimate]:
     """The cheapest certified protocol that counts users with the value 1.
 
-    `users` honest reports are sure to come (fewer are never released); the error is forecast for
-    `expected` reports, which may be many more. With `padded`, what counts is not the average but
-    K, the size of a report that is filled up so that its size says nothing, as the service does.
-    Without an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
-    `cell` is "best" (what costs less), "bounded" or "paper".
+    Args:
+        users: Honest users who are sure to take part; a batch of fewer is never released.
+        epsilon: The privacy loss allowed. Without it, `rmse` and `max_messages` are needed, and the
+                least ε that keeps both is found.
+        mse_overhead: The squared error may be 1 + so much times the central mechanism's; ½ unless
+                another target is given.
+        rmse: Or: the root mean squared error allowed.
+        relative_error: Beside one of these: or within this part of the true count, if that is more.
+        max_messages: Or: the least error with at most so many messages per user.
+        padded: Whether messages are counted at most, as every report of the service carries them,
+                instead of on average.
+        expected: How many users the error is forecast for, if more than `users` may come.
+        cell: "best" (the kind of cell that costs less), "bounded" or "paper".
+
+    Returns:
+        The plan: protocol, certificate and forecast. `print` shows it in words.
+
+    Raises:
+        ParameterError: An argument is outside its domain, or targets contradict each other.
+        PlanningError: No parameters reach the target; the message says what is possible.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_count(1000, 1)

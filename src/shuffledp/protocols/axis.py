@@ -82,7 +82,7 @@ class Axis:
 
     def _whole(self, array: Values) -> NDArray[Any]:
         if array.dtype.kind in "biu":
-            return array.astype(np.int64) if array.dtype.kind == "b" else array
+            return array.astype(np.int64) if array.dtype.kind in "b" else array
         numbers = reals_within(array, self.low, self.high)
         if (numbers != np.floor(numbers)).any():
             raise ValueOutOfRange("Values must be whole numbers here; leave points out for others.")

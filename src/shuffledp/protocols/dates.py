@@ -61,7 +61,7 @@ def date_text(number: float, unit: str) -> str:
 
 def date_numbers(values: NDArray[Any], unit: str) -> NDArray[np.int64]:
     """Many dates in whole units since 1970; refuses what is none, without naming it."""
-    if values.dtype.kind == "O":
+    if values.dtype.kind in "O":
         values = _from_objects(values)
     if values.dtype.kind != "M" or np.isnat(values).any():
         raise ValueOutOfRange(f"Some value is missing or no date. {ALLOWED}")

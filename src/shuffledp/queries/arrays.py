@@ -46,7 +46,7 @@ MISSING_TYPES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 
 def array_type(values: Values) -> ColumnType:
     """What an array holds, by its dtype."""
-    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] in DAYS:
+    if values.dtype.kind in "M" and np.datetime_data(values.dtype)[0] in DAYS:
         return "date"
     return KINDS.get(values.dtype.kind, "other")
 
@@ -55,7 +55,7 @@ def settled(values: Values) -> Values:
     """The same values, signed where they fit; raises `DataError` if one is NaN or no time."""
     if values.dtype == np.uint64 and (not values.size or int(values.max()) < 2**63):
         return values.astype(np.int64)
-    if values.dtype.kind == "f" and np.isnan(values).any():
+    if values.dtype.kind in "f" and np.isnan(values).any():
         raise DataError(MISSING)
     if values.dtype.kind in "Mm" and np.isnat(values).any():
         raise DataError(MISSING)
@@ -74,9 +74,9 @@ def from_array(array: Values) -> tuple[Values, ColumnType]:
         raise DataError(NO_ROWS)
     if array.dtype.kind in "OT":
         return from_objects(array.tolist())
-    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+    if array.dtype.kind in "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)
-    if array.dtype.kind == "M" and array_type(array) == "date":
+    if array.dtype.kind in "M" and array_type(array) == "date":
         array = array.astype("datetime64[D]")
     return settled(array), array_type(array)
 

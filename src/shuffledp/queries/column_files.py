@@ -61,8 +61,8 @@ def _reading(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if "UTF8" in str(error) or "codec" in str(error):
             raise DataError(_not_utf8(path)) from None
-        kind = path.name.lower().removesuffix(".gz").rpartition(".")[2].upper()
-        shown = "Parquet" if path.is_dir() or kind == "PARQUET" else kind
+        ending = path.name.lower().removesuffix(".gz").rpartition(".")[2].upper()
+        shown = "Parquet" if path.is_dir() or ending == "PARQUET" else ending
         raise DataError(
             f"{path} cannot be read as {shown}; check that it is complete and has one type of "
             "values in each column."
@@ -144,15 +144,15 @@ def _csv(path: Path, column: str | None, file_format: FileFormat) -> Column:
         tried = [pa.string()] if file_format.as_text else [found, pa.float64(), pa.string()]
         if not pa.types.is_integer(found) and not file_format.as_text:
             tried.remove(pa.float64())
-        for kind in tried:  # later lines may hold what the first ones do not
-            parts = _csv_reader(path, file_format, name, kind, only=len(names) == 1)
+        for arrow in tried:  # later lines may hold what the first ones do not
+            parts = _csv_reader(path, file_format, name, arrow, only=len(names) == 1)
             try:
                 rows = sum(len(part) for part in parts())
                 break
             except pa.ArrowInvalid as error:
-                if kind == tried[-1] or "conversion error" not in str(error):
+                if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
-    column_found = Column(rows=rows, holds=arrow_type(kind), batches=_guarded(path, parts))
+    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=_guarded(path, parts))
     return _with_rows(path, column_found)
 
 
@@ -185,7 +185,7 @@ def _header(path: Path, file_format: FileFormat) -> tuple[list[str], list[Any]]:
 
 
 def _csv_reader(
-    path: Path, file_format: FileFormat, name: str, kind: Any, *, only: bool
+    path: Path, file_format: FileFormat, name: str, arrow: Any, *, only: bool
 ) -> Callable[[], Iterator[Any]]:
     import pyarrow.csv as pc
 
@@ -193,7 +193,7 @@ def _csv_reader(
     # in a file of one column, an empty line is a row without a value
     options["parse_options"].ignore_empty_lines = not only
     convert = pc.ConvertOptions(
-        include_columns=[name], column_types={name: kind}, strings_can_be_null=True
+        include_columns=[name], column_types={name: arrow}, strings_can_be_null=True
     )
 
     def parts() -> Iterator[Any]:

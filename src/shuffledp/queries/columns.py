@@ -206,7 +206,7 @@ def _pandas_objects(native: Any) -> Column | None:
             raise DataError(MISSING)
         named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
         return _in_steps(named[codes], holds)
-    if native.dtype.kind == "c":
+    if native.dtype.kind in "c":
         raise DataError(UNKNOWN_TYPE)
     arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
     if arrow_knows or "pyarrow" in native.dtype.name:

@@ -119,7 +119,7 @@ def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: boo
         return values
     if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
         return values
-    if whole_numbers and values.dtype.kind == "u":  # may be too large for a signed number
+    if whole_numbers and values.dtype.kind in "u":  # may be too large for a signed number
         most = min(int(high), int(np.iinfo(values.dtype).max))
         return np.asarray(np.minimum(values, values.dtype.type(most)), np.int64)
     if whole_numbers and values.dtype.kind in "bi":
