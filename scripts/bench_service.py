@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import multiprocessing
 import os
 import resource
@@ -190,7 +191,9 @@ def server(
         "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
         "SHUFFLEDP_SHUFFLER_STORE": store,
     }
-    sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"],), daemon=True)
+    task = new_task(folder, target)
+    keys = json.dumps({"keys": [task.key.to_dict() | {"state": "active"}]}).encode()
+    sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"], keys), daemon=True)
     sink.start()
     running = subprocess.Popen(
         [sys.executable, "-m", "shuffledp.service", "shuffler", "--config", str(config)],
@@ -200,7 +203,6 @@ def server(
     try:
         base = f"http://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
-        task = new_task(folder, target)
         register(task, base, secrets["collector at shuffler"])
         yield base, enrolled(base, secrets["operator"]), task
     finally:
@@ -210,8 +212,8 @@ def server(
         sink.join()
 
 
-def take_batches(port: int) -> None:
-    """Answers like an analyzer that takes every batch and does nothing with it."""
+def take_batches(port: int, keys: bytes) -> None:
+    """Answers like an analyzer with these keys that takes every batch and does nothing with it."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError):
@@ -221,7 +223,7 @@ def take_batches(port: int) -> None:
                 left = int(rest.split(b"\r\n")[0]) if rest else 0
                 while left:
                     left -= len(await reader.read(min(left, 1 << 20)))
-                writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"keys":[]}')
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(keys) + keys)
                 await writer.drain()
 
     async def serve() -> None:

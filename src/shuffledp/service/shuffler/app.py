@@ -258,7 +258,6 @@ class Shuffler(Role):
             raise Problem(
                 413, "size", "Every report of this task has the same size.", have=length, need=need
             )
-        self._refuse_closed(entry)
         try:
             upload = read_upload(await self._body(receive, need, token))
         except TaskError as error:
@@ -275,9 +274,12 @@ class Shuffler(Role):
     async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
         """A request's whole body. If it is not there at once, the token is looked up before more
         of it is read, and all such bodies together have a limit."""
-        first = await _part(receive)
-        if not first.get("more_body", False):
-            return bytes(first.get("body", b""))
+        first = await receive()
+        body: bytes = first.get("body", b"")
+        if first["type"] != "http.disconnect" and not first.get("more_body", False):
+            return body
+        if first["type"] == "http.disconnect":
+            raise _broken_off()
         if not await self.store.enrolled(token):
             raise _not_enrolled()
         if self._arriving_bytes + need > MOST_ARRIVING_BYTES:
@@ -286,7 +288,7 @@ class Shuffler(Role):
             )
         self._arriving_bytes += need
         try:
-            return await _rest(receive, first.get("body", b""), need)
+            return await _rest(receive, body, need)
         finally:
             self._arriving_bytes -= need
 
@@ -332,11 +334,15 @@ def _not_enrolled() -> Problem:
     )
 
 
+def _broken_off() -> Problem:
+    return Problem(400, "interrupted", "The upload broke off; send the same again.")
+
+
 async def _part(receive: Receive) -> Message:
     """The next part of a request's body."""
     message = await receive()
     if message["type"] == "http.disconnect":
-        raise Problem(400, "interrupted", "The upload broke off; send the same again.")
+        raise _broken_off()
     return message
 
 
