@@ -3,7 +3,7 @@ BIN := .venv/bin
 EXTRAS := cli,frames,plot
 ALL := $(EXTRAS),service,postgres,spark,test
 
-.PHONY: demo test check attack bench bench-service figures clean
+.PHONY: demo test check attack coverage bench bench-service figures clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -18,10 +18,14 @@ check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/lint-imports
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
-	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest tests/attacks
+	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
+
+coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole grid; prints a table
+	SHUFFLEDP_COVERAGE=full $(BIN)/python -m pytest -s tests/coverage
 
 bench: .venv/bench-ready  ## ratios against peers, in one run
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_quantiles.py
 	$(BIN)/python scripts/bench_spark.py
 
 bench-service: .venv/test-ready  ## the trio under load, on loopback

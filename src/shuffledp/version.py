@@ -1,3 +1,3 @@
-"""The version, at the bottom of all rooms."""
+"""The version of the package."""
 
 __version__ = "0.2.0"

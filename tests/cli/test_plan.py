@@ -38,7 +38,7 @@ def test_plans_as_json_and_as_tables(
     code, out, _ = run(capsys, *common)
     assert code == 0 and "messages" in out and "certified" in out
     assert data["query"] == kind
-    assert ("--padded plans for fewer" in " ".join(out.split())) != ("--padded" in words)
+    assert ("--padded: plan for the fewest" in " ".join(out.split())) != ("--padded" in words)
     assert f"{data['report_size']:,} messages in every report" in out
 
 
@@ -82,4 +82,4 @@ def test_a_file_that_is_no_json(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path = tmp_path / "x.json"
     path.write_text("{")
     code, _, err = run(capsys, "verify", str(path))
-    assert code == 2 and "no valid JSON" in err
+    assert code == 2 and "is no JSON" in err

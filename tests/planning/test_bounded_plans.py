@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -213,26 +212,6 @@ def test_without_an_epsilon_both_targets_are_needed(aim: dict[str, Any]) -> None
             make(1000, None, *rest, **aim)
     with pytest.raises(PlanningError, match="No epsilon"):
         plan_count(1000, rmse="0.001", max_messages=1)
-
-
-@pytest.mark.parametrize(
-    ("make", "arguments", "aim", "seconds"),
-    [
-        (plan_count, (2 * 10**4, 1), {}, 1),
-        (plan_count, (2 * 10**4, None), {"rmse": 2, "max_messages": 31, "padded": True}, 2),
-        (plan_histogram, (2 * 10**4, 1, 10), {}, 1),
-        (plan_histogram, (2 * 10**4, 1, 10), {"max_messages": 200}, 3),
-        (plan_integer_sum, (2 * 10**4, 1, 1000), {}, 5),
-        (plan_real_sum, (2 * 10**4, 1), {"padded": True}, 4),
-    ],
-)
-def test_planning_is_quick(
-    make: Planner, arguments: tuple[Any, ...], aim: dict[str, Any], seconds: float
-) -> None:
-    """In processor time, which other programs on the machine hardly change."""
-    begin = time.process_time()
-    make(*arguments, **aim)
-    assert time.process_time() - begin < 2 * seconds
 
 
 def test_a_bounded_plan_is_read_back() -> None:

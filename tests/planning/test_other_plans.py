@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from plan_parts import histogram, paper_cell, quantiles, real_sum
 
-from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
+from shuffledp import plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.planning.quantiles import best_levels
@@ -137,3 +137,15 @@ def test_a_larger_tolerance_makes_sums_cheaper(users: int, epsilon: int | str) -
     )
     assert large < 0.7 * small
     assert wide < 1.2 * large
+
+
+@pytest.mark.parametrize("largest", [16, 100])
+def test_large_values_are_planned_with_either_cell(largest: int) -> None:
+    """The paper's cell without pairs has a down_epsilon of 64 per unit of value."""
+    for users, cell in ((2000, "best"), (10**5, "best"), (2000, "paper")):
+        plan = plan_integer_sum(users, 1, largest, cell=cell)
+        assert (
+            plan.forecast.rmse**2 <= 1.5 * float(DiscreteLaplace(F(1, largest)).variance()) + 1e-6
+        )
+    thin = plan_integer_sum(2000, 1, largest, max_messages=largest, cell="paper")
+    assert thin.certificate.loss == 1

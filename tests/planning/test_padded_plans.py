@@ -111,7 +111,15 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
     for b in np.linspace(0.5, 0.98, 25):
         for pairs in range(5, 35, 2):
             try:
-                sizes.append(spent(task, settle(task, Proposal(0.0, float(b), pairs, 0.0))))
+                sizes.append(
+                    spent(
+                        task,
+                        settle(
+                            task,
+                            Proposal(messages=0.0, down_epsilon=float(b), pairs=pairs, flood=0.0),
+                        ),
+                    )
+                )
             except PlanningError:
                 continue
     assert len(sizes) > 60

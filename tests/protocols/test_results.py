@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 import shuffledp
-from shuffledp.errors import MissingExtra, ParameterError
+from shuffledp.errors import InputError, MissingExtra, ParameterError, ShortBatchError
 from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.protocols.report import View
 
 COLUMNS = ["label", "estimate", "low", "high", "joint_low", "joint_high"]
 
@@ -92,3 +93,15 @@ def test_what_weakens_a_result_is_marked_everywhere() -> None:
     for text in (str(found), repr(found), found._repr_html_()):
         assert "[seeded: not private]" in text and "[clamped]" in text
     assert found.to_dict()["privacy"] == "none: seeded"
+
+
+def test_a_secret_report_cannot_be_analyzed_nor_a_view_of_too_few_users() -> None:
+    plan = shuffledp.plan_count(1000, 1)
+    report = plan.randomize(1)
+    with pytest.raises(ParameterError, match="a report is secret"):
+        plan.analyze(report)  # type: ignore[arg-type]
+    short = View(users=999, plus=report.plus, minus=report.minus)
+    with pytest.raises(ShortBatchError):
+        plan.analyze(short)
+    with pytest.raises(InputError, match="Only a report"):
+        plan.release(short)  # type: ignore[arg-type]

@@ -160,7 +160,7 @@ def test_results_print_and_plot(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(b"\x89PNG")
         assert result.to_dict()["certificate"]["epsilon"] == "1"
         assert len(repr(result)) < 120 and "ε = 1" in repr(result)
-    with pytest.raises(ParameterError, match="picture"):
+    with pytest.raises(ParameterError, match="no folder"):
         results[0].plot(str(tmp_path / "no" / "such.png"))
 
 

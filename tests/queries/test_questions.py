@@ -11,8 +11,9 @@ import pytest
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.queries.options import Options
+from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import ColumnType, Grouping
-from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, Quantiles, RealSum
+from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, RealSum
 from shuffledp.queries.values import comparable
 
 NOTHING = Options()

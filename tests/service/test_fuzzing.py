@@ -7,6 +7,7 @@ import os
 import random
 from pathlib import Path
 
+import pytest
 from service_deliveries import batch_of, deliver, made_reports
 from service_trio import USERS, Trio
 from starlette.types import ASGIApp, Message
@@ -15,7 +16,7 @@ from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import BATCH_HEADER_BYTES
 
-FUZZED = 10_000
+FUZZED = 60_000 if os.environ.get("SHUFFLEDP_ATTACK") == "full" else 10_000
 Request = tuple[str, list[tuple[bytes, bytes]], bytes]
 """Path, headers and body."""
 
@@ -100,6 +101,7 @@ async def call(app: ASGIApp, path: str, headers: list[tuple[bytes, bytes]], body
     return statuses[0]
 
 
+@pytest.mark.attack("fuzzed requests")
 def test_ten_thousand_fuzzed_uploads_without_a_500(tmp_path: Path) -> None:
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:
@@ -124,6 +126,7 @@ def test_ten_thousand_fuzzed_uploads_without_a_500(tmp_path: Path) -> None:
     asyncio.run(walk())
 
 
+@pytest.mark.attack("fuzzed requests")
 def test_fuzzed_deliveries_without_a_500(tmp_path: Path) -> None:
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:

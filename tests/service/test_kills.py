@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from service_programs import Programs
 from service_trio import DELIVERY, Trio, bearing, known_report
 
@@ -18,11 +19,13 @@ from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.storage import open_database
 
-KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "8"))
+FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
+KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "60" if FULL else "8"))
 """More for a soak test."""
 REPORTS, BATCH = 20 * KILLS, 40
 
 
+@pytest.mark.attack("kill −9 of any server at any moment")
 def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> None:
     trio = Trio(tmp_path, stores)
     task = trio.task(users=BATCH)

@@ -69,6 +69,7 @@ def neutral(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if "seconds_" not in line)
 
 
+@pytest.mark.attack("by-products that depend on a value")
 def test_artefacts_are_the_same_for_zero_and_one(tmp_path: Path, lines: io.StringIO) -> None:
     zero, one = (artefacts(tmp_path / str(value), value, lines) for value in (0, 1))
     assert zero == one
@@ -90,6 +91,7 @@ def test_an_unpadded_report_would_give_the_value_away(tmp_path: Path) -> None:
     assert right > 0.99  # 0.999 but for the noise of the few
 
 
+@pytest.mark.attack("ciphertexts that tell values apart")
 def test_ciphertexts_look_the_same(tmp_path: Path) -> None:
     """Dummies, pluses and minuses have one length, and bytes that no count tells apart."""
     task = Trio(tmp_path).task()
@@ -117,6 +119,7 @@ def test_encrypting_takes_the_same_time(tmp_path: Path) -> None:
     assert abs(rank_sum - mean) < 5.5 * deviation
 
 
+@pytest.mark.attack("addresses, tokens or report ids in logs and files")
 def test_no_address_token_or_report_id_anywhere(tmp_path: Path, lines: io.StringIO) -> None:
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:
@@ -156,7 +159,8 @@ def test_a_fault_of_ours_says_nothing_about_the_request(
                 raise RuntimeError("secret-of-a-user")
 
             monkeypatch.setattr(trio.shuffler.intake, "submit", broken)
-            answer = await trio.post(task, encrypt_report(task, 1), "t")
+            (token,) = await trio.enrol()
+            answer = await trio.post(task, encrypt_report(task, 1), token)
             assert answer.status_code == 500
             assert "secret-of-a-user" not in answer.text + lines.getvalue()
             assert "RuntimeError" in lines.getvalue()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 from service_programs import Programs
+from service_states import settled
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
 
 from shuffledp.sealed.reports import encrypt_report
@@ -85,7 +86,7 @@ def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
     asyncio.run(walk())
 
 
-def test_a_batch_for_a_destroyed_key_is_refused(tmp_path: Path) -> None:
+def test_a_batch_for_a_destroyed_key_is_taken_and_held(tmp_path: Path) -> None:
     async def walk() -> None:
         trio = Trio(tmp_path)
         async with trio.running():
@@ -95,12 +96,9 @@ def test_a_batch_for_a_destroyed_key_is_refused(tmp_path: Path) -> None:
             tokens = await trio.enrol(USERS)
             for token in tokens:
                 await trio.post(task, encrypt_report(task, 1), token)
-            for _ in range(100):
-                status = await trio.status(task)
-                if status["batches"] and status["batches"][0]["problem"]:
-                    break
-                await asyncio.sleep(0.05)
-            assert status["batches"][0]["problem"] == "HTTP 410"
+            (found,) = await settled(trio, task)
+            assert found["state"] == "held" and "destroyed" in found["reason"]
+            assert (await trio.scrubbed(task))["batches"][0]["state"] == "scrubbed"
 
     asyncio.run(walk())
 

@@ -93,8 +93,10 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
 
     url = programs.urls["shuffler"]
     try:
+        programs.start("analyzer")
         programs.start("shuffler", before=small_disk)
-        wait_ready(url)
+        for server in programs.urls.values():
+            wait_ready(server)
         programs.register(task, "shuffler")
         tokens = programs.enrol(300)
         made = [known_report(task, 1)[0] for _ in tokens]

@@ -33,13 +33,14 @@ USERS_AT_ONCE = 1 << 18
 """Users that are randomized together, so that their arrays stay in the processor's cache."""
 
 
-def check_epsilon(epsilon: Fraction, name: str) -> None:
+def check_epsilon(
+    epsilon: Fraction, name: str, largest: Fraction = LARGEST_EPSILON_OF_CELL
+) -> None:
     """Refuses an ε so small or so large that no proof about it would end."""
     positive(epsilon, name)
-    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= LARGEST_EPSILON_OF_CELL:
+    if not SMALLEST_EPSILON_OF_CELL <= epsilon <= largest:
         raise ParameterError(
-            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and "
-            f"{show(LARGEST_EPSILON_OF_CELL)}."
+            f"{name} must lie between {show(SMALLEST_EPSILON_OF_CELL)} and {show(largest)}."
         )
 
 
@@ -127,7 +128,7 @@ class Cell(ABC):
         ):
             raise ValueOutOfRange(
                 f"Some value lies outside 0..{self.largest}; nothing was randomized: "
-                "correct the data, or plan for a larger range."
+                "correct the data, or ask for a sum of larger values."
             )
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
@@ -181,6 +182,11 @@ class Cell(ABC):
     def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
         """The estimate's mean squared error at the worst data with this true sum; at the worst of
         all data if none is given."""
+
+    @abstractmethod
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        """The estimate's mean squared error when the users' values add up to `total` and their
+        squares to `squares`, for reporting."""
 
     def rmse(self, users: int, total: Fraction | int | None = None) -> float:
         """The root of `mean_squared_error`, for reporting."""

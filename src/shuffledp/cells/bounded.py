@@ -269,6 +269,12 @@ class BoundedCell(Cell):
             return error(0).max(error(users * self.largest))
         return error(total)
 
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        known = bounded_law.moments(self)
+        return to_float(
+            lambda: known.variance(users, arb(total), arb(squares)) / (known.kept * known.kept)
+        )
+
     def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
         return bounded_error.intervals(self, users, sums, outside)
 

@@ -78,7 +78,7 @@ def _chirp(masses: Floats, step: float, count: int) -> Complexes:
     return np.asarray(np.fft.ifft(spread)[:count] * chirp[:count])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UserFunction:
     """What ln E[e^(it(v−x))] of one user is made of, at the frequencies t."""
 
@@ -119,7 +119,12 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
         * (1 + up)
         * (1 + muted_down)
     )
-    return UserFunction(t, kept * (up + down + up * down), jumps, float(1 - cell.data_probability))
+    return UserFunction(
+        t=t,
+        noise=kept * (up + down + up * down),
+        jumps=jumps,
+        muted=float(1 - cell.data_probability),
+    )
 
 
 def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -> Complexes:

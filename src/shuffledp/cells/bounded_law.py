@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 from shuffledp.cells.bounded_direction import Direction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Moments:
     """E[v | x] = kept·x + shift and Var[v | x] = kept(1−kept)·x² + slope·x + spread, in fractions
     or in balls."""
@@ -76,7 +76,9 @@ def _moments(
         )
         mean = mean + first + weight * centre
         square = square + second + 2 * centre * first + weight * (centre * centre + variance)
-    return Moments(kept, mean, 2 * kept * (noise - mean), square - mean * mean)
+    return Moments(
+        kept=kept, shift=mean, slope=2 * kept * (noise - mean), spread=square - mean * mean
+    )
 
 
 def message_masses(cell: BoundedCell, value: int) -> list[arb]:

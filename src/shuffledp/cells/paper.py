@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from shuffledp.accuracy.message_law import MessageLaw, NoiseMessages
 from shuffledp.cells import paper_error
 from shuffledp.cells.base import (
+    LARGEST_EPSILON_OF_CELL,
     LARGEST_VALUE,
     MOST_USERS,
     USERS_AT_ONCE,
@@ -76,7 +77,9 @@ class PaperCell(Cell):
         whole(self.users, "users", most=MOST_USERS)
         whole(self.largest, "the largest value", most=LARGEST_VALUE)
         check_epsilon(self.up_epsilon, "up_epsilon")
-        check_epsilon(self.down_epsilon, "down_epsilon")
+        # per unit of value: cells without pairs have next to no −1 noise, however large D is
+        most = LARGEST_EPSILON_OF_CELL * self.largest
+        check_epsilon(self.down_epsilon, "down_epsilon", most)
         probability(self.mute_probability, "mute_probability")
         whole(self.input_pairs, "input_pairs", least=0, most=MOST_INPUT_PAIRS)
         whole(self.stand_in, "stand_in", least=0, most=self.largest)
@@ -270,6 +273,11 @@ class PaperCell(Cell):
 
     def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
         return self.squared_error(users, self.most_squares(users, total))
+
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        q, h = self.mute_probability, self.stand_in
+        held = squares - 2 * h * total + users * h * h
+        return float(q / (1 - q)) * held + to_float(lambda: self.noise_error(users))
 
     def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
         return paper_error.intervals(self, users, sums, outside)

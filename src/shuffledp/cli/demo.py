@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from shuffledp.cli.output import Commands, add_command, emit, facts
-from shuffledp.exact.numbers import whole
+from shuffledp.exact.numbers import percent, whole
 
 
 def add_to(commands: Commands) -> None:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> None:
                 [
                     ("truth", f"{found['truth']:,} of {users:,} simulated users hold 1"),
                     ("estimate", f"{result['estimate']:,.2f}"),
-                    (f"{result['confidence']:.0%} interval", f"{low:,} … {high:,}"),
+                    (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
                     ("ε", str(result["epsilon"])),
                     ("anomaly", f"{found['anomaly']:+.2f} standard deviations"),
                 ],

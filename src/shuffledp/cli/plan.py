@@ -35,6 +35,7 @@ def add_to(commands: Commands) -> None:
     ranges = _query(queries, "quantiles", _quantiles, "quantiles and range counts")
     add_bounds(ranges, default="0,1")
     ranges.add_argument("--bins", default=64, metavar="N", help="parts of the range (64)")
+    ranges.add_argument("--points", action="store_true", help="values are whole numbers")
 
 
 def _query(
@@ -192,7 +193,9 @@ def _quantiles(args: argparse.Namespace) -> AnyPlan:
     if args.max_messages is not None:
         raise ParameterError("Quantiles are planned for an error; --max-messages does not apply.")
     bounds = bounds_of(args)
-    return plan_quantiles(args.users, args.epsilon, bounds, bins=args.bins, **_asked(args))
+    return plan_quantiles(
+        args.users, args.epsilon, bounds, bins=args.bins, points=args.points, **_asked(args)
+    )
 
 
 def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan]) -> None:

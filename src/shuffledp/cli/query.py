@@ -55,6 +55,11 @@ def add_to(commands: Commands) -> None:
     _add_clamp(ranges)
     ranges.add_argument("--at", default="0.25,0.5,0.75", metavar="P,P,…", help="which quantiles")
     ranges.add_argument("--bins", default=64, metavar="N", help="parts of the range (64)")
+    ranges.add_argument(
+        "--points",
+        action=argparse.BooleanOptionalAction,
+        help="values are whole numbers (default: as the column's type says)",
+    )
 
 
 def _query(
@@ -124,6 +129,7 @@ def _quantiles(args: argparse.Namespace) -> Asked:
         "bounds": bounds_of(args),
         "clamp": args.clamp,
         "bins": args.bins,
+        "points": args.points,
         "probabilities": args.at.split(","),
     }
 

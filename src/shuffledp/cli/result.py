@@ -9,6 +9,7 @@ from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import read_task
+from shuffledp.exact.numbers import percent
 
 
 def add_to(commands: Commands) -> None:
@@ -61,7 +62,7 @@ def show(out: Any, one: dict[str, Any]) -> None:
     for line in result_lines(result):
         out.print(
             f"  {line.label} ≈ {line.estimate:,.2f}  "
-            f"({result['confidence']:.0%} interval {line.low:,.2f} … {line.high:,.2f})"
+            f"({percent(result['confidence'])} interval {line.low:,.2f} … {line.high:,.2f})"
         )
     out.print(
         f"  anomaly {one['anomaly']:+.2f} standard deviations"

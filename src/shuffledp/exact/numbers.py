@@ -22,6 +22,7 @@ ExactNumber: TypeAlias = int | float | str | Fraction | Decimal
 
 FIRST_PRECISION = 128  # bits of a ball at first; doubled until a question is decided …
 LAST_PRECISION = 8192  # … or until here
+LARGEST_CONFIDENCE = 1 - 1e-9  # laws of errors are computed up to tails of about 10⁻¹⁴
 
 MOST_NUMBER_TEXT = 900
 """Characters of a number given as text: two times the digits of the longest float."""
@@ -98,6 +99,16 @@ def probability(value: ExactNumber, name: str) -> Fraction:
     if not 0 < number < 1:
         raise ParameterError(f"{name} must lie strictly between 0 and 1; {show(number)} was given.")
     return number
+
+
+def checked_confidence(value: ExactNumber) -> float:
+    """`value` as the confidence of intervals; refuses what no interval can be computed for."""
+    confidence = float(exact(value, "confidence"))
+    if not 0 < confidence <= LARGEST_CONFIDENCE:
+        raise ParameterError(
+            "confidence must lie above 0 and be at most 0.999999999 (1 − 10⁻⁹), for example 0.95."
+        )
+    return confidence
 
 
 def whole(value: object, name: str, least: int = 1, most: int | None = None) -> int:

@@ -16,7 +16,7 @@ from shuffledp.planning.special import Floats
 MOST_KEPT = 500_000  # floats held for each direction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Muting:
     """A direction's muting at two cuts, with the least odds that the proof allows."""
 
@@ -113,7 +113,14 @@ class Side:
         first = float(self.powers[z + 1] * self.rho[z] / (z + 1))
         first *= float(self.sums[w] / self.sums[z]) / (share * self.spare)
         m0, m1, m2 = (first * moment for moment in self.moments)
-        return Muting(z, w, first, m0, z * m0 + m1, z * z * m0 + 2 * z * m1 + m2)
+        return Muting(
+            cut=z,
+            muted_cut=w,
+            first_odds=first,
+            odds=m0,
+            jump=z * m0 + m1,
+            squares=z * z * m0 + 2 * z * m1 + m2,
+        )
 
     def best(self, total: int) -> Muting | None:
         """The least muting with cuts that add up to `total` (or 1 less, where no rule fits)."""

@@ -34,7 +34,7 @@ GRID_ZOOMS = 6
 NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """The best point of a grid, in floats."""
 
@@ -80,7 +80,7 @@ def propose(task: CellTask, pairs: int | None = None, zooms: int = GRID_ZOOMS) -
         0.02, 1.0, GRID_POINTS
     )  # of b between the least that the error allows and ε
     beyond = np.linspace(-12.0, 5.0, GRID_POINTS)  # of s: ln of the excess over the limit
-    best = Proposal(np.inf, 0.0, 0.0, 0.0)
+    best = Proposal(messages=np.inf, down_epsilon=0.0, pairs=0.0, flood=0.0)
     for _ in range(zooms):
         b = (lowest + places * (epsilon - lowest))[:, None]
         s = np.full_like(b, pairs) if pairs else _beyond_limit(task, b, beyond)
@@ -88,8 +88,12 @@ def propose(task: CellTask, pairs: int | None = None, zooms: int = GRID_ZOOMS) -
         costs, floods = _costs(task, down, s)
         i, j = np.unravel_index(np.argmin(costs), costs.shape)
         if costs[i, j] < best.messages:
-            found = (float(x[i, j]) for x in (costs, down, s, floods))
-            best = Proposal(*found)
+            best = Proposal(
+                messages=float(costs[i, j]),
+                down_epsilon=float(down[i, j]),
+                pairs=float(s[i, j]),
+                flood=float(floods[i, j]),
+            )
         places, beyond = _zoom(places, int(i), 1e-6, 1.0), _zoom(beyond, int(j), -14.0, 12.0)
     return best
 

@@ -20,7 +20,8 @@ def describe_plan(plan: Plan[Any]) -> Lines:
     """What a plan promises, costs and gives, as (name, text); a line without a name goes on with
     the one before."""
     f = plan.forecast
-    padded = "" if plan.target.padded else " (--padded plans for fewer)"
+    bits = "1 bit" if f.bits_per_message == 1 else f"{f.bits_per_message} bits"
+    padded = "" if plan.target.padded else " (padded=True, --padded: plan for the fewest)"
     return [
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
         ("", f"neighbours: {NEIGHBOURS}"),
@@ -28,8 +29,8 @@ def describe_plan(plan: Plan[Any]) -> Lines:
         ("target", str(plan.target)),
         (
             "messages",
-            f"{f.messages_per_user:,.2f} per user on average, {f.bits_per_message} bit each "
-            f"(no such protocol needs fewer than {f.limit_messages:,.2f} for this error)",
+            f"{f.messages_per_user:,.2f} per user on average, {bits} each "
+            f"(no protocol with this kind of cell needs fewer than {f.limit_messages:,.2f})",
         ),
         ("", _at_most(plan)),
         ("bytes", f"{f.bytes_per_user:,.1f} per user, not encrypted"),
@@ -73,7 +74,7 @@ def plan_as_html(plan: Plan[Any]) -> str:
 def _at_most(plan: Plan[Any]) -> str:
     """How many messages a user sends at most."""
     most = most_messages(plan.protocol.uses)
-    return "at most " + (f"{most:,}" if most is not None else "any number, with a rare tail")
+    return f"at most {most:,}" if most is not None else "no upper limit; large numbers are rare"
 
 
 def proof_lines(certificate: Certificate) -> list[str]:
@@ -86,11 +87,11 @@ def _printed_constants(printed: Mapping[str, Any] | None) -> Lines:
     if printed is None:
         return []
     if "refused" in printed:
-        return [("as printed", printed["refused"])]
+        return [("paper's constants", printed["refused"])]
     text = f"{printed['messages_per_user']:,.0f} messages per user, RMSE {printed['rmse']:,.4g}"
     if not printed["keeps_its_error"]:
         text += ": more than the paper promises for its own constants (erratum 3)"
-    return [("as printed", text)]
+    return [("paper's constants", text)]
 
 
 def _warnings(plan: Plan[Any]) -> Lines:

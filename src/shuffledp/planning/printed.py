@@ -21,7 +21,7 @@ from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.numbers import ball, round_to, sign, to_float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrintedRecipe:
     """The paper's parameters, what they cost, and whether they keep the paper's promise."""
 
@@ -59,10 +59,10 @@ def printed_recipe(users: int, epsilon: Fraction, mse_overhead: Fraction) -> Pri
     )
     left = sign(lambda: _allowed(epsilon, mse_overhead) - _printed_error(cell))[0]
     return PrintedRecipe(
-        cell,
-        to_float(cell.messages_per_user),
-        to_float(lambda: _printed_error(cell).sqrt()),
-        left > 0,
+        cell=cell,
+        messages_per_user=to_float(cell.messages_per_user),
+        rmse=to_float(lambda: _printed_error(cell).sqrt()),
+        keeps_its_error=left > 0,
     )
 
 

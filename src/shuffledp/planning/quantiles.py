@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from fractions import Fraction
 from itertools import combinations, pairwise
 
+from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
 from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
 from shuffledp.planning.histogram import bucket_choice
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.dates import date_number, is_date, unit_of
 from shuffledp.protocols.quantiles import MOST_BUCKETS, Level, Quantiles, worst_range_variance
 from shuffledp.protocols.quantiles_result import QuantilesResult
 
 MOST_LEVELS = 3
+FEW_BINS, EVEN_BINS = 32, 8  # more points than the first are given a multiple of the second
 WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
 
 
 def plan_quantiles(
     users: int,
     epsilon: ExactNumber,
-    bounds: tuple[ExactNumber, ExactNumber],
+    bounds: tuple[ExactNumber | date, ExactNumber | date],
     *,
     bins: int = 64,
+    points: bool = False,
     mse_overhead: ExactNumber | None = None,
     rmse: ExactNumber | None = None,
     relative_error: ExactNumber | None = None,
@@ -34,7 +39,11 @@ def plan_quantiles(
 ) -> Plan[QuantilesResult]:
     """The certified histogram, on as many levels as err least, behind quantiles and range counts.
 
-    Targets are per bucket of a level, with the yardstick DLap(ε/2L) on L levels.
+    Targets are per bucket of a level and in users, with the yardstick DLap(ε/2L) on L levels; how
+    far off a quantile is in the values' unit depends on the data, and its result says it.
+    With `points`, values are whole numbers and each has a bucket of its own, or shares one with its
+    neighbours where there are more than `bins`. Bounds that are dates, like "2013-01-31", make the
+    points days; with times, seconds.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_quantiles(1000, 1, (0, 100), bins=10)
@@ -42,8 +51,10 @@ def plan_quantiles(
     ('quantiles', 1000)
     """
     epsilon = checked_epsilon(epsilon)
-    low, high = checked_bounds(bounds)
-    bins = whole(bins, "bins", least=2, most=MOST_BUCKETS)
+    low, high, unit = checked_axis(bounds)
+    bins, points = whole(bins, "bins", least=2, most=MOST_BUCKETS), points or bool(unit)
+    if points:
+        bins = point_bins(int(high - low) + 1, bins)
     sure, come = checked_users(users, expected)
     target = Target.of(mse_overhead, rmse, None, relative_error, padded)
     chain = best_levels(bins, epsilon)
@@ -56,7 +67,9 @@ def plan_quantiles(
         choice = bucket_choice(budget, sure, come, target, buckets, cell)
         levels.append(Level(buckets, choice.cell, budget - choice.cell.up_loss))
         limit += choice.limit
-    protocol = Quantiles(epsilon=epsilon, levels=tuple(levels), low=low, high=high)
+    protocol = Quantiles(
+        epsilon=epsilon, levels=tuple(levels), low=low, high=high, points=points, unit=unit
+    )
     return Plan(
         protocol=protocol,
         certificate=certify(protocol),
@@ -64,6 +77,29 @@ def plan_quantiles(
         expected=come,
         forecast=_forecast(protocol, come, limit),
     )
+
+
+def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
+    """(low, high, unit): the bounds as exact numbers; of dates, in whole units since 1970."""
+    if not isinstance(bounds, tuple | list) or not any(is_date(bound) for bound in bounds):
+        return *checked_bounds(bounds), ""
+    if len(bounds) != 2 or not all(is_date(bound) for bound in bounds):
+        raise ParameterError(
+            "bounds must be two dates, the first and the last one, or two numbers."
+        )
+    unit = unit_of(*bounds)
+    low, high = (date_number(bound, unit) for bound in bounds)
+    return *checked_bounds((low, high)), unit
+
+
+def point_bins(points: int, most: int) -> int:
+    """How many buckets so many points get: one for each if `most` allows it, else as many as hold
+    equally many points. A few more, which stay empty, let several levels divide them."""
+    group = math.ceil(points / most)
+    needed = max(math.ceil(points / group), 2)
+    even = -(-needed // EVEN_BINS) * EVEN_BINS
+    grown = even if needed > FEW_BINS and even <= MOST_BUCKETS else needed
+    return grown if math.ceil(points / grown) == group else needed
 
 
 def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:

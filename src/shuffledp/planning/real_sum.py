@@ -16,7 +16,7 @@ from shuffledp.planning.checks import (
     checked_size,
     checked_users,
 )
-from shuffledp.planning.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
+from shuffledp.planning.choice import BOUNDED, PAPER, Choice, Search, checked_cell_choice, choose
 from shuffledp.planning.digits import SumTask
 from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_digits import paper_digits
@@ -96,14 +96,7 @@ def plan_real_sum(
         padded=padded,
         radix=bases,
     )
-    messages = None if target.max_messages is None else float(target.max_messages)
-    if messages is None:
-        task = replace(task, mse=target.mse(central_variance(epsilon), high - low))
-    searches: dict[str, Search] = {
-        BOUNDED: lambda rival: bounded_sum(task, messages),
-        PAPER: lambda rival: paper_digits(task, messages, rival),
-    }
-    choice = choose(checked_cell_choice(cell), searches, messages is not None)
+    choice = digits_choice(task, target, high - low, cell)
     protocol = RealSum(epsilon=epsilon, digits=choice.cells, low=low, high=high)
     forecast = _forecast(protocol, come, choice.limit)
     return Plan(
@@ -113,6 +106,18 @@ def plan_real_sum(
         expected=come,
         forecast=forecast,
     )
+
+
+def digits_choice(task: SumTask, target: Target, span: Fraction, cell: str) -> Choice:
+    """The cells of a sum's digits, for values that lie within `span` of each other."""
+    messages = None if target.max_messages is None else float(target.max_messages)
+    if messages is None:
+        task = replace(task, mse=target.mse(central_variance(task.epsilon), span))
+    searches: dict[str, Search] = {
+        BOUNDED: lambda rival: bounded_sum(task, messages),
+        PAPER: lambda rival: paper_digits(task, messages, rival),
+    }
+    return choose(checked_cell_choice(cell), searches, messages is not None)
 
 
 def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -99,7 +99,7 @@ class Target:
 
     def __str__(self) -> str:
         words = {
-            "mse_overhead": "MSE within 1 + {} of the central optimum",
+            "mse_overhead": "MSE at most 1 + {} times the central optimum",
             "rmse": "RMSE at most {}",
             "max_messages": "best error with at most {} messages per user",
             "relative_error": "or within {} of the true value, whichever is larger",

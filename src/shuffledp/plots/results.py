@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -144,17 +143,17 @@ def _name_buckets(axes: Axes, labels: list[str]) -> bool:
 def draw_quantiles(result: QuantilesResult) -> Figure:
     """The part of the users below each value, with the quantiles and their intervals."""
     figure, (axes,) = new_figure()
-    below = np.concatenate([[0.0], np.cumsum(result.counts)]) / result.users
-    errors = np.sqrt(np.diag(np.cumsum(np.cumsum(result.covariance, 0), 1)).clip(0))
-    reach = NormalDist().inv_cdf(0.5 + result.confidence / 2)
-    band = reach * np.concatenate([[0.0], errors]) / result.users
-    axes.fill_between(result.edges, below - band, below + band, color=BAND, linewidth=0)
-    axes.plot(result.edges, below, color=BAR, linewidth=1.8)
+    low, high = (end / result.users for end in result.band)
+    axes.fill_between(result.edges, low, high, color=BAND, linewidth=0)
+    axes.plot(result.edges, result.below / result.users, color=BAR, linewidth=1.8)
+    if result.axis.unit:
+        axes.xaxis.set_major_formatter(lambda number, _: result.axis.text(number))
+        axes.tick_params(axis="x", rotation=20)
     for probability, quantile in zip(result.probabilities, result.shown(), strict=True):
         axes.hlines(probability, quantile.low, quantile.high, color=LINE, linewidth=2.5)
         axes.plot([quantile.value], [probability], "o", color=LINE, markersize=5)
         axes.annotate(
-            f" {quantile.value:,.4g}", (quantile.high, probability), color=INK, va="center"
+            f" {quantile.texts()[0][1]}", (quantile.high, probability), color=INK, va="center"
         )
     axes.set_ylabel("part of the users below")
     axes.set_title(f"quantiles with their {percent(result.confidence)} intervals", color=INK)

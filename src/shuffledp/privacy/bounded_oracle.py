@@ -23,7 +23,7 @@ from shuffledp.exact.numbers import at_precision, ball
 Masses = list[Fraction]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ratios:
     """The largest ratio of probabilities in each direction, and the view where it was found."""
 
@@ -109,7 +109,7 @@ def all_ratios(cell: BoundedCell, users: int) -> Ratios:
         found.append(_ratios(laws, [values.count(x) for x in possible]))
     up = max(found, key=lambda entry: _size(entry.up))
     down = max(found, key=lambda entry: _size(entry.down))
-    return Ratios(up.up, down.down, up.up_at, down.down_at)
+    return Ratios(up=up.up, down=down.down, up_at=up.up_at, down_at=down.down_at)
 
 
 def _size(ratio: Fraction | None) -> Fraction | float:
@@ -129,7 +129,7 @@ def _ratios(users: list[fmpz_poly], others: Sequence[int]) -> Ratios:
             downs.append(largest_ratio(lower, view))
     up, up_at = max(ups, key=lambda way: _size(way[0]))
     down, down_at = max(downs, key=lambda way: _size(way[0]))
-    return Ratios(up, down, up_at, down_at)
+    return Ratios(up=up, down=down, up_at=up_at, down_at=down_at)
 
 
 def first_violation(cell: BoundedCell, others: int, views: int, bits: int = 1024) -> int | None:

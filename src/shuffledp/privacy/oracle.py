@@ -23,7 +23,7 @@ Plane = NDArray[np.float64]
 SMALLEST = 1e-280  # below this a float loses digits: such views are left out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Divergence:
     """The largest log ratio in each direction, and where it was found."""
 
@@ -88,7 +88,7 @@ def max_divergence(cell: PaperCell, users: int, size: int = 160) -> Divergence:
                 ups.append(largest_log_ratio(views[high], views[low]))
                 downs.append(largest_log_ratio(views[low], views[high]))
     (up, up_at), (down, down_at) = max(ups), max(downs)
-    return Divergence(up, down, up_at, down_at)
+    return Divergence(up=up, down=down, up_at=up_at, down_at=down_at)
 
 
 def _with_all(plane: Plane, cell: PaperCell, values: Iterable[int]) -> Plane:

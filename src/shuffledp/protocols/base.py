@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import show, to_float
 from shuffledp.protocols import report_size as sizes
@@ -180,9 +180,24 @@ class Protocol(ABC, Generic[R_co]):
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
         return release(batch, self.users)
 
-    @abstractmethod
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
-        """The result with its intervals."""
+        """The result of a released view, with its intervals.
+
+        Ensures: refuses a report, which is secret, and a view of fewer users than the guarantee
+        needs.
+        """
+        if not isinstance(view, View):
+            raise ParameterError(
+                "Only a view can be analyzed, which release gives; a report is secret: release a "
+                "batch of enough reports first."
+            )
+        if view.users < self.users:
+            raise ShortBatchError(view.users, self.users)
+        return self.result_of(view, confidence)
+
+    @abstractmethod
+    def result_of(self, view: View, confidence: float) -> R_co:
+        """What `analyze` gives, for a view that it accepts."""
 
     @abstractmethod
     def rmse(self, users: int) -> float:
@@ -246,7 +261,8 @@ def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.fl
     if not ((numbers >= first) & (numbers <= last)).all():
         raise ValueOutOfRange(
             f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
-            "nothing was randomized: widen the bounds, or clamp the data."
+            "nothing was randomized: widen the bounds, or move such values to the nearer "
+            "bound with clamp=True (--clamp)."
         )
     return numbers
 

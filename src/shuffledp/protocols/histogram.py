@@ -35,12 +35,14 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         labels = int(labels)
         labels = range(min(labels, MOST_BUCKETS + 1))
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        raise ParameterError("buckets must be a whole number or a list of labels.")
+        raise ParameterError(
+            "labels must be a list of labels, or how many whole numbers from 0 on."
+        )
     names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
-    if not all(isinstance(name, str | int) for name in names):
-        raise ParameterError("Bucket labels must be texts, whole numbers or true/false.")
+    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+        raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
         raise ParameterError("Two buckets have the same label; give each a name of its own.")
     return names
@@ -50,10 +52,9 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
     check_one_value_each(values)
-    if values.dtype.kind not in "biuUO":
+    if values.dtype.kind not in "iuUO":
         raise ValueOutOfRange(
-            "Labels must be texts, whole numbers or true/false; an array of type "
-            f"{values.dtype} was given."
+            f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
         )
     if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
@@ -75,8 +76,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some label is none of the buckets; nothing was randomized: add the missing "
-                "bucket, or name one that takes all others."
+                "Some value is none of the labels; nothing was randomized: add the missing label, "
+                "or name one that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
@@ -138,7 +139,7 @@ class Histogram(Protocol[HistogramResult]):
         plus, minus = self.cell.aggregate_copies(tally, users, entropy)
         return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
 
-    def analyze(self, view: View, confidence: float = 0.95) -> HistogramResult:
+    def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
         (buckets are independent, so each misses with 1 − confidence^(1/B))."""
         sums = view.plus - view.minus

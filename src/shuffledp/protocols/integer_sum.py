@@ -84,7 +84,7 @@ class IntegerSum(Protocol[Estimate]):
         """Every user's report: how many +1 and −1 each of them sends."""
         return self.cell.randomize_each(self.encode(values), entropy)
 
-    def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
+    def result_of(self, view: View, confidence: float) -> Estimate:
         """The unbiased estimate with its exact interval."""
         plus, minus = int(view.plus[0]), int(view.minus[0])
         value = to_float(lambda: self.cell.estimate(plus, minus, view.users))

@@ -12,18 +12,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.accuracy.range_errors import Cumulants, RangeErrors
+from shuffledp.accuracy.tails import third_and_fourth_cumulants
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
+from shuffledp.protocols.axis import Axis
+from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.histogram import bucket_messages
 from shuffledp.protocols.quantiles_result import QuantilesResult
@@ -70,6 +73,20 @@ class Level:
     down: Fraction
     """ε that a change downwards may cost."""
 
+    def bucket_cumulants(self, users: int, held: Floats) -> Cumulants:
+        """The second, third and fourth cumulants of the errors of buckets that hold so many of the
+        users (they are affine in that number)."""
+        ends = []
+        for total in (0, users):
+            variance = self.cell.rmse(users, total) ** 2
+            log_error = partial(self.cell.log_error, users=users, total=float(total))
+            ends.append((variance, *third_and_fourth_cumulants(log_error, variance)))
+        part = np.clip(held / users, 0.0, 1.0)
+        second, third, fourth = (
+            none + (every - none) * part for none, every in zip(*ends, strict=True)
+        )
+        return second, third, fourth
+
     def bucket_variances(self, users: int, held: Floats) -> Floats:
         """The error of buckets that hold so many of the users (it is affine in that number)."""
         none, all_users = (self.cell.rmse(users, total) ** 2 for total in (0, users))
@@ -85,6 +102,10 @@ class Quantiles(Protocol[QuantilesResult]):
     """Coarsest first; each number of buckets divides the next."""
     low: Fraction
     high: Fraction
+    points: bool = False
+    """Whether values are whole numbers, so that buckets are points or groups of points."""
+    unit: str = ""
+    """What the whole numbers count since 1970 if they stand for dates: day or second."""
     query: ClassVar[str] = "quantiles"
     loss_rule: ClassVar[str] = "sum over levels of up + down"
     allows_top_up: ClassVar[bool] = False  # every bucket estimate needs the number of users exact
@@ -97,9 +118,9 @@ class Quantiles(Protocol[QuantilesResult]):
             raise ParameterError("Each level's number of buckets must divide the next one's.")
         if any(level.cell.largest != 1 or level.cell.absent_value != 0 for level in self.levels):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
-        if len({level.cell.users for level in self.levels}) != 1:
-            raise ParameterError("Levels need the same users.")
-        check_bounds(self.low, self.high)
+        if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
+            raise ParameterError("Levels need the same users, and low must lie below high.")
+        _ = self.axis  # refuses bounds that do not fit
 
     @property
     def uses(self) -> tuple[CellUse, ...]:
@@ -117,14 +138,14 @@ class Quantiles(Protocol[QuantilesResult]):
         return self.levels[-1].buckets
 
     @cached_property
-    def edges(self) -> Floats:
-        """The finest buckets' ends."""
-        return np.linspace(float(self.low), float(self.high), self.finest + 1)
+    def axis(self) -> Axis:
+        """Where the finest buckets lie."""
+        return Axis(
+            low=self.low, high=self.high, bins=self.finest, points=self.points, unit=self.unit
+        )
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        numbers = reals_within(values, self.low, self.high)
-        places = np.searchsorted(self.edges, numbers, side="right") - 1
-        return np.minimum(places, self.finest - 1).astype(np.int64)
+        return self.axis.bins_of(values)
 
     def split(self, codes: Values, cell: int) -> Values:
         for level in self.levels:
@@ -133,11 +154,11 @@ class Quantiles(Protocol[QuantilesResult]):
             cell -= level.buckets
         raise IndexError("There is no such cell.")
 
-    def parse(self, text: str) -> float:
-        return parsed_number(text, self.low, self.high)
+    def parse(self, text: str) -> Any:
+        return self.axis.parse(text)
 
     def sample_values(self, size: int) -> Values:
-        return np.linspace(float(self.low), float(self.high), size)
+        return self.axis.samples(size)
 
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.finest).astype(np.int64)
@@ -169,35 +190,49 @@ class Quantiles(Protocol[QuantilesResult]):
         noise = worst_range_variance(numbers, [float(end[0]) for end in ends])
         return math.sqrt(noise + sum(float(end[1] - end[0]) for end in ends))
 
-    def analyze(self, view: View, confidence: float = 0.95) -> QuantilesResult:
+    def result_of(self, view: View, confidence: float) -> QuantilesResult:
         """All buckets combined, ready for range counts and quantiles: once as if users were spread
         evenly, and again with the errors that go with what was found."""
         counts = np.full(self.finest, view.users / self.finest)
         for _ in range(2):
-            counts, covariance = self._combined(view, counts)
-        return QuantilesResult(
-            edges=self.edges,
+            held = counts
+            counts, weights = self._combined(view, held)
+        result = QuantilesResult(
+            axis=self.axis,
             counts=counts,
-            covariance=covariance,
+            errors=RangeErrors(weights, self._cumulants(view.users, counts)),
             confidence=confidence,
-            rmse=self.rmse(view.users),
+            rmse=math.nan,
+            rank_rmse=self.rmse(view.users),
             epsilon=self.epsilon,
             users=view.users,
             messages_per_user=self.messages_per_user(),
             seeded=view.seeded,
         )
+        return result.showing(result.probabilities)
 
     def _combined(self, view: View, counts: Floats) -> tuple[Floats, Floats]:
-        """(bucket counts, their covariance) by least squares."""
+        """(bucket counts, what they take of every observation) by least squares, with the errors
+        that go with such counts."""
         numbers = [level.buckets for level in self.levels]
-        covariance, gains = combine(numbers, self.variances(view.users, counts))
+        _, gains = combine(numbers, self.variances(view.users, counts))
         even, at = np.full(self.finest, view.users / self.finest), 0
         for level, gain in zip(self.levels, gains, strict=True):
             sums = (view.plus - view.minus)[at : at + level.buckets]
             found = level.cell.estimates(sums, view.users)
             even = even + gain @ (found - view.users / level.buckets)
             at += level.buckets
-        return even, covariance
+        return even, np.hstack(gains)
+
+    def _cumulants(self, users: int, counts: Floats) -> Cumulants:
+        """Those of the errors of all observations, where the finest buckets hold `counts`."""
+        held = np.maximum(counts, 0.0)
+        found = [
+            level.bucket_cumulants(users, held.reshape(level.buckets, -1).sum(axis=1))
+            for level in self.levels
+        ]
+        second, third, fourth = (np.concatenate(part) for part in zip(*found, strict=True))
+        return second, third, fourth
 
     def messages_per_user(self) -> float:
         """Per level one bucket holds 1, the others 0."""
@@ -209,6 +244,7 @@ class Quantiles(Protocol[QuantilesResult]):
             "epsilon": str(self.epsilon),
             "low": str(self.low),
             "high": str(self.high),
+            **self.axis.to_dict(),
             "levels": [
                 {
                     "buckets": level.buckets,
@@ -229,4 +265,6 @@ class Quantiles(Protocol[QuantilesResult]):
             ),
             low=Fraction(data["low"]),
             high=Fraction(data["high"]),
+            points=bool(data.get("points", False)),
+            unit=str(data.get("unit", "")),
         )

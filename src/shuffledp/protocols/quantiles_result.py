@@ -2,119 +2,234 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.accuracy.range_errors import (
+    RangeErrors,
+    first_and_last_crossing,
+    root_mean_square,
+)
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact
+from shuffledp.protocols.axis import Axis
 from shuffledp.protocols.results import Estimate, Result
 
 Floats = NDArray[np.float64]
+NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QuantileEstimate(Estimate):
+    """An estimated quantile, in the values' own unit, which it is also shown in."""
+
+    axis: Axis
+    probability: float
+
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        if not self.axis.points:
+            return super().texts()
+        value, low, high = (self.axis.text(number) for number in (self.value, self.low, self.high))
+        return [(self.query, value, low, high)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "probability": self.probability, **self.dates()}
+
+    def dates(self) -> dict[str, Any]:
+        """The estimate and its interval as dates, if values are dates."""
+        if not self.axis.unit:
+            return {}
+        value, low, high = self.texts()[0][1:]
+        return {"date": value, "date_interval": [low, high]}
+
+    def __str__(self) -> str:
+        unit = f" {self.axis.unit}s;" if self.axis.unit else ";"
+        return super().__str__().replace(";", unit, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class QuantilesResult(Result):
-    """Estimated bucket counts with their covariance; intervals here are normal approximations
-    (a range adds up many independent errors)."""
+    """Unbiased bucket counts with the law of their errors. Its `rmse` is that of the least certain
+    of the quantiles that are shown, in the values' own unit."""
 
-    edges: Floats
+    axis: Axis
     counts: Floats
-    covariance: Floats
+    errors: RangeErrors
+    rank_rmse: float
+    """The forecast error of the number of users below an edge, at the worst edge and data."""
     probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
     """The quantiles that are shown; any other can be asked for at no further cost."""
     query: str = "quantiles"
 
-    def between(self, low: float, high: float) -> Estimate:
-        """How many users lie in [low, high), rounded to the buckets' edges."""
-        ends = (float(exact(low, "the lower end")), float(exact(high, "the upper end")))
-        start, end = (int(np.argmin(np.abs(self.edges - end))) for end in ends)
-        if start >= end:
-            raise ParameterError("A range needs a lower end below its upper end, a bucket apart.")
+    @property
+    def edges(self) -> Floats:
+        """The finest buckets' ends."""
+        return self.axis.edges
+
+    @cached_property
+    def below(self) -> Floats:
+        """The estimated number of users below each edge."""
+        inner = np.cumsum(self.counts)[:-1]
+        return np.concatenate([[0.0], inner, [float(self.users)]])
+
+    @cached_property
+    def band(self) -> tuple[Floats, Floats]:
+        """For each edge the interval of the number of users below it."""
+        low, high = self.errors.ends(self.errors.below_edges()[1:-1], 1 - self.confidence)
+        low, high = (np.concatenate([[0.0], end, [0.0]]) for end in (low, high))
+        return self.below - high, self.below - low
+
+    def showing(self, probabilities: Sequence[float]) -> QuantilesResult:
+        """The same result that shows these quantiles."""
+        shown = replace(self, probabilities=tuple(probabilities))
+        return replace(shown, rmse=max(estimate.rmse for estimate in shown.shown()))
+
+    def between(self, low: object, high: object) -> Estimate:
+        """How many users lie in [low, high).
+
+        Where an end lies inside a bucket, the bucket's users are taken as spread evenly, and the
+        interval allows for all or none of them: its lower end is that of the buckets which lie
+        wholly inside, its upper end that of all buckets touched. The name says their edges.
+        """
+        start = self.axis.position(low, "the lower end")
+        end = self.axis.position(high, "the upper end")
+        if not start < end:
+            raise ParameterError(
+                "A range needs a lower end below its upper end, and a part within the bounds."
+            )
+        inner, outer = (math.ceil(start), math.floor(end)), (math.floor(start), math.ceil(end))
+        bins = np.arange(self.axis.bins)
+        parts = np.clip(np.minimum(bins + 1, end) - np.maximum(bins, start), 0.0, 1.0)
+        value = float(parts @ self.counts)
+        least = self._range_ends(*inner)[0] if inner[0] < inner[1] else 0.0
+        most = self._range_ends(*outer)[1]
+        variance = float(self.errors.of_sums((parts @ self.errors.weights)[None, :])[0][0])
+        cut = (parts > 0) & (parts < 1)
+        unknown = float((np.maximum(self.counts[cut], 0.0) ** 2).sum()) / 12
+        return Estimate(
+            query=self._range_name(low, high, start, end, outer),
+            value=value,
+            low=min(least, value),
+            high=max(most, value),
+            rmse=math.sqrt(variance + unknown),
+            **self._common(),
+        )
+
+    def _range_ends(self, start: int, end: int) -> tuple[float, float]:
+        """The interval of the number of users in buckets start..end−1."""
+        weights = self.errors.weights[start:end].sum(axis=0)[None, :]
+        low, high = self.errors.ends(weights, 1 - self.confidence)
         value = float(self.counts[start:end].sum())
-        error = float(self.covariance[start:end, start:end].sum()) ** 0.5
-        reach = self._reach() * error
-        name = f"count in [{self.edges[start]:g}, {self.edges[end]:g})"
-        return self._estimate(name, value, value - reach, value + reach, error)
+        return value - float(high[0]), value - float(low[0])
 
-    def quantile(self, probability: float) -> Estimate:
-        """The value below which this part of the users lies; its interval holds the values whose
-        estimated rank is within the error of the wanted one."""
-        share = exact(probability, "a quantile")
+    def _range_name(
+        self, low: object, high: object, start: float, end: float, outer: tuple[int, int]
+    ) -> str:
+        edges = ", ".join(self.axis.edge_text(edge) for edge in outer)
+        if (start, end) == outer:
+            return f"count in [{edges})"
+        return f"count in [{low}, {high}), interpolated in buckets that reach over [{edges})"
+
+    def quantile(self, probability: float) -> QuantileEstimate:
+        """The value below or at which this part of the users lies.
+
+        The estimated number of users below a value rises with noise, so that it may cross the
+        wanted rank more than once; the estimate lies halfway between the first and the last
+        crossing. The interval reaches from the first to the last bucket whose true rank may be
+        the wanted one, so that a single test decides on each side whether it holds the truth.
+        """
+        share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
-            raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
-        below = np.concatenate([[0.0], np.cumsum(self.counts)])
-        errors = np.concatenate(
-            [[0.0], np.sqrt(np.diag(np.cumsum(np.cumsum(self.covariance, 0), 1)).clip(0))]
-        )
-        rank, reach = float(share) * self.users, self._reach() * errors
-        value, _ = self._crossing(below, rank)
-        # within a bucket nothing is known: the interval reaches to the buckets' edges
-        _, first = self._crossing(below + reach, rank)
-        _, last = self._crossing(below - reach, rank)
-        low, high = float(self.edges[max(first - 1, 0)]), float(self.edges[last])
-        return self._estimate(
-            f"quantile {float(share):g}", value, low, high, (high - low) / (2 * self._reach())
+            raise ParameterError(NOT_A_SHARE)
+        rank = share * self.users
+        position = sum(first_and_last_crossing(self.below, rank)) / 2
+        lower, upper = self.band
+        first = int(np.flatnonzero(upper >= rank)[0]) - 1
+        last = int(np.flatnonzero(lower < rank)[-1])
+        low, high = self.axis.ends(first, last)
+        value = min(max(self.axis.value_at(position), low), high)
+        return QuantileEstimate(
+            query=f"quantile {share:g}",
+            probability=share,
+            value=value,
+            low=low,
+            high=high,
+            rmse=self._quantile_rmse(rank, value, position),
+            axis=self.axis,
+            **self._common(),
         )
 
-    def quantiles(self, probabilities: Sequence[float]) -> list[Estimate]:
+    @cached_property
+    def _rank_errors(self) -> Floats:
+        """The errors of the numbers of users below the inner edges."""
+        variances = self.errors.of_sums(self.errors.below_edges()[1:-1])[0]
+        return np.sqrt(np.maximum(variances, 1e-12))
+
+    def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
+        """How far the true quantile typically is from the estimate, in the values' unit."""
+        distances = (rank - self.below[1:-1]) / self._rank_errors
+        law = NormalDist()
+        inner = [law.cdf(distance) for distance in distances.tolist()]
+        later = np.array([1.0, *inner, 0.0])
+        centre = self.axis.middle_of(value, position)
+        return self.axis.width * root_mean_square(later, centre, self.axis.variance_inside)
+
+    def quantiles(self, probabilities: Sequence[float]) -> list[QuantileEstimate]:
         """Several quantiles of one release: no further privacy cost."""
         return [self.quantile(probability) for probability in probabilities]
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(q.query, q.value, q.low, q.high) for q in self.shown()]
 
-    def shown(self) -> list[Estimate]:
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        return [text for estimate in self.shown() for text in estimate.texts()]
+
+    def shown(self) -> list[QuantileEstimate]:
         """Estimates of the quantiles that were asked for in the query."""
         return self.quantiles(self.probabilities)
 
-    def _reach(self) -> float:
-        return NormalDist().inv_cdf(0.5 + self.confidence / 2)
-
-    def _crossing(self, below: Floats, rank: float) -> tuple[float, int]:
-        """Where the estimated number of users below first reaches a rank, and the edge there."""
-        rising = np.maximum.accumulate(below)
-        at = min(int(np.searchsorted(rising, rank)), len(self.edges) - 1)
-        if at == 0:
-            return float(self.edges[0]), 0
-        step = rising[at] - rising[at - 1]
-        part = min((rank - rising[at - 1]) / step, 1.0) if step > 0 else 1.0
-        return float(self.edges[at - 1] + part * (self.edges[at] - self.edges[at - 1])), at
-
-    def _estimate(self, query: str, value: float, low: float, high: float, rmse: float) -> Estimate:
-        return Estimate(
-            query=query,
-            value=value,
-            low=low,
-            high=high,
-            rmse=rmse,
-            confidence=self.confidence,
-            epsilon=self.epsilon,
-            users=self.users,
-            messages_per_user=self.messages_per_user,
-            seeded=self.seeded,
-            certificate=self.certificate,
-        )
+    def _common(self) -> dict[str, Any]:
+        """What every estimate takes over from this result."""
+        return {
+            "confidence": self.confidence,
+            "epsilon": self.epsilon,
+            "users": self.users,
+            "messages_per_user": self.messages_per_user,
+            "seeded": self.seeded,
+            "certificate": self.certificate,
+        }
 
     def to_dict(self) -> dict[str, Any]:
-        """The bucket counts as JSON can hold them."""
-        errors = np.sqrt(np.diag(self.covariance))
+        """The quantiles and the bucket counts as JSON can hold them; dates also as numbers."""
+        errors = np.sqrt(np.maximum(self.errors.of_sums(self.errors.weights)[0], 0.0))
         rows = zip(self.edges, self.edges[1:], self.counts, errors, strict=False)
+        unit = {"unit": f"{self.axis.unit}s since 1970-01-01"} if self.axis.unit else {}
         return {
             "query": self.query,
             "quantiles": [
-                {"probability": p, "estimate": q.value, "interval": [q.low, q.high]}
-                for p, q in zip(self.probabilities, self.shown(), strict=True)
+                {
+                    "probability": q.probability,
+                    "estimate": q.value,
+                    "interval": [q.low, q.high],
+                    "rmse": q.rmse,
+                    **q.dates(),
+                }
+                for q in self.shown()
             ],
             "buckets": [
                 {"from": float(a), "to": float(b), "estimate": float(c), "rmse": float(e)}
                 for a, b, c, e in rows
             ],
+            **unit,
             **self.promise(),
+            "rank_rmse": self.rank_rmse,
         }
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from shuffledp.accuracy.digit_spread import likely_squares
 from shuffledp.accuracy.weighted_sum import Part, error_masses, error_quantiles
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
@@ -28,6 +29,8 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 FINEST_GRID = 1 << 24
+ROUNDING_VARIANCE = 1 / 6
+"""Of a value that lies anywhere between two grid points, in squared steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +127,7 @@ class RealSum(Protocol[Estimate]):
 
     # the decoder
 
-    def analyze(self, view: View, confidence: float = 0.95) -> Estimate:
+    def result_of(self, view: View, confidence: float) -> Estimate:
         """The unbiased estimate, with an interval from the law of its whole error."""
         sums = view.plus - view.minus
         totals = [
@@ -186,14 +189,26 @@ class RealSum(Protocol[Estimate]):
 
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.
-        Rounding is counted at its worst, half a step."""
-        mse = Fraction(users, 4)
-        for cell, weight, total in zip(
-            self.digits, self.weights, totals or [math.inf] * len(self.digits), strict=True
-        ):
-            inside = None if totals is None else Fraction(min(max(total, 0), users * cell.largest))
-            mse += weight**2 * Fraction(cell.rmse(users, inside)) ** 2
+
+        Totals do not say how the values are spread. At the worst, rounding is counted as half a
+        step and every digit at the end that costs most. At totals, values are taken as spread
+        evenly between grid points (a sixth of a squared step) and digits as spread as far as
+        their mean allows (`likely_squares`): exact for values that are spread like that, above
+        the truth for values that lie close together or on the grid.
+        """
+        if totals is None:
+            worst = sum(w**2 * c.rmse(users) ** 2 for w, c in self._weighted)
+            return math.sqrt(users / 4 + worst) * float(self.step)
+        mse = users * ROUNDING_VARIANCE
+        for (weight, cell), total in zip(self._weighted, totals, strict=True):
+            mean = min(max(total / users, 0.0), float(cell.largest))
+            squares = users * likely_squares(mean, cell.largest)
+            mse += weight**2 * cell.variance_at(users, users * mean, squares)
         return math.sqrt(mse) * float(self.step)
+
+    @property
+    def _weighted(self) -> list[tuple[int, Cell]]:
+        return list(zip(self.weights, self.digits, strict=True))
 
     @property
     def absent_value(self) -> Fraction:

@@ -101,6 +101,8 @@ def release(batch: Report, users: int) -> View:
     Requires: `users` as planned. Ensures: raises `ShortBatchError` and releases nothing unless at
     least so many users are in the batch.
     """
+    if not isinstance(batch, Report):
+        raise InputError("Only a report can be released: the sum of the users' reports.")
     if batch.users < users:
         raise ShortBatchError(batch.users, users)
     return View(

@@ -8,6 +8,7 @@ from shuffledp.cells.schema import CELL, CELL_EPSILON
 from shuffledp.exact.schema import (
     Choice,
     Either,
+    Flag,
     Listing,
     Nothing,
     Rational,
@@ -18,6 +19,7 @@ from shuffledp.exact.schema import (
 )
 from shuffledp.protocols import histogram, quantiles
 from shuffledp.protocols.base import LARGEST_BOUND
+from shuffledp.protocols.dates import UNITS
 from shuffledp.protocols.real_sum import FINEST_GRID
 
 LONGEST_LABEL = 1_000
@@ -64,7 +66,8 @@ PROTOCOL = Tagged(
                 "low": BOUND,
                 "high": BOUND,
                 "levels": Listing(LEVEL, 1, MOST_LEVELS),
-            }
+            },
+            optional={"points": Flag(), "unit": Choice(tuple(UNITS))},
         ),
     },
 )

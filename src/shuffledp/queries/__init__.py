@@ -5,6 +5,7 @@ options.py    the options that every query takes
 calls.py      the public functions: shuffledp.count, shuffledp.histogram, …
 local.py      the executor on this machine (the other one is shuffledp.spark)
 publish.py    the one place that charges a ledger and releases a result
-columns.py    columns of arrays, data frames and files
+columns.py    columns of data frames; column_files.py of files; arrays.py and arrow.py their values
+checks.py     what the arguments of queries are checked for
 ledger.py     a privacy budget on disk
 """

@@ -8,14 +8,16 @@ real data, for rows that other parties will randomize, and for research.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar, Unpack
 
-from shuffledp.exact.numbers import ExactNumber
+from shuffledp.exact.numbers import ExactNumber, checked_confidence
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import local, questions
 from shuffledp.queries.options import Options, QueryOptions, with_options
+from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.query import Query
 from shuffledp.queries.questions import Bounds
 
@@ -39,7 +41,7 @@ def count(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         equals: Count the rows with this value; without it the column must hold true/false or 0/1.
         options: those of every query (`QueryOptions`).
 
@@ -79,7 +81,7 @@ def integer_sum(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         largest: The largest value that a row may hold.
         clamp: True moves values outside 0..`largest` to the nearer end; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -118,7 +120,7 @@ def real_sum(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -156,7 +158,7 @@ def mean(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -196,9 +198,9 @@ def histogram(
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
-        labels: The texts or whole numbers to count, or a number B for the labels 0, 1, …, B−1. They
-                must be known without the data: reading them off it would tell who is there.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        labels: The texts, whole numbers or true/false to count, or B for the labels 0, 1, …, B−1.
+                They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
         options: those of every query (`QueryOptions`).
@@ -229,24 +231,29 @@ def quantiles(
     data: object,
     *,
     epsilon: ExactNumber,
-    bounds: Bounds,
+    bounds: AxisBounds,
     probabilities: ExactNumber | Iterable[ExactNumber] = QUARTILES,
     bins: int = 64,
+    points: bool | None = None,
     clamp: bool = False,
     protocol: None = None,
     **options: Unpack[QueryOptions],
 ) -> QuantilesResult:
-    """Quantiles of a column of real values, and how many rows lie in any range.
+    """Quantiles of a column of numbers or dates, and how many rows lie in any range.
 
     Each row is one user. The column is counted in `bins` equal parts of `bounds`, on several levels
     where that errs less; every further quantile or range of the result costs no privacy.
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
-        bounds: The least and the largest value that a row may hold, known without the data.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        bounds: The least and the largest value that a row may hold, known without the data;
+                for dates two texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds).
         probabilities: The quantiles to show, each strictly between 0 and 1.
         bins: Into how many equal parts `bounds` is divided: no answer is finer than one part.
+        points: True counts every whole number (of groups of equally many, if there are more than
+                `bins`) and answers whole numbers; False takes values for measured ones. Unless it
+                is said, the type of the column decides, which is taken for public.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
 
@@ -267,8 +274,13 @@ def quantiles(
     2000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    return _run(questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp), data, how)
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    if points is None and how.protocol is None and checked.may_be_points:
+        holds = local.read_column(checked, data, how).holds
+        checked = replace(checked, points=holds == "whole")
+    return _run(checked, data, how)
 
 
 def _run(query: Query[R], data: object, how: Options) -> R:
+    checked_confidence(how.confidence)
     return (local.run if how.protocol is None else local.run_rival)(query, data, how)

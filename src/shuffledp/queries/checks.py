@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, exact
-from shuffledp.protocols.histogram import Label
+from shuffledp.protocols.histogram import Label, checked_labels
 from shuffledp.queries.arrays import as_label
 from shuffledp.queries.query import ColumnType
 from shuffledp.queries.values import WORDS
@@ -25,11 +27,31 @@ def check_numbers(holds: ColumnType) -> None:
         )
 
 
-def plain_labels(labels: int | Iterable[Label]) -> object:
-    """A number of buckets, or labels of which intervals of `pandas.cut` became their text."""
+def looks_typed(text: str) -> bool:
+    """Whether a file without types may take such a text for a number, a date or true/false."""
+    return re.match(r"[+-]?[.\d]", text) is not None or text.lower() in ("true", "false", "inf")
+
+
+def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tuple[Label, ...]:
+    """The labels of a histogram with the one for all others, as they were given: intervals of
+    `pandas.cut` by their text."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
-        return as_label(labels)
-    return [as_label(label) for label in labels]
+        names: list[Any] = list(checked_labels(as_label(labels)))
+    else:
+        names = [as_label(label) for label in labels]
+    named = [name for name in names if other is None or name != other]
+    truths = [isinstance(name, bool) for name in named]
+    if any(truths) and not all(truths):
+        raise ParameterError("Labels are true/false, or texts and whole numbers; give one kind.")
+    if other is not None and len(named) == len(names):
+        names.append(other)
+    checked_labels([truth_as_text(name) for name in names])
+    return tuple(names)
+
+
+def truth_as_text(label: Label) -> Label:
+    """The label, or the text true or false: what protocols have for true/false."""
+    return str(label).lower() if isinstance(label, bool) else label
 
 
 def checked_probabilities(

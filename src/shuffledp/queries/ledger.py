@@ -27,7 +27,7 @@ LEDGER_FORMAT = "shuffledp ledger 1"
 MOST_LEDGER_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One release: what it cost and what it was for."""
 
@@ -55,9 +55,9 @@ class Entry:
     def from_dict(cls, row: Mapping[str, Any]) -> Entry:
         """The entry behind its JSON."""
         return cls(
-            exact(str(row["epsilon"]), "ε"),
-            row["what"],
-            row["when"],
+            epsilon=exact(str(row["epsilon"]), "ε"),
+            what=row["what"],
+            when=row["when"],
             note=row.get("note", ""),
             result=row.get("result"),
         )
@@ -142,7 +142,7 @@ class Ledger:
                 return budget - _spent(entries)
             left = self._left_after(cost, budget, entries)
             when = datetime.now(UTC).isoformat(timespec="seconds")
-            entry = Entry(cost, what, when, note=note, result=result)
+            entry = Entry(epsilon=cost, what=what, when=when, note=note, result=result)
             self._write(budget, [*entries, entry])
             return left
 
@@ -172,11 +172,15 @@ class Ledger:
             known = {entry.what for entry in entries}
             when = datetime.now(UTC).isoformat(timespec="seconds")
             added = [
-                Entry(epsilon, what, when) for what, epsilon in lines.items() if what not in known
+                Entry(epsilon=epsilon, what=what, when=when)
+                for what, epsilon in lines.items()
+                if what not in known
             ]
             have = _spent([*entries, *added])
             if have < spent:
-                added.append(Entry(spent - have, "releases whose lines were lost", when))
+                added.append(
+                    Entry(epsilon=spent - have, what="releases whose lines were lost", when=when)
+                )
             if added or missing_file:
                 self._write(total, [*entries, *added])
             return len(added)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, ShortBatchError
+from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.planning.plan import Plan
+from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.columns import Column, FileFormat, column_of
@@ -25,7 +28,7 @@ def run(query: Query[R], data: object, options: Options) -> R:
     """The answer to a query. All data is looked at before a ledger is charged or anything is
     released."""
     options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
-    column = _column(query, data, options)
+    column = read_column(query, data, options)
     if options.users is not None and options.users > column.rows:
         raise ShortBatchError(column.rows, options.users)
     plan = query.plan(column.rows if options.users is None else options.users)
@@ -53,8 +56,9 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         ("per_user", "progress", "note", *TARGETS),
         "it belongs to our own protocol; leave protocol out.",
     )
-    column = _column(query, data, options)
-    values = np.concatenate(list(prepared(query, column, asked.prepare)))
+    column = read_column(query, data, options)
+    with missing_first(column):
+        values = np.concatenate(list(prepared(query, column, asked.prepare)))
     result = rivals.run(
         asked.query,
         str(options.protocol),
@@ -70,18 +74,26 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
     return query.finish(cast("R", result))  # a rival's result is of the query's own kind
 
 
-def _column(query: Query[R], data: object, options: Options) -> Column:
+def read_column(query: Query[R], data: object, options: Options) -> Column:
     """The column that is asked about; refuses one that the query has no answer for."""
     file_format = FileFormat(
         encoding=options.encoding, delimiter=options.delimiter, as_text=query.reads_texts
     )
     column = column_of(data, options.column, file_format)
-    try:
+    with missing_first(column):
         query.check_column(column.holds)
-    except InputError:
-        column.refuse_missing()  # what the rows hold may look otherwise only because some are empty
-        raise
     return column
+
+
+@contextmanager
+def missing_first(column: Column) -> Iterator[None]:
+    """Says that values are missing, if they are, before anything else that the block refuses: what
+    is refused first would depend on the reader, and so would the type of a column with gaps."""
+    try:
+        yield
+    except InputError:
+        column.refuse_missing()
+        raise
 
 
 def prepared(
@@ -95,17 +107,30 @@ def prepared(
 
 def _batch(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
     """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
-    batches = prepared(query, column, query.prepare)
     entropy, progress = options.entropy, options.progress
-    if options.per_user:
+    if not options.per_user:
+        tally = tallied(plan.protocol, query, column, entropy, progress)
+        return plan.protocol.aggregate_tally(tally, entropy)
+    with missing_first(column):
+        batches = prepared(query, column, query.prepare)
         reports = (plan.randomize_all(values, entropy, progress) for values in batches)
-        first = next(reports)
-        return sum(reports, start=first)
+        return sum(reports, start=next(reports))
+
+
+def tallied(
+    protocol: Protocol[R],
+    query: Query[R],
+    column: Column,
+    entropy: Entropy = SYSTEM,
+    progress: Progress | None = None,
+) -> NDArray[np.int64]:
+    """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
     tally: NDArray[np.int64] | None = None
-    for values in batches:
-        part = plan.protocol.tally(plan.protocol.encode(values, entropy))
-        tally = part if tally is None else tally + part
-        if progress is not None:
-            progress(len(values))
+    with missing_first(column):
+        for values in prepared(query, column, query.prepare):
+            part = protocol.tally(protocol.encode(values, entropy))
+            tally = part if tally is None else tally + part
+            if progress is not None:
+                progress(len(values))
     assert tally is not None
-    return plan.protocol.aggregate_tally(tally, entropy)
+    return tally

@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import partial
 from typing import ClassVar, cast
 
+import numpy as np
+
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, positive_as_written, truth, whole
 from shuffledp.planning.checks import checked_bounds
@@ -16,13 +18,17 @@ from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
-from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.protocols.histogram import Label, checked_labels, encode_labels
-from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.protocols.histogram import Label, encode_labels
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
 from shuffledp.queries.arrays import as_label
-from shuffledp.queries.checks import NUMBERS, check_numbers, checked_probabilities, plain_labels
+from shuffledp.queries.checks import (
+    NUMBERS,
+    check_numbers,
+    histogram_labels,
+    looks_typed,
+    truth_as_text,
+)
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
 from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
@@ -169,6 +175,13 @@ class Mean(RealSum):
 
     name: ClassVar[str] = "mean"
 
+    def make_plan(self, users: int) -> Plan[Estimate]:
+        """The plan of the sum: the RMSE asked for is the mean's, so the sum's is n times that."""
+        targets = self.targets.all()
+        if self.targets.rmse is not None:
+            targets["rmse"] = self.targets.rmse * (self.targets.expected or users)
+        return plan_real_sum(users, self.epsilon, bounds=(self.low, self.high), **targets)
+
     def finish(self, result: Estimate) -> Estimate:
         n, law = result.users, result.errors
         return replace(
@@ -207,10 +220,8 @@ class Histogram(Query[HistogramResult]):
     ) -> Histogram:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
-        names = checked_labels(plain_labels(labels))
         other = cast("Label | None", as_label(other))
-        if other is not None and other not in names:
-            names = checked_labels([*names, other])
+        names = histogram_labels(labels, other)
         return cls(
             epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
@@ -223,9 +234,25 @@ class Histogram(Query[HistogramResult]):
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
 
+    def for_planning(self) -> Histogram:
+        labels = tuple(truth_as_text(label) for label in self.labels)
+        other = None if self.other is None else truth_as_text(self.other)
+        return replace(self, labels=labels, other=other)
+
+    def prepare(self, values: Values) -> Values:
+        # protocols have texts for true and false, because True and 1 are the same to Python
+        if values.dtype != np.bool_:
+            return values
+        texts = np.array([truth_as_text(False), truth_as_text(True)], object)
+        return np.asarray(texts[values.astype(int)])
+
+    def finish(self, result: HistogramResult) -> HistogramResult:
+        return replace(result, labels=self.labels)
+
     @property
     def reads_texts(self) -> bool:
-        return self._label_types() == {"text"}
+        named = [name for name in self.labels if name != self.other]
+        return any(isinstance(name, str) and looks_typed(name) for name in named)
 
     def _label_types(self) -> set[ColumnType]:
         """What the labels are, without the one for all others."""
@@ -254,68 +281,12 @@ class Histogram(Query[HistogramResult]):
         return Grouping(few_values=False)
 
     def for_rival(self) -> RivalQuestion:
+        plain = self.for_planning()
         return RivalQuestion(
             query="histogram",
-            prepare=lambda values: encode_labels(values, self.labels, self.other),
-            buckets=self.labels,
+            prepare=lambda values: encode_labels(self.prepare(values), plain.labels, plain.other),
+            buckets=plain.labels,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quantiles(Query[QuantilesResult]):
-    """Quantiles and range counts, from a histogram over equal parts of the bounds."""
-
-    name: ClassVar[str] = "quantiles"
-    low: Fraction
-    high: Fraction
-    probabilities: tuple[float, ...]
-    bins: int
-    clamp: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        options: Options,
-        epsilon: ExactNumber,
-        bounds: Bounds,
-        probabilities: ExactNumber | Iterable[ExactNumber],
-        bins: int,
-        clamp: bool,
-    ) -> Quantiles:
-        """The question that a call asks, made of its arguments after they were checked."""
-        options.refuse(
-            ("max_messages",), "quantiles are planned for an error; give mse_overhead or rmse."
-        )
-        low, high = checked_bounds(bounds)
-        return cls(
-            epsilon=positive_as_written(epsilon, "epsilon"),
-            targets=options.targets,
-            low=low,
-            high=high,
-            probabilities=checked_probabilities(probabilities),
-            bins=whole(bins, "bins"),
-            clamp=truth(clamp, "clamp"),
-        )
-
-    def make_plan(self, users: int) -> Plan[QuantilesResult]:
-        bounds = self.low, self.high
-        return plan_quantiles(
-            users, self.epsilon, bounds, bins=self.bins, **self.targets.of_error()
-        )
-
-    def for_planning(self) -> Quantiles:
-        return replace(self, clamp=False, probabilities=(0.5,))
-
-    def check_column(self, holds: ColumnType) -> None:
-        check_numbers(holds)
-
-    def prepare(self, values: Values) -> Values:
-        if not self.clamp:
-            return values
-        return clamped(values, self.low, self.high, whole_numbers=False)
-
-    def finish(self, result: QuantilesResult) -> QuantilesResult:
-        return replace(result, probabilities=self.probabilities, clamped=self.clamp)
 
 
 def _divided(law: Callable[[], ErrorLaw], n: int) -> ErrorLaw:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 from pathlib import PurePosixPath
 from typing import Any
 
-from shuffledp.errors import DataError
+from shuffledp.errors import DataError, ParameterError
 from shuffledp.queries.arrays import MISSING
 from shuffledp.queries.columns import FileFormat, known_column
 from shuffledp.queries.query import ColumnType, Grouping
@@ -30,6 +31,14 @@ KINDS: dict[str, ColumnType] = {
     "timestamp_ntz": "time",
 }
 """What a column holds, by Spark's name of its type."""
+JAVA_ENCODINGS = {
+    "utf-8": "UTF-8",
+    "iso8859-1": "ISO-8859-1",
+    "ascii": "US-ASCII",
+    "utf-16": "UTF-16",
+    "utf-32": "UTF-32",
+}
+"""Encodings that Spark reads, by Python's names."""
 
 
 def read(
@@ -47,12 +56,22 @@ def read(
                 header=True,
                 inferSchema=True,
                 sep=delimiter or ("\t" if tabs else ","),
-                encoding=encoding or "UTF-8",
+                encoding=_java_encoding(encoding or "utf-8"),
             )
         FileFormat(encoding=encoding, delimiter=delimiter).refuse()
         if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
             return session.read.parquet(source)
         return session.read.table(source)
+
+
+def _java_encoding(name: str) -> str:
+    """The encoding by the name that Spark knows it by; Spark knows few."""
+    try:
+        return JAVA_ENCODINGS[codecs.lookup(name).name]
+    except (LookupError, KeyError):
+        raise ParameterError(
+            f"Spark does not read the encoding {name!r}; it reads {', '.join(JAVA_ENCODINGS)}."
+        ) from None
 
 
 def values_of(frame: Any, column: str | None) -> Any:

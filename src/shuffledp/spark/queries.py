@@ -8,6 +8,7 @@ work on one machine only.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from shuffledp.exact.numbers import ExactNumber
@@ -17,7 +18,9 @@ from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries import questions
 from shuffledp.queries.calls import QUARTILES
 from shuffledp.queries.options import Options, QueryOptions, with_options
+from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.questions import Bounds
+from shuffledp.spark.columns import column_type, values_of
 from shuffledp.spark.executor import run
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ def count(
 
     Args:
         data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         equals: Count the rows with this value; without it the column must hold true/false or 0/1.
         options: those of every query (`QueryOptions`).
 
@@ -72,7 +75,7 @@ def integer_sum(
 
     Args:
         data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         largest: The largest value that a row may hold.
         clamp: True moves values outside 0..`largest` to the nearer end; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -106,7 +109,7 @@ def real_sum(
 
     Args:
         data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -140,7 +143,7 @@ def mean(
 
     Args:
         data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
@@ -174,9 +177,9 @@ def histogram(
 
     Args:
         data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
-        labels: The texts or whole numbers to count, or a number B for the labels 0, 1, …, B−1. They
-                must be known without the data: reading them off it would tell who is there.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        labels: The texts, whole numbers or true/false to count, or B for the labels 0, 1, …, B−1.
+                They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
         options: those of every query (`QueryOptions`).
@@ -199,23 +202,25 @@ def quantiles(
     data: DataFrame,
     *,
     epsilon: ExactNumber,
-    bounds: Bounds,
+    bounds: AxisBounds,
     probabilities: ExactNumber | Iterable[ExactNumber] = QUARTILES,
     bins: int = 64,
+    points: bool | None = None,
     clamp: bool = False,
     protocol: None = None,
     **options: Unpack[QueryOptions],
 ) -> QuantilesResult:
-    """Quantiles of a column of real values, and how many rows lie in any range.
+    """Quantiles of a column of numbers or dates, and how many rows lie in any range.
 
     `shuffledp.quantiles` on a Spark DataFrame.
 
     Args:
         data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; text like "0.1" is taken exactly.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         probabilities: The quantiles to show, each strictly between 0 and 1.
         bins: Into how many equal parts `bounds` is divided: no answer is finer than one part.
+        points: Whether values are whole numbers; unless it is said, the column's type decides.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
         options: those of every query (`QueryOptions`).
 
@@ -230,4 +235,8 @@ def quantiles(
     50.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp), data, how)
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    if points is None and checked.may_be_points:
+        whole = column_type(values_of(data, how.column)) == "whole"
+        checked = replace(checked, points=whole)
+    return run(checked, data, how)

@@ -212,7 +212,7 @@ class Device:
             for charge in record.charges
         ]
         data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
-        write_whole(self._file, json.dumps(data, indent=2), durable=True)
+        write_whole(self._file, json.dumps(data, indent=2), durable=True, secret=True)
 
 
 def _days(recent: list[Charge], begin: int) -> int:

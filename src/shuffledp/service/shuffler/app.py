@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import PublicKey
@@ -33,7 +33,12 @@ from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
-from shuffledp.service.web.bodies import declared_length, read_json_body
+from shuffledp.service.web.bodies import (
+    declared_length,
+    next_part,
+    read_json_body,
+    rest_of_body,
+)
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
@@ -274,12 +279,9 @@ class Shuffler(Role):
     async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
         """A request's whole body. If it is not there at once, the token is looked up before more
         of it is read, and all such bodies together have a limit."""
-        first = await receive()
-        body: bytes = first.get("body", b"")
-        if first["type"] != "http.disconnect" and not first.get("more_body", False):
-            return body
-        if first["type"] == "http.disconnect":
-            raise _broken_off()
+        first = await next_part(receive)
+        if not first.get("more_body", False):
+            return bytes(first.get("body", b""))
         if not await self.store.enrolled(token):
             raise _not_enrolled()
         if self._arriving_bytes + need > MOST_ARRIVING_BYTES:
@@ -288,7 +290,7 @@ class Shuffler(Role):
             )
         self._arriving_bytes += need
         try:
-            return await _rest(receive, body, need)
+            return await rest_of_body(receive, first.get("body", b""), need)
         finally:
             self._arriving_bytes -= need
 
@@ -332,26 +334,3 @@ def _not_enrolled() -> Problem:
     return Problem(
         403, Verdict.UNKNOWN_TOKEN.value, "This token is not enrolled; ask the operator."
     )
-
-
-def _broken_off() -> Problem:
-    return Problem(400, "interrupted", "The upload broke off; send the same again.")
-
-
-async def _part(receive: Receive) -> Message:
-    """The next part of a request's body."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise _broken_off()
-    return message
-
-
-async def _rest(receive: Receive, first: bytes, most: int) -> bytes:
-    """A body whose first part has come; reading stops when it is longer than `most` bytes."""
-    parts, size, more = [first], len(first), True
-    while more:
-        message = await _part(receive)
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False) and size <= most
-    return b"".join(parts)

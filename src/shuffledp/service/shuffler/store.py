@@ -48,6 +48,8 @@ class ShufflerStore:
         """For each task, how many reports have arrived, how many of them are in batches, and in how
         many batches."""
         self._entries: dict[int, RegisteredTask] = {}
+        self._sizes: dict[int, int] = {}
+        """For each task, how many reports a full batch holds."""
         self._failures = -1
 
     async def load(self) -> None:
@@ -90,11 +92,15 @@ class ShufflerStore:
             self._entries[task] = self._tasks.numbered(task)
         return self._entries[task]
 
+    def _size(self, task: int) -> int:
+        self._sizes[task] = self._entry(task).task.batch.reports
+        return self._sizes[task]
+
     def _batch_of(self, task: int, place: int) -> int:
         """The number of the batch that a waiting report will be in; `place` counts the task's
         reports from 0."""
-        ahead = (place - self._closed.get(task, 0)) // self._entry(task).task.batch.reports
-        return self.next_batch(task) + ahead
+        size = self._sizes.get(task) or self._size(task)
+        return self._batches.get(task, 0) + 1 + (place - self._closed.get(task, 0)) // size
 
     def _key(self, task: int, number: int) -> BatchKey:
         return self._keys.key(self._entry(task).task.id, number)
@@ -145,10 +151,12 @@ class ShufflerStore:
             Rows("tokens", ("token",), tokens),
         )
         verdicts = []
+        keys: dict[tuple[int, int], BatchKey] = {}
         checksums = await self._checksums(transaction, used, reports)
         for arrival, report, token in zip(arrivals, reports, tokens, strict=True):
-            place = arrived.get(arrival.task, 0)
-            number = self._batch_of(arrival.task, place)
+            task = arrival.task
+            place = arrived.get(task, 0)
+            number = self._batch_of(task, place)
             spent = spending(arrival, number)
             if report in used:
                 same = checksums[report] == arrival.checksum
@@ -162,10 +170,11 @@ class ShufflerStore:
                 used |= {report, spent}
                 checksums[report] = checksum = arrival.checksum
                 names += ((*report, checksum), (*spent, 0))
-                row = arrival.task * TASK_NUMBERS + place
-                key = self._key(arrival.task, number)
+                row = task * TASK_NUMBERS + place
+                key = keys.get((task, number)) or self._key(task, number)
+                keys[task, number] = key
                 rows.append((row, key.encrypt(arrival.messages, row)))
-                arrived[arrival.task] = place + 1
+                arrived[task] = place + 1
         return verdicts
 
     @staticmethod
@@ -187,14 +196,13 @@ class ShufflerStore:
 
     def _spendings(self, arrivals: Sequence[Arrival]) -> list[Row]:
         """What could be spent of the arrivals' tokens, whichever of them are accepted."""
-        found: list[Row] = []
+        found: list[Row] = [spending(one, 0) for one in arrivals if one.scope is not None]
         for arrival in arrivals:
-            first = last = 0
             if arrival.scope is None:
                 place = self._arrived.get(arrival.task, 0)
                 first = self._batch_of(arrival.task, place)
                 last = self._batch_of(arrival.task, place + len(arrivals) - 1)
-            found += (spending(arrival, number) for number in range(first, last + 1))
+                found += (spending(arrival, number) for number in range(first, last + 1))
         return found
 
     async def _note_waiting(self, transaction: Transaction, tasks: frozenset[int]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.json_text import read_json
@@ -50,3 +51,22 @@ async def read_json_body(request: Request, most: int) -> Any:
         return read_json(await read_body(request, most), "The request", most)
     except ParameterError as error:
         raise Problem(400, "json", str(error)) from None
+
+
+async def next_part(receive: Receive) -> Message:
+    """The next part of a request's body."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Problem(400, "interrupted", "The upload broke off; send the same again.")
+    return message
+
+
+async def rest_of_body(receive: Receive, first: bytes, most: int) -> bytes:
+    """A body whose first part has come; reading stops when it is longer than `most` bytes."""
+    parts, size, more = [first], len(first), True
+    while more:
+        message = await next_part(receive)
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False) and size <= most
+    return b"".join(parts)

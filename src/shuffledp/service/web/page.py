@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from shuffledp.exact.numbers import percent
 from shuffledp.sealed.results import result_lines
 
 PAGE_HEADERS = {
@@ -122,7 +123,7 @@ def _chips(batches: list[dict[str, Any]]) -> str:
     for batch in batches[-MOST_BATCHES:]:
         problem, reason = batch.get("problem", ""), batch.get("reason", "")
         style = "problem" if problem or reason else escape(batch["state"])
-        note = f" · {escape(problem)} Trying again." if problem else ""
+        note = f" · {escape(problem.rstrip('.'))}. Trying again." if problem else ""
         note += f" · {escape(reason)}" if reason else ""
         words = f"batch {batch['number']}: {escape(batch['state'])}{note}"
         chips.append(f'<li class="{style}">{words}</li>')
@@ -141,7 +142,7 @@ def _results(results: list[dict[str, Any]]) -> str:
     confidence = results[-1]["result"]["confidence"]
     return (
         f"<table><thead><tr><th>batch</th><th class=number>estimate</th>"
-        f"<th class=number>{confidence:.0%} interval</th><th></th>"
+        f"<th class=number>{percent(confidence)} interval</th><th></th>"
         f"<th class=number>anomaly (σ)</th></tr></thead><tbody>{drawn}</tbody></table>"
     )
 

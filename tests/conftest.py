@@ -1,4 +1,4 @@
-"""Attacks on the deployed system: each test tries one and passes if the system held.
+"""Attacks on the deployed system are marked: each such test tries one and passes if it held.
 
 `make attack` runs all of them in full (SHUFFLEDP_ATTACK=full: as many kills, requests and batches
 as the documents say) and prints a table, attack by attack; `make test` runs a short form.
@@ -21,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    report: pytest.TestReport = yield  # type: ignore[misc, assignment]
+    report: pytest.TestReport = yield  # type: ignore[assignment]
     marker = item.get_closest_marker("attack")
     if marker is not None:
         report.user_properties.append(("attack", marker.args[0]))

@@ -1,0 +1,80 @@
+"""Dates as whole numbers: days or seconds since the beginning of 1970, exactly, without zones."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import ParameterError, ValueOutOfRange
+
+DAY, SECOND = "day", "second"
+UNITS = {DAY: timedelta(days=1), SECOND: timedelta(seconds=1)}
+DTYPES = {DAY: "datetime64[D]", SECOND: "datetime64[s]"}
+BEGINNING = datetime(1970, 1, 1)
+ALLOWED = "Give dates like 2013-01-31 or 2013-01-31T08:30:00, without a time zone."
+
+
+def is_date(value: object) -> bool:
+    """Whether a value is meant as a date: a date object, or text that begins like one."""
+    if isinstance(value, str):
+        return re.match(r"\s*\d{4}-\d\d", value) is not None
+    return isinstance(value, date | np.datetime64)
+
+
+def unit_of(*values: object) -> str:
+    """The unit that tells these dates apart: days if none of them has a time."""
+    return DAY if all(_has_no_time(value) for value in values) else SECOND
+
+
+def _has_no_time(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value.strip()) <= 10
+    if isinstance(value, np.datetime64):
+        return value == value.astype("datetime64[D]") and "[D]" in value.dtype.str
+    return not isinstance(value, datetime)
+
+
+def date_number(value: object, unit: str) -> int:
+    """A date in whole units since 1970; a time within a unit counts as the unit's beginning."""
+    if isinstance(value, np.datetime64):
+        value = str(value.astype("datetime64[us]"))
+    try:
+        moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+    except ValueError:
+        moment = None
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    if not isinstance(moment, datetime) or moment.tzinfo is not None:
+        raise ParameterError(f"This is no date that can be used here. {ALLOWED}")
+    return (moment - BEGINNING) // UNITS[unit]
+
+
+def date_text(number: float, unit: str) -> str:
+    """The date behind so many units since 1970, as ISO text."""
+    moment = BEGINNING + int(number) * UNITS[unit]
+    return moment.date().isoformat() if unit == DAY else moment.isoformat()
+
+
+def date_numbers(values: NDArray[Any], unit: str) -> NDArray[np.int64]:
+    """Many dates in whole units since 1970; refuses what is none, without naming it."""
+    if values.dtype.kind == "O":
+        values = _from_objects(values)
+    if values.dtype.kind != "M" or np.isnat(values).any():
+        raise ValueOutOfRange(f"Some value is missing or no date. {ALLOWED}")
+    return values.astype(DTYPES[unit]).astype(np.int64)
+
+
+def _from_objects(values: NDArray[Any]) -> NDArray[Any]:
+    if not all(isinstance(value, date) for value in values.tolist()):
+        return values
+    moments = [
+        value.astimezone(UTC).replace(tzinfo=None)
+        if isinstance(value, datetime) and value.tzinfo is not None
+        else value
+        for value in values.tolist()
+    ]
+    return np.array(moments, dtype="datetime64[us]")

@@ -1,0 +1,224 @@
+"""A query on the command line costs nothing, or its result is shown or can be shown again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+from shuffledp import Ledger
+
+SHUFFLEDP = [sys.executable, "-m", "shuffledp.cli.main"]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger.create(tmp_path / "budget.json", 1)
+
+
+def words(csv: str, ledger: Ledger, *more: str) -> list[str]:
+    asked = ["count", csv, "--column", "flag", "--epsilon", "0.1"]
+    return [*asked, "--ledger", str(ledger.path), *more]
+
+
+def check_kept(ledger: Ledger, error: str) -> None:
+    """One charge, and the sentence says how its result is shown again."""
+    (entry,) = ledger.entries()
+    assert entry.result is not None
+    assert "paid for" in error and "ledger show" in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])
+def test_a_full_output(csv: str, ledger: Ledger, form: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*SHUFFLEDP, *words(csv, ledger, *form)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    check_kept(ledger, done.stderr)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])
+def test_a_pipe_that_nobody_reads(csv: str, ledger: Ledger, form: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*SHUFFLEDP, *words(csv, ledger, *form)],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 2
+    check_kept(ledger, done.stderr)
+
+
+def test_a_closed_output_costs_nothing(csv: str, ledger: Ledger) -> None:
+    command = 'exec "$@" >&-'
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", *SHUFFLEDP, *words(csv, ledger)],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and "Standard output is closed" in done.stderr
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["table", "json"])
+def test_a_terminal_that_knows_only_ascii(
+    ledger: Ledger, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    path = tmp_path / "cities.csv"
+    path.write_text("city,n\n" + "Köln,1\n東京,2\n" * 50, encoding="utf-8")
+    asked = ["histogram", str(path), "--column", "city", "--label", "Köln", "--label", "東京"]
+    done = subprocess.run(
+        [*SHUFFLEDP, *asked, "--epsilon", "1", "--ledger", str(ledger.path), *form],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode("ascii")
+    if form:
+        assert [row["label"] for row in json.loads(text)["buckets"]] == ["Köln", "東京"]
+    else:
+        assert "epsilon = 1" in text and "K\\xf6ln" in text
+
+
+def test_a_picture_onto_a_folder_costs_nothing(
+    capsys: pytest.CaptureFixture[str], csv: str, ledger: Ledger, tmp_path: Path
+) -> None:
+    (tmp_path / "picture.png").mkdir()
+    for wrong in (tmp_path / "picture.png", tmp_path / "none" / "x.png", tmp_path / "x.txt"):
+        code, out, err = run(capsys, *words(csv, ledger, "--plot", str(wrong)))
+        assert code == 2 and not out and err.count("\n") == 1
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("package", "more"), [("rich", ()), ("matplotlib", ("--plot", "x.png")), ("pyarrow", ())]
+)
+def test_a_missing_extra_costs_nothing(
+    csv: str, ledger: Ledger, package: str, more: tuple[str, ...]
+) -> None:
+    code = (
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        f"for name in list(sys.modules):\n"
+        f"    if name.startswith('{package}.'): sys.modules[name] = None\n"
+        "from shuffledp.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words(csv, ledger, *more)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ledger.path.parent,
+    )
+    assert done.returncode == 2 and f"needs the package {package}" in done.stderr
+    assert ledger.entries() == []
+
+
+def test_a_picture_that_fails_late_leaves_the_result(
+    capsys: pytest.CaptureFixture[str],
+    csv: str,
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("shuffledp.plots.results.draw_estimate", fail)
+    monkeypatch.setattr("shuffledp.plots.results.plot", fail)
+    code, out, err = run(capsys, *words(csv, ledger, "--plot", str(tmp_path / "p.png")))
+    assert code == 2 and "count" in out
+    check_kept(ledger, err)
+
+
+def test_the_ledger_shows_results_again(
+    capsys: pytest.CaptureFixture[str], csv: str, ledger: Ledger
+) -> None:
+    path = str(ledger.path)
+    code, _, err = run(capsys, "ledger", "show", path, "--entry", "1")
+    assert code == 2 and "no entries" in err
+    code, out, _ = run(capsys, *words(csv, ledger, "--json", "--note", "for [the] report"))
+    first = json.loads(out)
+    asked = ["histogram", csv, "--column", "way", "--labels", "walk,bike", "--epsilon", "0.1"]
+    assert run(capsys, *asked, "--ledger", path)[0] == 0
+    code, out, _ = run(capsys, "ledger", "show", path, "--entry", "1", "--json")
+    assert code == 0 and json.loads(out) == first
+    code, out, _ = run(capsys, "ledger", "show", path, "--entry", "last")
+    assert code == 0 and "walk" in out and "bike" in out and "95% intervals" in out
+    code, out, _ = run(capsys, "ledger", "show", path)
+    assert "for [the] report" in out and "remaining" in out and "0.8" in out
+    ledger.spend("0.1", "by hand")
+    for wrong in ("3", "4", "0", "x"):
+        code, out, err = run(capsys, "ledger", "show", path, "--entry", wrong)
+        assert code == 2 and not out and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["repeated", "json", "file"])
+def test_labels_with_commas(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+    path, listed = tmp_path / "t.csv", tmp_path / "labels.txt"
+    path.write_text('id,way\n1,"on foot, alone"\n2,bike\n' + "3,bike\n" * 98)
+    listed.write_text("on foot, alone\nbike\n\n")
+    given = {
+        "repeated": ["--label", "on foot, alone", "--label", "bike"],
+        "json": ["--labels", '["on foot, alone", "bike"]'],
+        "file": ["--labels", f"@{listed}"],
+    }[form]
+    asked = ["histogram", str(path), "--column", "way", "--epsilon", "8", "--json", *given]
+    code, out, err = run(capsys, *asked)
+    assert code == 0, err
+    assert [row["label"] for row in json.loads(out)["buckets"]] == ["on foot, alone", "bike"]
+
+
+@pytest.mark.parametrize("labels", ["[1", "@none.txt", ""])
+def test_wrong_labels(capsys: pytest.CaptureFixture[str], csv: str, labels: str) -> None:
+    asked = ["histogram", csv, "--column", "way", "--epsilon", "8", "--labels", labels]
+    code, out, err = run(capsys, *asked)
+    assert code == 2 and not out and err.count("\n") == 1
+
+
+def test_labels_of_true_and_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,flag\n" + "1,true\n2,false\n" * 50)
+    asked = ["histogram", str(path), "--column", "flag", "--labels", "true,false"]
+    code, out, err = run(capsys, *asked, "--epsilon", "8", "--json")
+    assert code == 0, err
+    assert [row["label"] for row in json.loads(out)["buckets"]] == [True, False]
+
+
+def test_encoding_delimiter_and_seed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "latin.csv"
+    path.write_text("Stadt;n\n" + "Köln;1\nBonn;2\n" * 50, encoding="latin-1")
+    asked = ["count", str(path), "--column", "Stadt", "--equals", "Köln", "--epsilon", "8"]
+    code, _, err = run(capsys, *asked, "--delimiter", ";")
+    assert code == 2 and "--encoding" in err
+    asked += ["--delimiter", ";", "--encoding", "latin-1", "--seed", "5", "--json"]
+    first, again = (json.loads(run(capsys, *asked)[1]) for _ in range(2))
+    assert first == again and first["seeded"] and 40 < first["estimate"] < 60
+
+
+@pytest.mark.parametrize("epsilon", ["8", "20"])
+def test_simulations_with_hardly_any_noise(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, epsilon: str
+) -> None:
+    picture = str(tmp_path / "s.png")
+    asked = ["simulate", "--users", "1000", "--runs", "20", "--epsilon", epsilon]
+    code, out, _ = run(capsys, *asked, "--plot", picture)
+    assert code == 0 and Path(picture).exists()
+    assert "+0.00     1.000" in out
+    code, out, err = run(capsys, *asked, "--plot", str(tmp_path))
+    assert code == 2 and not out and err.count("\n") == 1

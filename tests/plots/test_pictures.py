@@ -1,0 +1,87 @@
+"""Pictures of results: every label as it is, every interval to be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffledp
+from shuffledp.plots import fonts
+
+LABELS = ["$5 & $10", "a\\$b", "x^2_3", "Köln", "東京", "line\nbreak", "", "é" * 60]
+
+
+def texts_below(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].get_xticklabels()]
+
+
+def a_histogram(labels: list[str], users: int = 80) -> Any:
+    data = [labels[n % len(labels)] for n in range(users)]
+    return shuffledp.histogram(data, epsilon=8, labels=labels, seed=1)
+
+
+def test_labels_appear_as_they_are_and_without_warnings(tmp_path: Path) -> None:
+    figure = a_histogram(LABELS).plot(str(tmp_path / "h.png"))  # warnings are errors here
+    shown = texts_below(figure)
+    assert shown[:4] == LABELS[:4] and shown[5:7] == ["line break", "(empty)"]
+    assert all(not text.get_parse_math() for text in figure.axes[0].get_xticklabels())
+    assert len(shown[7]) == 41
+
+
+def test_without_a_font_labels_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fonts, "font_for", lambda _: None)
+    figure = a_histogram(["東京", "Köln"]).plot()
+    assert texts_below(figure) == ["#1", "Köln"]
+    assert "no installed font" in figure.axes[0].get_xlabel()
+
+
+def test_a_font_has_the_characters_and_is_no_placeholder() -> None:
+    assert fonts.font_for(("abc", "Köln")) == "DejaVu Sans"
+    found = fonts.font_for(("東京",))
+    assert found is None or not any(word in found for word in ("Last Resort", "Blank"))
+
+
+def test_intervals_are_seen_at_any_scale() -> None:
+    figure = shuffledp.histogram(np.arange(10**6) % 3, epsilon=1, labels=3).plot()
+    caps = [line for line in figure.axes[0].lines if line.get_marker() == "_"]
+    assert len(caps) == 4 and all(line.get_markersize() >= 4 for line in caps)
+    assert "±" in figure.axes[0].get_title()
+
+
+def test_bands_follow_the_confidence() -> None:
+    heights = []
+    for confidence in (0.5, 0.99):
+        asked: dict[str, Any] = {"epsilon": 1, "bounds": (0, 10), "bins": 8, "seed": 1}
+        found = shuffledp.quantiles(np.linspace(0, 10, 500), confidence=confidence, **asked)
+        (band,) = found.plot().axes[0].collections[:1]
+        corners = np.asarray(band.get_paths()[0].vertices)
+        at_five = corners[np.isclose(corners[:, 0], 5.0), 1]
+        heights.append(np.ptp(at_five))
+    normal = NormalDist()  # which the law of the error is not exactly
+    wanted = normal.inv_cdf(0.995) / normal.inv_cdf(0.75)
+    assert heights[1] / heights[0] == pytest.approx(wanted, rel=0.3)
+
+
+def test_ranges_and_single_quantiles_have_pictures() -> None:
+    asked: dict[str, Any] = {"epsilon": 8, "bounds": (0, 10), "bins": 10, "seed": 1}
+    found = shuffledp.quantiles(np.linspace(0, 10, 500), **asked)
+    for one in (found.between(2, 5), found.quantile(0.5)):
+        axes = one.plot().axes[0]
+        low, high = axes.get_xlim()
+        assert low < one.low <= one.high < high
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", 20])
+def test_one_number_at_any_noise(epsilon: str | int) -> None:
+    figure = shuffledp.count([1, 0] * 50, epsilon=epsilon).plot()
+    low, high = figure.axes[0].get_xlim()
+    assert low < high
+
+
+def test_pictures_show_themselves_in_notebooks() -> None:
+    figure: Any = shuffledp.count([1, 0] * 50, epsilon=1).plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
