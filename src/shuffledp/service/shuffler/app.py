@@ -263,7 +263,6 @@ class Shuffler(Role):
             raise Problem(
                 413, "size", "Every report of this task has the same size.", have=length, need=need
             )
-        self._refuse_closed(entry)
         try:
             upload = read_upload(await self._body(receive, need, token))
         except TaskError as error:

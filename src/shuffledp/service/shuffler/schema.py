@@ -9,12 +9,12 @@ SHUFFLER_SCHEMA = Schema(
     (
         TASKS_TABLE
         # `used` holds ids of stored reports and hashes of spent tokens in one table, so that a
-        # report's id and its token can lie in one page of the disk. `digest` tells a retry from
+        # report's id and its token can lie in one page of the disk. `checksum` tells a retry from
         # another report of the same id.
         + """
         CREATE TABLE tokens (token {BYTES} PRIMARY KEY) {KEYED};
         CREATE TABLE used (
-            task BIGINT, name {BYTES}, digest {BYTES}, PRIMARY KEY (task, name)
+            task BIGINT, name {BYTES}, checksum BIGINT, PRIMARY KEY (task, name)
         ) {KEYED};
         CREATE TABLE reports (number {ROWID} PRIMARY KEY, messages {BYTES} NOT NULL);
         CREATE TABLE batches (

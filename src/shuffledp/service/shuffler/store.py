@@ -152,14 +152,14 @@ class ShufflerStore:
         )
         verdicts = []
         keys: dict[tuple[int, int], BatchKey] = {}
-        digests = await self._digests(transaction, used, reports)
+        checksums = await self._checksums(transaction, used, reports)
         for arrival, report, token in zip(arrivals, reports, tokens, strict=True):
             task = arrival.task
             place = arrived.get(task, 0)
             number = self._batch_of(task, place)
             spent = spending(arrival, number)
             if report in used:
-                same = digests[report] == arrival.digest
+                same = checksums[report] == arrival.checksum
                 verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
             elif token not in enrolled:
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
@@ -168,8 +168,8 @@ class ShufflerStore:
             else:
                 verdicts.append(Verdict.ACCEPTED)
                 used |= {report, spent}
-                digests[report] = arrival.digest
-                names += ((*report, digests[report]), (*spent, b""))
+                checksums[report] = checksum = arrival.checksum
+                names += ((*report, checksum), (*spent, 0))
                 row = task * TASK_NUMBERS + place
                 key = keys.get((task, number)) or self._key(task, number)
                 keys[task, number] = key
@@ -178,16 +178,16 @@ class ShufflerStore:
         return verdicts
 
     @staticmethod
-    async def _digests(
+    async def _checksums(
         transaction: Transaction, used: set[Row], reports: Sequence[Row]
-    ) -> dict[Row, bytes]:
-        """The digests of those reports that are stored already, which are few."""
+    ) -> dict[Row, int]:
+        """The checksums of those reports that are stored already, which are few."""
         found = {}
         for report in used.intersection(reports):
             rows = await transaction.rows(
-                "SELECT digest FROM used WHERE task=$1 AND name=$2", *report
+                "SELECT checksum FROM used WHERE task=$1 AND name=$2", *report
             )
-            found[report] = bytes(rows[0][0])
+            found[report] = int(rows[0][0])
         return found
 
     async def enrolled(self, token: bytes) -> bool:

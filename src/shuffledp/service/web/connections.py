@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shuffledp.service.web.config import ServerConfig
@@ -99,6 +100,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.address = ""
+        self._ended = False
+        """Whether it was refused: whatever still comes is not looked at."""
+        self.url = b""
         self._limits = self.registry.limits
         self._heading = True
         """Whether a request's URL and headers are still to come."""
@@ -123,50 +127,54 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._ended:
             return
-        self._last_byte = self.loop.time()
+        self._last_byte = now = self.loop.time()
         if self._heading:
+            if not self._header_bytes:
+                self._begun, self._arriving = now, True
+                self._seconds = self._limits.request_seconds
             self._header_bytes += len(data)
-            if self._header_bytes == len(data):
-                self._begun, self._arriving = self._last_byte, True
         super().data_received(data)
-        if self._heading and self._header_bytes > MOST_HEADER_BYTES + MOST_URL_BYTES:
+        if self._heading and self._header_bytes > MOST_URL_BYTES + MOST_HEADER_BYTES:
             self._end_long_head()
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        if len(self.url) > MOST_URL_BYTES:
-            self._end(414, "url", f"A URL has at most {MOST_URL_BYTES:,} bytes here.")
 
     def on_headers_complete(self) -> None:
         self._heading = False
-        if self.transport.is_closing():
+        if self._ended:
             return
-        size = sum(len(name) + len(value) for name, value in self.headers)
-        if size > MOST_HEADER_BYTES or len(self.headers) > MOST_HEADERS:
+        # what came in few bytes has a short head; only otherwise its headers are counted
+        long = self._header_bytes > MOST_HEADER_BYTES and self._head_size() > MOST_HEADER_BYTES
+        if long or len(self.url) > MOST_URL_BYTES or len(self.headers) > MOST_HEADERS:
             self._end_long_head()
         elif len(self.pipeline) >= MOST_PIPELINED:
             self._end(429, "pipelined", "Too many requests at once; wait for the answers.")
         else:
-            self._seconds = self._limits.request_seconds + self._declared() / LEAST_BYTES_PER_SECOND
             super().on_headers_complete()
 
+    # The next two do what uvicorn's do, without asking about WebSockets, which there are none of.
+
     def on_body(self, body: bytes) -> None:
-        if self.transport.is_closing() or self.cycle is None:
+        cycle = self.cycle
+        if cycle is None or self._ended:
             return
-        if self.cycle.response_complete:
+        if cycle.response_complete:
             self._ignored_bytes += len(body)
             if self._ignored_bytes > MOST_IGNORED_BYTES:
                 self.transport.abort()
             return
-        super().on_body(body)
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._heading, self._header_bytes, self._ignored_bytes = True, 0, 0
         self._arriving = False
-        if not self.transport.is_closing() and self.cycle is not None:
-            super().on_message_complete()
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
 
     def pause_writing(self) -> None:
         self._write_paused_since = self.loop.time()
@@ -185,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
         elif self._arriving and (
             (now - self._last_byte > self._limits.idle_seconds and not self.flow.read_paused)
-            or now - self._begun > self._seconds
+            or now - self._begun > self._seconds + self._declared() / LEAST_BYTES_PER_SECOND
         ):
             self._end_late()
 
@@ -197,7 +205,14 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._end(408, "slow", "The request took too long to arrive; send the same again.")
 
+    def _head_size(self) -> int:
+        """Bytes of the headers' names and values."""
+        return sum(len(name) + len(value) for name, value in self.headers)
+
     def _end_long_head(self) -> None:
+        if len(self.url) > MOST_URL_BYTES:
+            self._end(414, "url", f"A URL has at most {MOST_URL_BYTES:,} bytes here.")
+            return
         self._end(
             431,
             "headers",
@@ -206,15 +221,16 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _declared(self) -> int:
         """The length that the request's headers declare; 0 if none, or none that can be read."""
-        for name, value in self.headers:
+        for name, value in self.headers or ():
             if name == b"content-length" and len(value) <= 15 and value.isdigit():
                 return int(value)
         return 0
 
     def _end(self, status: int, code: str, detail: str) -> None:
         """Answers once and closes the connection."""
-        if self.transport.is_closing():
+        if self._ended or self.transport.is_closing():
             return
+        self._ended = True
         body = bytes(Problem(status, code, detail).response().body)
         self.transport.write(
             STATUS_LINE[status] + b"content-type: application/problem+json\r\n"
