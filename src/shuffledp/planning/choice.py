@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from shuffledp.cells.base import Cell
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.numbers import to_float
 from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.histogram import bucket_messages
 from shuffledp.protocols.report_size import padded_size
 
 BEST, BOUNDED, PAPER = "best", "bounded", "paper"
@@ -78,15 +78,10 @@ def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
     holds the largest value and the others 0."""
     if padded:
         return padded_size(uses, uses[0].cell.users)
-    return sum(copies_messages(use.cell, use.copies) for use in uses)
+    return sum(bucket_messages(use.cell, use.copies) for use in uses)
 
 
 def digit_messages(cells: Sequence[Cell], padded: bool) -> float:
     """The same for one cell per digit, each with the same loss in both directions."""
     uses = (CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in cells)
     return counted_messages(tuple(uses), padded)
-
-
-def copies_messages(cell: Cell, copies: int) -> float:
-    """What a user sends on average in so many copies, of which one holds the largest value."""
-    return to_float(lambda: cell.messages_per_user() + (copies - 1) * cell.messages_per_user(0))

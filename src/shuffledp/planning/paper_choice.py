@@ -9,7 +9,7 @@ from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import PlanningError
 from shuffledp.exact.numbers import round_to
 from shuffledp.planning.cell_task import CellTask
-from shuffledp.planning.choice import Choice, copies_messages, counted_messages
+from shuffledp.planning.choice import Choice, counted_messages
 from shuffledp.planning.paper_messages import (
     best_for_messages,
     best_shape,
@@ -25,6 +25,7 @@ from shuffledp.planning.paper_search import (
     without_pairs,
 )
 from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.histogram import bucket_messages
 
 EPSILON_SPLITS = [percent / 100 for percent in range(28, 61, 4)]  # of ε for the way up
 THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting may do all
@@ -102,7 +103,7 @@ def _cheapest_bucket(epsilon: Fraction, task: CellTask, buckets: int) -> tuple[C
     choices += [(one, cheapest_cell(one)) for one in tasks]
     return min(
         choices,
-        key=lambda choice: spent(*choice) if task.padded else copies_messages(choice[1], buckets),
+        key=lambda choice: spent(*choice) if task.padded else bucket_messages(choice[1], buckets),
     )
 
 
@@ -124,7 +125,7 @@ def _best_for_messages(
     )
     for _ in range(6):
         choice = best_for_messages(task, share)
-        excess = copies_messages(choice[1], copies) - messages
+        excess = bucket_messages(choice[1], copies) - messages
         if excess <= 0:
             return choice
         share -= 1.001 * excess / copies

@@ -159,16 +159,7 @@ class Protocol(ABC, Generic[R_co]):
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
         """K: how many messages every report carries in batches of so many reports."""
-        padding = padding or self.best_padding(reports)
-        if padding == sizes.RESERVE:
-            return sizes.reserve_size(self.uses, reports)
-        most = sizes.most_messages(self.uses)
-        if padding != sizes.EXACT or most is None:
-            raise ParameterError(
-                f"padding must be one of {', '.join(sizes.PADDINGS)}; exact padding needs cells "
-                "that send a bounded number of messages (cell=bounded)."
-            )
-        return most
+        return sizes.padded_size(self.uses, reports, padding)
 
     def top_up_size(self, absent: int) -> int:
         """To how many messages the noise of so many absent users is filled up."""

@@ -84,8 +84,9 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
 
 
 def bucket_messages(cell: Cell, buckets: int) -> float:
-    """The expected messages of a user in so many buckets, of which one holds 1, the others 0."""
-    return to_float(lambda: cell.messages_per_user(1) + (buckets - 1) * cell.messages_per_user(0))
+    """The expected messages of a user in so many copies of a cell, of which one holds the largest
+    value (a bucket's is 1) and the others 0."""
+    return to_float(lambda: cell.messages_per_user() + (buckets - 1) * cell.messages_per_user(0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from shuffledp.accuracy.message_law import MessageLaw, chernoff_capacity, least_capacity
+from shuffledp.errors import ParameterError
 from shuffledp.protocols.cell_use import CellUse
 
 EXACT, RESERVE = "exact", "2^-64"
@@ -52,11 +53,18 @@ def best_padding(uses: tuple[CellUse, ...], reports: int) -> str:
     return EXACT if pure else RESERVE
 
 
-def padded_size(uses: tuple[CellUse, ...], reports: int) -> int:
-    """The size of a report with the best padding."""
+def padded_size(uses: tuple[CellUse, ...], reports: int, padding: str | None = None) -> int:
+    """K: the size of a report with this padding; with the best one if none is given."""
+    padding = padding or best_padding(uses, reports)
+    if padding == RESERVE:
+        return reserve_size(uses, reports)
     most = most_messages(uses)
-    reserve = reserve_size(uses, reports)
-    return most if most is not None and most < 2 * reserve else reserve
+    if padding != EXACT or most is None:
+        raise ParameterError(
+            f"padding must be one of {', '.join(PADDINGS)}; exact padding needs cells that send a "
+            "bounded number of messages (cell=bounded)."
+        )
+    return most
 
 
 def top_up_size(uses: Sequence[CellUse], absent: int) -> int:
