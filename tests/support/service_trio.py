@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.clock import system_clock
 from shuffledp.sealed.encryption import encrypt_all
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.reports import encrypt_report
@@ -61,6 +62,8 @@ class Trio:
 
     def __init__(self, folder: Path, stores: dict[str, str] | None = None, **shuffler: Any) -> None:
         self.folder = folder
+        self.seconds_ahead = 0.0
+        """By how much the servers' clocks run ahead."""
         stores = stores or {role: f"sqlite:{folder}/{role}.db" for role in ("shuffler", "analyzer")}
         self.keys = KeyFolder(folder / "keys")
         if not self.keys.all():
@@ -86,6 +89,10 @@ class Trio:
             **{"retry_seconds": 1, **shuffler},
         )
 
+    def clock(self) -> float:
+        """The servers' time."""
+        return system_clock() + self.seconds_ahead
+
     def task(
         self, name: str = "test", users: int = USERS, cell: str = "paper", **options: Any
     ) -> Task:
@@ -103,7 +110,7 @@ class Trio:
     @contextlib.asynccontextmanager
     async def analyzer_running(self) -> AsyncIterator[None]:
         """The analyzer while it runs."""
-        self.analyzer = Analyzer(self.analyzer_config)
+        self.analyzer = Analyzer(self.analyzer_config, self.clock)
         self.analyzer_transport = httpx.ASGITransport(self.analyzer.app())
         await self.analyzer.start()
         try:
@@ -119,7 +126,9 @@ class Trio:
         self, transport: httpx.AsyncBaseTransport | None = None
     ) -> AsyncIterator[None]:
         """The shuffler while it runs; `transport` carries its requests to the analyzer."""
-        self.shuffler = Shuffler(self.shuffler_config, transport or self.analyzer_transport)
+        self.shuffler = Shuffler(
+            self.shuffler_config, transport or self.analyzer_transport, self.clock
+        )
         self.shuffler_app = self.shuffler.app()
         await self.shuffler.start()
         try:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.results import results_csv
 from shuffledp.sealed.task import Task
@@ -38,8 +39,8 @@ class Analyzer(Role):
     about = "opens whole batches and publishes estimates; it never learns who sent what"
     schema = ANALYZER_SCHEMA
 
-    def __init__(self, config: AnalyzerConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: AnalyzerConfig, clock: Clock = system_clock) -> None:
+        super().__init__(config, clock)
         self.config = config
         self.keys = KeyFolder(config.keys)
 

@@ -1,7 +1,7 @@
 """Sending a value from a device: verify the task, check the device's policy, randomize, pad,
 encrypt, charge, store, send.
 
-    Client(task, "https://shuffler.example", token).send(1)
+    Client(task, task.shuffler, token).send(1)
 
 `Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness.
 """
@@ -23,6 +23,7 @@ import httpx
 from shuffledp.errors import SeededError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
@@ -79,6 +80,7 @@ class _Sender:
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
     ) -> None:
         if entropy.seeded:
             raise SeededError(
@@ -89,7 +91,8 @@ class _Sender:
             task.verify()  # the certificate is proved again, once, before anything is sent
         self.task = task
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
-        self.policy, self.device = policy, Device(self.outbox.path)
+        self.policy, self.device = policy, Device(self.outbox.path, clock)
+        self._clock = clock
         self._entropy, self._attempts, self._token = entropy, attempts, token
         self._shuffler = shuffler.rstrip("/")
         self._url = f"{shuffler.rstrip('/')}/tasks/{task.id.hex()}/reports"
@@ -98,11 +101,16 @@ class _Sender:
             "Content-Type": "application/octet-stream",
         }
 
+    def check(self) -> None:
+        """Raises `TaskNotNow` or `PolicyRefused` if this device does not answer the task now."""
+        self.task.check_time(self._clock())
+        self.policy.check(self.task)
+
     def encrypt(self, value: Any) -> bytes:
         """The encrypted report of a value, paid for and stored before it is sent;
         `AlreadyAnswered` if this device has answered this task, `PolicyRefused` if the task asks
-        for more than this device agrees to."""
-        self.policy.check(self.task)
+        for more than this device agrees to, `TaskNotNow` if it is not valid now."""
+        self.check()
         self.outbox.refuse_answered(self.task.id)
         self.device.check(self.task, self.policy)
         self.device.trust(self._shuffler, self.task, self.policy)
@@ -177,10 +185,18 @@ class Client(_Sender):
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(
-            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+            task,
+            shuffler,
+            token,
+            outbox,
+            policy=policy,
+            entropy=entropy,
+            attempts=attempts,
+            clock=clock,
         )
         self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
 
@@ -238,10 +254,18 @@ class AsyncClient(_Sender):
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(
-            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+            task,
+            shuffler,
+            token,
+            outbox,
+            policy=policy,
+            entropy=entropy,
+            attempts=attempts,
+            clock=clock,
         )
         self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
 

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.task import Task
@@ -64,9 +65,12 @@ class Shuffler(Role):
     schema = SHUFFLER_SCHEMA
 
     def __init__(
-        self, config: ShufflerConfig, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        config: ShufflerConfig,
+        transport: httpx.AsyncBaseTransport | None = None,
+        clock: Clock = system_clock,
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, clock)
         self.config = config
         self._transport = transport
         self._key_states: dict[PublicKey, str] = {}
@@ -79,7 +83,7 @@ class Shuffler(Role):
         self.tasks.check_new = self._check_key
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
-        self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
+        self.store = ShufflerStore(self.database, self.tasks, self.report_keys, self.clock)
         try:
             await self.store.load()
             await reconcile(self.database, self.store, self.tasks, self.report_keys)
@@ -189,9 +193,8 @@ class Shuffler(Role):
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
 
-    def app(self) -> ASGIApp:
-        """The ASGI application; uploads, which are many, bypass the framework's routes."""
-        rest = super().app()
+    def before_routes(self, app: ASGIApp) -> ASGIApp:
+        """Uploads, which are many, bypass the framework's routes."""
 
         async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
             found = scope["type"] == "http" and UPLOAD_PATH.fullmatch(scope["path"])
@@ -199,7 +202,7 @@ class Shuffler(Role):
                 answer = await self.answer_upload(found[1], Headers(scope=scope), receive)
                 await answer(scope, receive, send)
             else:
-                await rest(scope, receive, send)
+                await app(scope, receive, send)
 
         return dispatch
 
@@ -273,7 +276,7 @@ class Shuffler(Role):
             raise Problem(
                 422, "wrong-key", "The report is encrypted for another key; get the task again."
             )
-        self._refuse_closed(entry)
+        self._refuse_late(entry)
         return upload
 
     async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
@@ -294,9 +297,12 @@ class Shuffler(Role):
         finally:
             self._arriving_bytes -= need
 
-    def _refuse_closed(self, entry: RegisteredTask) -> None:
+    def _refuse_late(self, entry: RegisteredTask) -> None:
+        """A 410 if the task is closed or has expired, or its key is retired."""
         if entry.state != "open":
             raise Problem(410, "task-closed", "This task takes no more reports.")
+        if self.clock() >= entry.task.expires + CLOCK_SECONDS:
+            raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
         if self._key_states.get(entry.task.key, "active") != "active":
             raise Problem(
                 410,

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.checking import CheckLimits
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
@@ -28,6 +29,7 @@ from shuffledp.service.web.config import ServerConfig
 from shuffledp.service.web.connections import ConnectionLimits, Connections
 from shuffledp.service.web.logs import log, plain_reason
 from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.origins import Origins
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
@@ -46,10 +48,12 @@ class Role(ABC):
     database: Database
     tasks: TaskRegistry
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
         self.server_config = config
+        self.clock = clock
         self.metrics = Metrics(self.name)
-        self.connections = Connections(ConnectionLimits.of(config))
+        self.origins = Origins(config.allow_origins)
+        self.connections = Connections(ConnectionLimits.of(config), self.origins)
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
@@ -73,7 +77,7 @@ class Role(ABC):
             limits = CheckLimits(
                 self.server_config.verify_seconds, self.server_config.verify_memory_mb
             )
-            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining)
+            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining, self.clock)
             await self.tasks.load()
             work = [*await self.prepare(), self.connections.sweep()]
             self._work = [asyncio.create_task(one) for one in work]
@@ -109,6 +113,10 @@ class Role(ABC):
         routes = [*self.own_routes(), *self._shared_routes()]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+        return self.origins.around(self.before_routes(app))
+
+    def before_routes(self, app: ASGIApp) -> ASGIApp:
+        """The application with what a role answers without going through its routes."""
         return app
 
     def _shared_routes(self) -> list[Route]:
