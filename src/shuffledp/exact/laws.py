@@ -121,7 +121,9 @@ class Binomial(Law):
         return 1 - above  # this side is fast for small probabilities
 
     def exact_cdf(self, k: int) -> Fraction | None:
-        if not 0 <= k < self.trials or self.trials > FEW_MASSES:
+        if k >= self.trials:
+            return Fraction(1)
+        if self.trials > FEW_MASSES:
             return None
         p = self.probability
         return sum(
