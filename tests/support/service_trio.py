@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from described_answers import described_by
 
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.clock import system_clock
@@ -62,6 +63,8 @@ class Trio:
 
     def __init__(self, folder: Path, stores: dict[str, str] | None = None, **shuffler: Any) -> None:
         self.folder = folder
+        self.made = system_clock()
+        """When all its tasks are made, so that equal ones have equal ids."""
         self.seconds_ahead = 0.0
         """By how much the servers' clocks run ahead."""
         stores = stores or {role: f"sqlite:{folder}/{role}.db" for role in ("shuffler", "analyzer")}
@@ -99,6 +102,7 @@ class Trio:
         """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
         key = self.keys.all()[-1].public
+        options.setdefault("clock", lambda: self.made)
         return Task.create(small_plan(users, cell), key, name, rule, **options)
 
     @contextlib.asynccontextmanager
@@ -115,7 +119,10 @@ class Trio:
         await self.analyzer.start()
         try:
             async with httpx.AsyncClient(
-                transport=self.analyzer_transport, base_url="http://analyzer", timeout=60
+                transport=self.analyzer_transport,
+                base_url="http://analyzer",
+                timeout=60,
+                event_hooks={"response": [described_by(self.analyzer)]},
             ) as self.to_analyzer:
                 yield
         finally:
@@ -136,6 +143,7 @@ class Trio:
                 transport=httpx.ASGITransport(self.shuffler_app),
                 base_url="http://shuffler",
                 timeout=60,
+                event_hooks={"response": [described_by(self.shuffler)]},
             ) as self.to_shuffler:
                 yield
         finally:
