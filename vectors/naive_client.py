@@ -149,7 +149,7 @@ def bounded_cell(cell: Data, value: int, words: Words) -> tuple[int, int]:
     up, down, largest, share = cell["up"], cell["down"], cell["largest"], F(1, cell["users"])
     odds = [F(text) for text in up["odds"] + down["odds"]]
     up_cut, down_cut, v = up["cut"], down["cut"], value
-    if bernoulli(1 - 1 / (1 + sum(odds))).draw(words):
+    if bernoulli(1 - 1 / sum(odds, start=F(1))).draw(words):
         branch = finite(odds).draw(words)
         if branch < largest:
             v, up_cut = up["cut"] + branch + 1, up["muted_cut"]

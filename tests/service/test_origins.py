@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -216,7 +217,7 @@ def test_a_device_answers_only_while_a_task_is_valid(tmp_path: Path) -> None:
     ],
 )
 def test_tasks_that_devices_could_not_show_or_reach_are_refused(
-    tmp_path: Path, options: dict[str, str | int], about: str
+    tmp_path: Path, options: dict[str, Any], about: str
 ) -> None:
     with pytest.raises(TaskError, match=about):
         Trio(tmp_path).task(**options)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from described_answers import described_by
 
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.clock import system_clock
@@ -29,6 +30,8 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 20
+MADE = system_clock()
+"""When all tasks are made, so that equal ones have equal ids."""
 TRUSTING = ClientPolicy(
     most_epsilon_per_task=Fraction(1000),
     most_epsilon_per_period=Fraction(1000),
@@ -99,6 +102,7 @@ class Trio:
         """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
         key = self.keys.all()[-1].public
+        options.setdefault("clock", lambda: MADE)
         return Task.create(small_plan(users, cell), key, name, rule, **options)
 
     @contextlib.asynccontextmanager
@@ -115,7 +119,10 @@ class Trio:
         await self.analyzer.start()
         try:
             async with httpx.AsyncClient(
-                transport=self.analyzer_transport, base_url="http://analyzer", timeout=60
+                transport=self.analyzer_transport,
+                base_url="http://analyzer",
+                timeout=60,
+                event_hooks={"response": [described_by(self.analyzer)]},
             ) as self.to_analyzer:
                 yield
         finally:
@@ -136,6 +143,7 @@ class Trio:
                 transport=httpx.ASGITransport(self.shuffler_app),
                 base_url="http://shuffler",
                 timeout=60,
+                event_hooks={"response": [described_by(self.shuffler)]},
             ) as self.to_shuffler:
                 yield
         finally:

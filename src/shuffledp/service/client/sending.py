@@ -51,7 +51,9 @@ VERIFY_SECONDS = 120.0
 """For proving a task's certificate again; a task that needs longer is refused."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same bytes are sent again."""
+"""Answers after which the same bytes are sent again …"""
+INTERRUPTED = "interrupted"
+"""… and the reason in a 400 after which they are, too."""
 
 
 def new_report_id(token: str) -> bytes:
@@ -133,6 +135,8 @@ class _Sender:
         the shuffler refused it for good."""
         if answer is None or answer.status_code in TEMPORARY_STATUSES:
             return False
+        if answer.status_code == 400 and _problem(answer)[2] == INTERRUPTED:
+            return False
         if answer.status_code in (200, 201):
             self.outbox.acknowledge(self.task.id, self.task.repeat)
             return True
@@ -157,6 +161,14 @@ class _Sender:
         """Says so at once if waiting will not help: the server's certificate is not trusted."""
         if untrusted_certificate(error):
             raise UntrustedServer(self._shuffler) from None
+
+
+def _pause(pause: float, answer: httpx.Response | None) -> float:
+    """How long to wait before the next attempt: at least as long as the shuffler asks for, within
+    what a person waits."""
+    asked = "" if answer is None else answer.headers.get("retry-after", "")
+    seconds = float(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0.0
+    return max(pause, min(seconds, LONGEST_PAUSE_SECONDS))
 
 
 def _problem(answer: httpx.Response) -> tuple[str, int, str]:
@@ -226,7 +238,7 @@ class Client(_Sender):
                 answer = None
             if self._settled(answer):
                 return
-            time.sleep(pause)
+            time.sleep(_pause(pause, answer))
         raise self._given_up()
 
     def __enter__(self) -> Client:
@@ -295,7 +307,7 @@ class AsyncClient(_Sender):
                 answer = None
             if self._settled(answer):
                 return
-            await asyncio.sleep(pause)
+            await asyncio.sleep(_pause(pause, answer))
         raise self._given_up()
 
     async def __aenter__(self) -> AsyncClient:

@@ -14,7 +14,6 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
@@ -24,10 +23,12 @@ from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler import operations
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import Dispatch
 from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
@@ -41,6 +42,7 @@ from shuffledp.service.web.bodies import (
     rest_of_body,
 )
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask
@@ -50,7 +52,6 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
-MOST_TOKENS = 100_000
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 MOST_KEYS_BYTES = 16 << 20
 MOST_ARRIVING_BYTES = 64 << 20
@@ -63,6 +64,7 @@ class Shuffler(Role):
     name = "shuffler"
     about = "collects encrypted reports, orders whole batches, deletes them after delivery"
     schema = SHUFFLER_SCHEMA
+    before_operations = (operations.UPLOAD,)
 
     def __init__(
         self,
@@ -160,10 +162,10 @@ class Shuffler(Role):
 
     # routes
 
-    def own_routes(self) -> list[Route]:
+    def own_routes(self) -> list[Served]:
         return [
-            Route("/tasks/{task}/close", self.answer_close, methods=["POST"]),
-            Route("/tokens", self.answer_tokens, methods=["POST"]),
+            Served(operations.CLOSE, self.answer_close),
+            Served(operations.TOKENS, self.answer_tokens),
         ]
 
     async def answer_put_task(self, request: Request) -> Response:
