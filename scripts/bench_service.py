@@ -38,7 +38,7 @@ from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import (
-    DUMMY,
+    DUMMY_NUMBER,
     MESSAGE_BYTES,
     REPORT_HEADER_BYTES,
     REPORT_ID_PART,
@@ -310,8 +310,8 @@ def bench_opening(folder: Path, args: argparse.Namespace) -> None:
 
 
 def real_messages(key: PublicKey, task_id: bytes, count: int) -> bytes:
-    """So many messages, by turns one of cell 0 and a dummy."""
-    return encrypt_all((DUMMY if number % 2 else 0 for number in range(count)), key, task_id)
+    """So many messages, by turns a +1 of cell 0 and a dummy."""
+    return encrypt_all((DUMMY_NUMBER if number % 2 else 1 for number in range(count)), key, task_id)
 
 
 # a whole batch
