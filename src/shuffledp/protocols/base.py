@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import show, to_float
+from shuffledp.exact.numbers import checked_confidence, show, to_float
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View, release
@@ -184,7 +184,7 @@ class Protocol(ABC, Generic[R_co]):
             )
         if view.users < self.users:
             raise ShortBatchError(view.users, self.users)
-        return self.result_of(view, confidence)
+        return self.result_of(view, checked_confidence(confidence))
 
     @abstractmethod
     def result_of(self, view: View, confidence: float) -> R_co:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.errors import ParameterError, ShortBatchError
+from shuffledp.errors import ShortBatchError
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
@@ -50,8 +51,7 @@ def publish(
     refuses; whatever else is raised, the ledger has no charge, or (without `once`) has the result.
     On return the charge is on disk.
     """
-    if not 0 < confidence < 1:
-        raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
+    confidence = checked_confidence(confidence)
     if batch.users < protocol.users:
         raise ShortBatchError(batch.users, protocol.users)
     if ledger is not None:
