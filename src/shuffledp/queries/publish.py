@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from shuffledp.errors import ShortBatchError
+from shuffledp.exact.memory import check_memory
 from shuffledp.exact.numbers import checked_confidence
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
@@ -24,6 +25,8 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.ledger import Ledger
 
 R = TypeVar("R", bound=Result)
+LESS = "ask for fewer buckets, a smaller largest value or a larger error"
+"""What takes less memory."""
 
 
 def publish(
@@ -54,6 +57,7 @@ def publish(
     confidence = checked_confidence(confidence)
     if batch.users < protocol.users:
         raise ShortBatchError(batch.users, protocol.users)
+    check_memory(protocol.working_bytes(), LESS)
     if ledger is not None:
         ledger.check(protocol.epsilon, what, seeded=batch.seeded, once=once)
     result = protocol.analyze(protocol.release(batch), confidence)
