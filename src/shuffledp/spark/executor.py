@@ -46,7 +46,7 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
     options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
-    values = values_of(data, options.column)
+    values = values_of(data, options.column, as_text=query.reads_texts)
     _check_column(query, values)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
