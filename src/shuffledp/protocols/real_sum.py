@@ -29,6 +29,7 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 FINEST_GRID = 1 << 24
+TALLY_ARRAYS = 5  # of one number per grid point that are held at once
 ROUNDING_VARIANCE = 1 / 6
 """Of a value that lies anywhere between two grid points, in squared steps."""
 
@@ -125,6 +126,10 @@ class RealSum(Protocol[Estimate]):
             sent.append(cell.aggregate(digits, entropy))
         plus, minus = np.array(sent, np.int64).T
         return Report(users=int(tally.sum()), plus=plus, minus=minus, seeded=entropy.seeded)
+
+    def working_bytes(self) -> int:
+        """Also the tally of all grid points, and their digits."""
+        return super().working_bytes() + TALLY_ARRAYS * 8 * (self.grid + 1)
 
     # the decoder
 
