@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.exact.numbers import show
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import Certificate
-from shuffledp.protocols.report_size import most_messages, promise
+from shuffledp.protocols.report_size import promise
 from shuffledp.protocols.results import NEIGHBOURS
 
 Lines = list[tuple[str, str]]
@@ -73,7 +73,7 @@ def plan_as_html(plan: Plan[Any]) -> str:
 
 def _at_most(plan: Plan[Any]) -> str:
     """How many messages a user sends at most."""
-    most = most_messages(plan.protocol.uses)
+    most = plan.protocol.most_messages
     return f"at most {most:,}" if most is not None else "no upper limit; large numbers are rare"
 
 
@@ -107,6 +107,7 @@ def _cells(plan: Plan[Any]) -> Lines:
     lines: Lines = []
     for use, proof in zip(plan.protocol.uses, proof_lines(plan.certificate), strict=True):
         copies = f" × {use.copies}" if use.copies > 1 else ""
+        copies += f" in each of {use.groups:,} groups" if use.groups > 1 else ""
         lines += [(f"{use.cell.kind} cell{copies}", _parameters(use.cell.to_dict())), ("", proof)]
     return lines
 

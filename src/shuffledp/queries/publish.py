@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.errors import ParameterError, ShortBatchError
+from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
@@ -52,8 +52,7 @@ def publish(
     """
     if not 0 < confidence < 1:
         raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
-    if batch.users < protocol.users:
-        raise ShortBatchError(batch.users, protocol.users)
+    protocol.check_batch(batch)
     if ledger is not None:
         ledger.check(protocol.epsilon, what, seeded=batch.seeded, once=once)
     result = protocol.analyze(protocol.release(batch), confidence)
