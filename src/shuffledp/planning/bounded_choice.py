@@ -44,9 +44,11 @@ def bounded_bucket(
     found = []
     for share in UP_SHARES:
         split = replace(task, up=epsilon * share, down=epsilon * (1 - share))
-        found.append(
-            least_error(split, lambda mse, s=split: bounded_copies(replace(s, mse=mse), buckets), messages)  # type: ignore[misc]
-        )
+
+        def cheapest(mse: Fraction, split: CellTask = split) -> Choice:
+            return bounded_copies(replace(split, mse=mse), buckets)
+
+        found.append(least_error(split, cheapest, messages))
     return min(found, key=lambda choice: choice.mse)
 
 

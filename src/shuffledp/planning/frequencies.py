@@ -24,7 +24,7 @@ from shuffledp.exact.numbers import ExactNumber, positive_as_written, whole
 from shuffledp.planning.bounded_choice import bounded_bucket, bounded_copies
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.checks import checked_epsilon, checked_size, checked_users
-from shuffledp.planning.choice import PAPER, Choice, checked_cell_choice
+from shuffledp.planning.choice import BOUNDED, PAPER, Choice, checked_cell_choice
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.paper_choice import paper_bucket, paper_one
 from shuffledp.planning.plan import Forecast, Plan
@@ -219,9 +219,7 @@ def _grouped(task: _GroupTask, target: Target, names: tuple[Label, ...]) -> Plan
     return _plan(protocol, target, task.expected, found.limit)
 
 
-def _plan(
-    protocol: Frequencies, target: Target, come: int, limit: float
-) -> Plan[HistogramResult]:
+def _plan(protocol: Frequencies, target: Target, come: int, limit: float) -> Plan[HistogramResult]:
     messages, error = protocol.messages_per_user(), protocol.rmse(come)
     checked_size(messages * come)
     forecast = Forecast(
@@ -366,7 +364,7 @@ def _direct(
             max_messages=target.max_messages,
             padded=target.padded,
             expected=task.expected,
-            cell=task.cell,
+            cell=PAPER if task.cell == PAPER else BOUNDED,
         )
     except PlanningError:
         return None

@@ -45,6 +45,7 @@ def describe_plan(plan: Plan[Any]) -> Lines:
             f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
             f"(central mechanism: {f.central_rmse:,.4g})",
         ),
+        *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
         *_printed_constants(plan.printed),
         *_warnings(plan),

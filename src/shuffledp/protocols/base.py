@@ -85,6 +85,10 @@ class Protocol(ABC, Generic[R_co]):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The protocol behind `to_dict`."""
 
+    def renewed(self, entropy: Entropy = SYSTEM) -> Self:
+        """The same protocol with its public random choices drawn anew; most have none."""
+        return self
+
     # Values
 
     @abstractmethod
@@ -226,6 +230,11 @@ class Protocol(ABC, Generic[R_co]):
         """How far apart the largest and the smallest possible answer for so many users lie; None
         where there are several answers."""
         return None
+
+    @property
+    def assumption(self) -> str:
+        """What the forecast of the error assumes about the data, in words; empty if nothing."""
+        return ""
 
     @property
     def absent_value(self) -> Fraction:

@@ -28,7 +28,7 @@ from shuffledp.cells.base import MOST_USERS, Cell, Counts, Values, check_one_val
 from shuffledp.errors import ParameterError, ShortGroupError, ValueOutOfRange
 from shuffledp.exact.arrangement import uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import positive, whole
+from shuffledp.exact.numbers import positive, show, whole
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.cell_use import CellUse
@@ -73,7 +73,7 @@ class Frequencies(Protocol[FrequenciesResult]):
         whole(self.groups, "groups", most=MOST_GROUPS)
         checked_seed(self.hash_seed)
         checked_candidates(self.candidates)
-        if not 1 <= positive(self.spread, "spread"):
+        if not positive(self.spread, "spread") >= 1:
             raise ParameterError("spread must be at least 1, which means that all hold the same.")
         k = self.cells_per_group
         if not 2 <= k <= MOST_CELLS_PER_GROUP or k & (k - 1):
@@ -121,7 +121,7 @@ class Frequencies(Protocol[FrequenciesResult]):
         bits = self.cells_per_group.bit_length() - 1
         return GroupHashes(checked_seed(self.hash_seed), self.groups, bits)
 
-    def rehashed(self, entropy: Entropy = SYSTEM) -> Frequencies:
+    def renewed(self, entropy: Entropy = SYSTEM) -> Self:
         """The same protocol with new hash functions, on which its privacy does not depend."""
         return replace(self, hash_seed=new_hash_seed(entropy))
 
@@ -307,6 +307,10 @@ class Frequencies(Protocol[FrequenciesResult]):
         others = users + max(0.0, users * users / even - users) / self.groups
         noise = float(self._noise(users).total(users / k))
         return math.sqrt(others / (k - 1) + (k / (k - 1)) ** 2 * noise)
+
+    @property
+    def assumption(self) -> str:
+        return f"values spread as evenly as over {show(self.spread)} labels; else it errs more"
 
     def anomaly(self, batch: Report, absent: int = 0) -> float:
         """How far all cells' estimates together lie from what they must add up to: the number of

@@ -1,10 +1,11 @@
-"""The result of a frequency query: an estimate for every label that is asked about, now or later."""
+"""The result of a frequency query: an estimate for every label that is asked about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class GroupCounts:
     def estimates(self, labels: Iterable[Label]) -> Floats:
         """The unbiased estimate of how many users hold each label."""
         k = self.cells
-        numbers = self.hashes.numbers(_as_array(list(labels)))
+        numbers = self.hashes.numbers(list(labels))
         return k / (k - 1) * self.hashes.sums(self.centred, numbers)
 
     def errors(self, estimates: Floats) -> Floats:
@@ -81,12 +82,6 @@ class GroupCounts:
         return z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
 
 
-def _as_array(labels: list[Label]) -> NDArray[np.object_]:
-    found = np.empty(len(labels), object)
-    found[:] = labels
-    return found
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FrequenciesResult(HistogramResult):
     """How many users hold each candidate; any further label can be asked about at no cost in ε."""
@@ -102,11 +97,11 @@ class FrequenciesResult(HistogramResult):
         outside = 1 - self.confidence
         alone = errors * self.counts.reach(outside)
         joint = errors * self.counts.reach(outside / max(len(names), 1))
-        ends = {
-            "low": np.floor(values - alone),
-            "high": np.ceil(values + alone),
-            "joint_low": np.floor(values - joint),
-            "joint_high": np.ceil(values + joint),
+        ends: dict[str, Any] = {
+            "low": np.floor(values - alone).astype(np.int64),
+            "high": np.ceil(values + alone).astype(np.int64),
+            "joint_low": np.floor(values - joint).astype(np.int64),
+            "joint_high": np.ceil(values + joint).astype(np.int64),
         }
         worst = float(errors.max()) if names else float(self.counts.errors(np.zeros(1))[0])
         return replace(
@@ -114,7 +109,7 @@ class FrequenciesResult(HistogramResult):
             labels=names,
             values=values,
             rmse=worst,
-            **{name: end.astype(np.int64) for name, end in ends.items()},
+            **ends,
         )
 
     def frequency(self, label: Label) -> Estimate:
@@ -136,7 +131,7 @@ class FrequenciesResult(HistogramResult):
 
     def __str__(self) -> str:
         if self.labels:
-            return super().__str__().replace("histogram", self.query, 1)
+            return super().__str__()
         return (
             f"{self.query} of {self.users:,} users, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} per "

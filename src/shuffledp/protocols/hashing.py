@@ -1,17 +1,17 @@
 """Public hash functions from any label to a few cells, one function for each group of users.
 
-A label becomes a number of 64 bits, and a group's function maps that number to one of k = 2^l cells:
+A label becomes a number of 64 bits, and a group's function maps it to one of k = 2^l cells:
 
     whole numbers   the number itself, modulo 2⁶⁴
     texts           a polynomial over the field of p = 2⁶¹ − 1 elements, at a random point r: the
                     coefficients are the text's UTF-8 bytes and a final 1, seven at a time
     cell            A·x + c over the field of two elements, A a random matrix of l × 64 bits, c of l
 
-A·x + c is exactly three-wise independent: distinct x, y, v differ by vectors that are not 0 and not
-equal, hence linearly independent over two elements, and a random A maps these to independent uniform
-vectors. Two texts of at most m bytes become the same number for at most m/7 + 2 of the p points.
-All coefficients are read from the seed, which is public and drawn independently of the data; privacy
-does not depend on them.
+A·x + c is exactly three-wise independent: distinct x, y, v differ by vectors that are not 0 and
+not equal, hence linearly independent over two elements, and a random A maps these to independent
+uniform vectors. Two texts of at most m bytes become the same number for at most m/7 + 2 of the p
+points. All coefficients are read from the seed, which is public and drawn independently of the
+data; privacy does not depend on them.
 """
 
 from __future__ import annotations
@@ -156,10 +156,9 @@ class GroupHashes:
 
     def numbers(self, labels: Any) -> Numbers:
         """The number of each label in an array or sequence of texts or whole numbers."""
-        array = np.asarray(labels)
-        if array.dtype.kind in "iu":
-            return array.astype(np.uint64)
-        values = array.tolist()
+        if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":
+            return labels.astype(np.uint64)
+        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
         kinds = set(map(type, values))
         if kinds <= {int} and all(-(2**63) <= value < 2**64 for value in values):
             return np.array([value % 2**64 for value in values], np.uint64)
