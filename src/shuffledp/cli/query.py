@@ -1,4 +1,4 @@
-"""`shuffledp count|integer-sum|real-sum|mean|histogram|quantiles FILE`: a query on a column."""
+"""`shuffledp count|integer-sum|real-sum|mean|histogram|frequencies|quantiles FILE`: a query."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from shuffledp.cli.output import (
 )
 from shuffledp.cli.plan import (
     add_bounds,
+    add_candidates,
     add_expected,
     add_labels,
     add_targets,
     bounds_of,
+    candidates_of,
     labels_of,
     targets_of,
 )
@@ -50,6 +52,9 @@ def add_to(commands: Commands) -> None:
         add_bounds(real)
         _add_clamp(real)
     add_labels(_query(commands, "histogram", _histogram, "how many rows hold each label"))
+    add_candidates(
+        _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
+    )
     ranges = _query(commands, "quantiles", _quantiles, "quantiles of a column")
     add_bounds(ranges)
     _add_clamp(ranges)
@@ -124,6 +129,13 @@ def _histogram(args: argparse.Namespace) -> Asked:
     return {"labels": labels, "other": args.other}
 
 
+def _frequencies(args: argparse.Namespace) -> Asked:
+    names = candidates_of(args)
+    if all(isinstance(label, str) for label in names):
+        names = _in_the_columns_type(args, names)
+    return {"candidates": names, "spread": args.spread}
+
+
 def _quantiles(args: argparse.Namespace) -> Asked:
     return {
         "bounds": bounds_of(args),
@@ -143,7 +155,8 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
         holds = column_of(args.file, args.column, _file_format(args)).holds
     if holds == "truth":
         return [TRUTHS.get(label.lower(), label) for label in labels]
-    if holds == "whole" and all(_is_whole(label) or label == args.other for label in labels):
+    other = getattr(args, "other", None)
+    if holds == "whole" and all(_is_whole(label) or label == other for label in labels):
         return [int(label) if _is_whole(label) else label for label in labels]
     return labels
 

@@ -32,7 +32,8 @@ def run(query: Query[R], data: object, options: Options) -> R:
     column = read_column(query, data, options)
     if options.users is not None and options.users > column.rows:
         raise ShortBatchError(column.rows, options.users)
-    plan = query.plan(column.rows if options.users is None else options.users)
+    users = column.rows if options.users is None else options.users
+    plan = query.plan(users).renewed(options.entropy)
     check_memory(plan.protocol.working_bytes(), LESS)
     return publish(
         plan.protocol,

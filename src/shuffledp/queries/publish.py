@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.errors import ShortBatchError
 from shuffledp.exact.memory import check_memory
 from shuffledp.exact.numbers import checked_confidence
 from shuffledp.protocols.base import Protocol
@@ -55,8 +54,7 @@ def publish(
     On return the charge is on disk.
     """
     confidence = checked_confidence(confidence)
-    if batch.users < protocol.users:
-        raise ShortBatchError(batch.users, protocol.users)
+    protocol.check_batch(batch)
     check_memory(protocol.working_bytes(), LESS)
     if ledger is not None:
         ledger.check(protocol.epsilon, what, seeded=batch.seeded, once=once)

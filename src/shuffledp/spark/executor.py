@@ -90,7 +90,8 @@ def _in_two_jobs(
 ) -> tuple[Protocol[R], Report]:
     """(protocol, report): the first job counts the users, and the second draws for them."""
     with _counted(values, grouping) as (counted, rows, missing):
-        plan: Plan[R] = query.plan(checked_users(rows, missing, options.users))
+        users = checked_users(rows, missing, options.users)
+        plan: Plan[R] = query.plan(users).renewed(options.entropy)
         work = PartWork(
             protocol=plan.protocol.to_dict(),
             prepare=query.prepare,
