@@ -13,24 +13,41 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import io
+import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "docs/tutorial.md", *sorted((ROOT / "docs/how-to").glob("*.md"))]
 BLOCK = re.compile(r"^```(?P<kind>[^\n{]*)\n(?P<body>.*?)^```$", re.M | re.S)
-NUMBER = re.compile(r"[-−+]?\d[\d,.e]*")
+NUMBER = re.compile(r"\b[0-9a-f]{16,}\b|[-−+]?\d[\d,.e]*")
+MOST_SECONDS = 300.0
+"""How long the blocks of a page may take; then its shell is ended."""
 DONE = "--- end of block ---"
+INTERPRETER = f"""
+import json, sys, traceback
+names = {{"__name__": "__main__"}}
+for line in sys.stdin:
+    try:
+        exec(compile(json.loads(line), "block", "exec"), names)
+    except BaseException:
+        print(traceback.format_exc())
+        break
+    print("{DONE}", flush=True)
+"""
+"""Runs blocks of Python, one per line, in one namespace."""
 
 
 class BlockError(Exception):
@@ -49,7 +66,7 @@ class Step:
 def steps(text: str) -> Iterator[Step]:
     """The blocks of a page that are run, in their order."""
     blocks = [*BLOCK.finditer(text)]
-    for block, follower in zip(blocks, [*blocks[1:], None], strict=True):
+    for block, follower in zip_longest(blocks, blocks[1:]):
         if block["kind"] not in ("bash", "python"):
             continue
         beside = follower is not None and not text[block.end() : follower.start()].strip()
@@ -62,54 +79,68 @@ class Walk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.names: dict[str, Any] = {"__name__": "__main__"}
+        self.ports = {port: _free_port() for port in ("8801", "8802")}
+        """The ports that pages name, and those that are used instead."""
         here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         settings = {"PATH": here, "COLUMNS": "100", "MPLBACKEND": "Agg", "HOME": str(folder)}
-        self.shell = subprocess.Popen(
-            ["bash", "-e", "-o", "pipefail"],
+        environment = {**os.environ, **settings, "XDG_DATA_HOME": str(folder / "data")}
+        start = partial(
+            subprocess.Popen[str],
             cwd=folder,
-            env={**os.environ, **settings, "XDG_DATA_HOME": str(folder / "data")},
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
+        self.programs = {
+            "bash": start(["bash", "-e", "-o", "pipefail"], stderr=subprocess.STDOUT),
+            "python": start([sys.executable, "-c", INTERPRETER], stderr=subprocess.DEVNULL),
+        }
+        self.limit = threading.Timer(MOST_SECONDS, self._kill)
+        self.limit.start()
 
     def run(self, step: Step) -> str:
         """What a block prints."""
-        printed = self._python(step.code) if step.kind == "python" else self._bash(step.code)
+        code = step.code
+        for port, used in self.ports.items():
+            code = code.replace(port, used)
+        printed = self._ask(step.kind, code)
+        for port, used in self.ports.items():
+            printed = printed.replace(used, port)
         lines = [line.rstrip() for line in printed.replace(str(self.folder), "…").splitlines()]
         return "\n".join(lines).strip("\n")
 
-    def _bash(self, code: str) -> str:
-        assert self.shell.stdin is not None and self.shell.stdout is not None
-        self.shell.stdin.write(f"{{ {code}\n}} </dev/null\necho '{DONE}'\n")
-        self.shell.stdin.flush()
+    def _ask(self, kind: str, code: str) -> str:
+        program = self.programs[kind]
+        assert program.stdin is not None and program.stdout is not None
+        shell = f"{{ {code}\n}} </dev/null\necho '{DONE}'\n"
+        program.stdin.write(shell if kind == "bash" else f"{json.dumps(code)}\n")
+        program.stdin.flush()
         lines: list[str] = []
-        for line in self.shell.stdout:
+        for line in program.stdout:
             if line.rstrip("\n").endswith(DONE):
                 return "".join(lines) + line.rstrip("\n").removesuffix(DONE)
             lines.append(line)
         raise BlockError(f"This block failed:\n{code}\n{''.join(lines)}")
 
-    def _python(self, code: str) -> str:
-        out, before = io.StringIO(), Path.cwd()
-        os.chdir(self.folder)
-        try:
-            with contextlib.redirect_stdout(out):
-                exec(compile(code, "block", "exec"), self.names)
-        except Exception as error:
-            raise BlockError(f"This block failed ({error!r}):\n{code}") from error
-        finally:
-            os.chdir(before)
-        return out.getvalue()
-
     def end(self) -> None:
-        """Ends the shell and all programs that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.shell.pid, signal.SIGKILL)
-        self.shell.communicate()
+        """Ends both, and all programs that they started."""
+        self.limit.cancel()
+        self._kill()
+        for program in self.programs.values():
+            program.communicate()
+
+    def _kill(self) -> None:
+        for program in self.programs.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+
+
+def _free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
 
 
 def differs(printed: str, shown: re.Match[str]) -> bool:

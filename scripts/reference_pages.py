@@ -28,14 +28,14 @@ Everything that `import shuffledp` gives, from its docstrings; their examples ar
 
 COMMAND_LINE = """# Command line
 
-The help of every command, printed by the program itself. What a command prints with `--json` has the
-names of the [glossary](../glossary.md)."""
+The help of every command, printed by the program itself. What a command prints with `--json` has
+the names of the [glossary](../glossary.md)."""
 
 PROBLEM_CODES = """# Problem codes
 
-Both servers refuse with problem details (RFC 9457, `application/problem+json`). The code is the end of
-`type`, for example `urn:shuffledp:problem:task-closed`. This table is read off the servers' code; …
-stands for what is filled in. An answer with `retry_after` says after how many seconds the same
+Both servers refuse with problem details (RFC 9457, `application/problem+json`). The code is the end
+of `type`, for example `urn:shuffledp:problem:task-closed`. This table is read off the code of the
+servers; … stands for what is filled in. An answer with `retry_after` says after how many seconds the same
 request can be sent again; [the service](../service.md) says what to do about the rest.
 
 | code | status | what it says |
