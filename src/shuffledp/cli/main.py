@@ -29,6 +29,7 @@ COMMANDS = (
     "backup",
     "device",
     "demo",
+    "studio",
     "cluster",
     "version",
 )

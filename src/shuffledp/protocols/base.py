@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -235,6 +236,12 @@ class Protocol(ABC, Generic[R_co]):
         return FIXED_BYTES + sum(
             use.cell.largest * BYTES_PER_VALUE + use.copies * BYTES_PER_COPY for use in self.uses
         )
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        """Between which errors the result lies at the worst data, but for a chance of outside/2 on
+        each side; by the normal law unless a protocol knows the exact one."""
+        reach = NormalDist().inv_cdf(1 - outside / 2) * self.rmse(users)
+        return -reach, reach
 
     def largest_answer(self, users: int) -> float | None:
         """How far apart the largest and the smallest possible answer for so many users lie; None

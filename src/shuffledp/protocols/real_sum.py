@@ -193,6 +193,10 @@ class RealSum(Protocol[Estimate]):
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)
 
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        low, high = self.error_quantiles(users, None, [outside / 2, 1 - outside / 2])
+        return low, high
+
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.
 
