@@ -74,16 +74,16 @@ def _java_encoding(name: str) -> str:
         ) from None
 
 
-def values_of(frame: Any, column: str | None) -> Any:
-    """The column alone, as `value`; NaN becomes missing, and decimals become doubles, as on one
-    machine."""
+def values_of(frame: Any, column: str | None, also: str | None = None) -> Any:
+    """The column as `value`, alone or with what `also` selects; NaN becomes missing, and decimals
+    become doubles, as on one machine."""
     name = known_column(column, frame.columns)
     quoted = f"`{name.replace('`', '``')}`"
     holds = _type_name(frame, name)
     if holds in ("float", "double", "decimal"):
         kind = "float" if holds == "float" else "double"
         quoted = f"nanvl(cast({quoted} as {kind}), cast(null as {kind}))"
-    return frame.selectExpr(f"{quoted} as value")
+    return frame.selectExpr(f"{quoted} as value", *([] if also is None else [also]))
 
 
 def _type_name(frame: Any, name: str) -> str:
