@@ -1,9 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := cli,frames,plot
-ALL := $(EXTRAS),service,postgres,spark,test
+ALL := $(EXTRAS),service,postgres,spark,docs,test
 
-.PHONY: demo test check attack coverage bench bench-service figures clean
+.PHONY: demo test check attack coverage bench bench-service figures docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -33,6 +33,16 @@ bench-service: .venv/test-ready  ## the trio under load, on loopback
 
 figures: .venv/demo-ready  ## every picture of the documents, from code
 	$(BIN)/python scripts/figures.py
+
+docs: .venv/test-ready  ## the documents as a site, in build/site; a warning or a dead link is an error
+	$(BIN)/python scripts/document_pages.py
+	$(BIN)/python scripts/document_links.py
+
+document-outputs: .venv/test-ready  ## what the blocks of the tutorial and the how-to pages print
+	$(BIN)/python scripts/document_blocks.py --write
+
+notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
+	$(BIN)/python scripts/run_notebooks.py --write
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; set PYTHON=…" if sys.version_info < (3, 11) else 0)'

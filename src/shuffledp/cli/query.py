@@ -31,8 +31,9 @@ from shuffledp.cli.plan import (
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.exact.numbers import percent, show
 from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
-from shuffledp.queries.values import TRUTHS
+from shuffledp.queries.query import ColumnType
 
 Asked = dict[str, Any]
 """Keyword arguments of a query."""
@@ -157,21 +158,10 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
     """Labels as numbers or true/false where the column holds such; on Spark judged by the labels
     themselves, because the column is not read here."""
     if args.engine == "spark":
-        holds = "whole" if all(_is_whole(label) for label in labels) else "text"
+        holds: ColumnType = "whole" if all(is_whole(label) for label in labels) else "text"
     else:
         holds = column_of(args.file, args.column, _file_format(args)).holds
-    if holds == "truth":
-        return [TRUTHS.get(label.lower(), label) for label in labels]
-    other = getattr(args, "other", None)
-    if holds == "whole" and all(_is_whole(label) or label == other for label in labels):
-        return [int(label) if _is_whole(label) else label for label in labels]
-    return labels
-
-
-def _is_whole(label: str) -> bool:
-    """Whether a label is a whole number as numbers are written: 7, but not 007."""
-    digits = label.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and str(int(label)) == label
+    return labels_of_type(labels, holds, getattr(args, "other", None))
 
 
 def _file_format(args: argparse.Namespace) -> FileFormat:
@@ -224,7 +214,7 @@ def _options(args: argparse.Namespace) -> Asked:
 
 def _typed(text: str) -> Any:
     """A whole number, a real number or a text, as it is written."""
-    if _is_whole(text):
+    if is_whole(text):
         return int(text)
     try:
         return float(text)

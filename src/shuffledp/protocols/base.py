@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import show, to_float
+from shuffledp.exact.numbers import checked_confidence, show, to_float
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View, release
@@ -27,6 +28,10 @@ from shuffledp.protocols.results import Result
 
 LARGEST_BOUND = 10**100
 """Of the bounds of real values, which are taken as floats too."""
+
+FIXED_BYTES, BYTES_PER_VALUE, BYTES_PER_COPY = 8 << 20, 16 << 10, 1 << 10
+"""Of memory: in any case, for each value of a cell, and for each copy of a cell; tests measure
+whether this is enough."""
 
 Progress = Callable[[int], None]
 R = TypeVar("R", bound=Result)
@@ -216,7 +221,7 @@ class Protocol(ABC, Generic[R_co]):
                 "batch of enough reports first."
             )
         self.check_batch(view)
-        return self.result_of(view, confidence)
+        return self.result_of(view, checked_confidence(confidence))
 
     @abstractmethod
     def result_of(self, view: View, confidence: float) -> R_co:
@@ -225,6 +230,18 @@ class Protocol(ABC, Generic[R_co]):
     @abstractmethod
     def rmse(self, users: int) -> float:
         """The root mean squared error of the result, at the worst data."""
+
+    def working_bytes(self) -> int:
+        """About how much memory it takes to draw everybody's reports and to analyze them."""
+        return FIXED_BYTES + sum(
+            use.cell.largest * BYTES_PER_VALUE + use.copies * BYTES_PER_COPY for use in self.uses
+        )
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        """Between which errors the result lies at the worst data, but for a chance of outside/2 on
+        each side; by the normal law unless a protocol knows the exact one."""
+        reach = NormalDist().inv_cdf(1 - outside / 2) * self.rmse(users)
+        return -reach, reach
 
     def largest_answer(self, users: int) -> float | None:
         """How far apart the largest and the smallest possible answer for so many users lie; None

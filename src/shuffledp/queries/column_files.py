@@ -14,6 +14,7 @@ from shuffledp.errors import DataError, ParameterError
 from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.queries.columns import Column, FileFormat, known_column
 from shuffledp.queries.filling import filled_chunk
+from shuffledp.queries.query import ColumnType
 
 TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 FILE_KINDS = (*TEXT_FILES, ".parquet")
@@ -43,6 +44,23 @@ def file_column(path: Path, column: str | None, file_format: FileFormat) -> Colu
         return _csv(path, column, file_format)
     with _reading(path):
         return _with_rows(path, reader(path, column, file_format.fill))
+
+
+def file_columns(path: Path, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
+    """The columns of a CSV or Parquet file by name, with what their first lines suggest that they
+    hold."""
+    with _reading(path):
+        if path.name.lower().endswith(".parquet"):
+            import pyarrow.parquet as pq
+
+            file_format.refuse()
+            schema = pq.read_schema(path)
+            names, types = list(schema.names), list(schema.types)
+        elif path.stat().st_size == 0:
+            raise DataError(f"{path} is empty; it needs a header line and a line per user.")
+        else:
+            names, types = _header(path, file_format)
+        return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
 
 
 def _with_rows(path: Path, found: Column) -> Column:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import DataError, InputError, ParameterError, ShortBatchError
 from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.memory import check_memory
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
@@ -27,7 +28,7 @@ from shuffledp.queries.persons import (
     persons_of,
     summed,
 )
-from shuffledp.queries.publish import publish
+from shuffledp.queries.publish import LESS, publish
 from shuffledp.queries.query import Query, Values
 from shuffledp.queries.values import compared
 
@@ -47,6 +48,7 @@ def run(query: Query[R], data: object, options: Options) -> R:
         raise ShortBatchError(column.rows, options.users)
     users = column.rows if options.users is None else options.users
     plan = query.plan(users).renewed(options.entropy)
+    check_memory(plan.protocol.working_bytes(), LESS)
     return publish(
         plan.protocol,
         _batch(plan, query, column, options),

@@ -16,13 +16,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.errors import ParameterError
+from shuffledp.exact.memory import check_memory
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.ledger import Ledger
 
 R = TypeVar("R", bound=Result)
+LESS = "ask for fewer buckets, a smaller largest value or a larger error"
+"""What takes less memory."""
 
 
 def publish(
@@ -52,9 +55,9 @@ def publish(
     refuses; whatever else is raised, the ledger has no charge, or (without `once`) has the result.
     On return the charge is on disk.
     """
-    if not 0 < confidence < 1:
-        raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
+    confidence = checked_confidence(confidence)
     protocol.check_batch(batch)
+    check_memory(protocol.working_bytes(), LESS)
     if ledger is not None:
         ledger.check(protocol.epsilon * times, what, seeded=batch.seeded, once=once)
     result = protocol.analyze(protocol.release(batch), confidence)

@@ -165,12 +165,20 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     )
     values = simulated(users)
     tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
-    _send_all(servers, task, values, tokens, say)
+    send_all(servers, task, values, tokens, say)
     result = _wait_result(servers, task)
     return {"truth": sum(values), **result}
 
 
-def _send_all(servers: Servers, task: Task, values: list[int], tokens: list[str], say: Say) -> None:
+def send_all(
+    servers: Servers,
+    task: Task,
+    values: list[int],
+    tokens: list[str],
+    say: Say,
+    before: Callable[[], None] = lambda: None,
+) -> None:
+    """Sends every simulated user's report; `before` runs before each."""
     policy = ClientPolicy(
         most_epsilon_per_task=task.protocol.epsilon,
         most_epsilon_per_period=task.protocol.epsilon,
@@ -179,6 +187,7 @@ def _send_all(servers: Servers, task: Task, values: list[int], tokens: list[str]
     )
 
     def send(user: int) -> None:
+        before()
         outbox = servers.folder / "devices" / str(user)
         with Client(task, servers.shuffler, tokens[user], outbox, policy=policy) as client:
             client.send(values[user])

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from shuffledp.errors import InputError
-from shuffledp.exact.numbers import checked_confidence
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import Protocol
@@ -49,12 +48,11 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
-    checked_confidence(options.confidence)
     options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
     persons = persons_of(options.user, options.rows_per_user, query)
-    values = values_of(data, options.column)
+    values = values_of(data, options.column, as_text=query.reads_texts)
     if persons is not None:
-        values = with_users(data, options.column, persons.user)
+        values = with_users(data, options.column, persons.user, as_text=query.reads_texts)
     values = filled(values, fill_of(query, options.missing))
     _check_column(query, values)
     if persons is not None:

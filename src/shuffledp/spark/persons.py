@@ -20,6 +20,7 @@ from shuffledp.queries.persons import MISSING_IDS, Persons, check_ids
 from shuffledp.queries.query import ColumnType
 from shuffledp.spark.columns import column_type, missing_values, values_of
 from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.text_files import TextTable
 
 KEY_BYTES = 16
 FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
@@ -45,14 +46,16 @@ def filled(values: Any, fill: object) -> Any:
     return values.select(one, *others)
 
 
-def with_users(frame: Any, column: str | None, user: object) -> Any:
+def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = False) -> Any:
     """The column as `value`, and the ids of users beside it as `user`."""
     if not isinstance(user, str):
         raise ParameterError("On Spark, user must be the name of a column.")
-    name = known_column(user, frame.columns)
-    quoted = f"`{name.replace('`', '``')}`"
-    check_ids(column_type(frame.selectExpr(f"{quoted} as value")))
-    return values_of(frame, column, also=f"{quoted} as user")
+    names = frame.frame.columns if isinstance(frame, TextTable) else frame.columns
+    if known_column(user, names) == column:
+        raise ParameterError("The column of users and the column of values must be two columns.")
+    rows = values_of(frame, column, as_text=as_text, user=user)
+    check_ids(column_type(rows.selectExpr("user as value")))
+    return rows
 
 
 def refuse_missing(rows: Any) -> None:
