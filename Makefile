@@ -1,9 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := cli,frames,plot
-ALL := $(EXTRAS),service,postgres,spark,test
+EXTRAS := frames,plot
+ALL := all,test
 
-.PHONY: demo test check attack coverage bench bench-service figures clean
+.PHONY: demo test check dist attack coverage bench bench-service figures clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,11 @@ check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
@@ -51,4 +56,4 @@ figures: .venv/demo-ready  ## every picture of the documents, from code
 	@touch $@
 
 clean:
-	rm -rf .venv demo.png
+	rm -rf .venv dist demo.png

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, add_command, emit, facts, note
 from shuffledp.exact.numbers import percent, whole
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `demo`."""
     parser = add_command(
-        commands, "demo", run, "a local shuffler, analyzer and simulated users, in one go"
+        commands,
+        "demo",
+        run,
+        "a local shuffler, analyzer and simulated users, in one go",
+        examples=["demo", "demo --users 1000 --epsilon 0.5 --keep"],
+        needs=["service"],
     )
-    parser.add_argument("--users", default="200", help="simulated users (200)")
-    parser.add_argument("--epsilon", default="1", help="ε (1)")
+    parser.add_argument("--users", default="200", metavar="N", help="simulated users (200)")
+    parser.add_argument("--epsilon", default="1", metavar="E", help="ε (1)")
     parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
 
@@ -23,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
     from shuffledp.service.demo import run_demo
 
     users = whole(args.users, "users", least=2, most=100_000)
-    found = run_demo(users, args.epsilon, lambda line: print(line, file=sys.stderr), args.keep)
+    found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep)
     result = found["result"]
     low, high = result["interval"]
     emit(
