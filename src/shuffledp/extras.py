@@ -1,0 +1,29 @@
+"""The optional packages: which extra of shuffledp brings which, and whether they are there.
+
+What needs an extra calls `require` before it does anything, so that nobody pays for a result that
+cannot be computed, shown or sent.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from shuffledp.errors import MissingExtra
+
+_SENDING = ("httpx", "tenacity")
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "client": _SENDING,
+    "frames": ("pyarrow", "narwhals"),
+    "plot": ("matplotlib",),
+    "postgres": ("asyncpg",),
+    "service": (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn"),
+    "spark": ("pyspark", "pyarrow"),
+}
+"""The packages that must be importable for each extra, by the names under which they are."""
+
+
+def require(extra: str) -> None:
+    """Raises `MissingExtra` if a package of this extra is not installed."""
+    for package in PACKAGES[extra]:
+        if find_spec(package) is None:
+            raise MissingExtra(package, extra)
