@@ -11,13 +11,17 @@ from importlib.util import find_spec
 from shuffledp.errors import MissingExtra
 
 _SENDING = ("httpx", "tenacity")
+_FRAMES = ("pyarrow", "narwhals")
+_PLOT = ("matplotlib",)
+_SERVICE = (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn")
 PACKAGES: dict[str, tuple[str, ...]] = {
     "client": _SENDING,
-    "frames": ("pyarrow", "narwhals"),
-    "plot": ("matplotlib",),
+    "frames": _FRAMES,
+    "plot": _PLOT,
     "postgres": ("asyncpg",),
-    "service": (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn"),
+    "service": _SERVICE,
     "spark": ("pyspark", "pyarrow"),
+    "studio": (*_FRAMES, *_PLOT, *_SERVICE),
 }
 """The packages that must be importable for each extra, by the names under which they are."""
 

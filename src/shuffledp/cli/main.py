@@ -41,8 +41,17 @@ MODULES = (
 """Modules beside this one, each with `add_to(commands)`."""
 
 GROUPS = {
+    "without writing code": ("studio",),
     "plan and prove": ("plan", "verify", "compare", "simulate"),
-    "ask a column": ("count", "integer-sum", "real-sum", "mean", "histogram", "quantiles"),
+    "ask a column": (
+        "count",
+        "integer-sum",
+        "real-sum",
+        "mean",
+        "histogram",
+        "frequencies",
+        "quantiles",
+    ),
     "keep a budget": ("ledger",),
     "collect from devices": ("demo", "task", "send", "device", "result"),
     "run the servers": ("shuffler", "analyzer", "keys", "config", "backup", "restore"),

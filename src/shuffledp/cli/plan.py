@@ -30,6 +30,7 @@ EXAMPLES = {
     "integer-sum": " --largest 10",
     "real-sum": " --bounds 0,120 --rmse 400",
     "histogram": " --labels walk,bike,bus",
+    "frequencies": " --domain 2^64",
     "quantiles": " --bounds 0,120",
 }
 """What the example of each query's plan has of its own."""

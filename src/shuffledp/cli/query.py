@@ -43,6 +43,7 @@ EXAMPLES = {
     "real-sum": "--column minutes --bounds 0,120",
     "mean": "--column minutes --bounds 0,120",
     "histogram": "--column way --labels walk,bike,bus,train,car",
+    "frequencies": "--column way --candidates walk,bike",
     "quantiles": "--column minutes --bounds 0,120",
 }
 """What the example of each query has of its own."""
