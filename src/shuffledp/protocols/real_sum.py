@@ -29,6 +29,7 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 FINEST_GRID = 1 << 24
+TALLY_ARRAYS = 5  # of one number per grid point that are held at once
 ROUNDING_VARIANCE = 1 / 6
 """Of a value that lies anywhere between two grid points, in squared steps."""
 
@@ -126,6 +127,10 @@ class RealSum(Protocol[Estimate]):
         plus, minus = np.array(sent, np.int64).T
         return Report(users=int(tally.sum()), plus=plus, minus=minus, seeded=entropy.seeded)
 
+    def working_bytes(self) -> int:
+        """Also the tally of all grid points, and their digits."""
+        return super().working_bytes() + TALLY_ARRAYS * 8 * (self.grid + 1)
+
     # the decoder
 
     def result_of(self, view: View, confidence: float) -> Estimate:
@@ -187,6 +192,10 @@ class RealSum(Protocol[Estimate]):
 
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        low, high = self.error_quantiles(users, None, [outside / 2, 1 - outside / 2])
+        return low, high
 
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.
