@@ -275,6 +275,35 @@ def browser_client() -> list[Row]:
     return [("core, gzipped", f"{core / 1000:.2f} kB", f"loaded where needed, in kB: {later}")]
 
 
+FIRST_CALLS = {
+    "count": ("x < 0.5", ""),
+    "histogram": ("(x * 10).astype(int)", ", labels=10"),
+    "integer_sum": ("(x * 31).astype(int)", ", largest=30"),
+    "real_sum": ("x", ", bounds=(0, 1)"),
+    "mean": ("x", ", bounds=(0, 1)"),
+    "quantiles": ("x", ", bounds=(0, 1)"),
+}
+"""Values and arguments of each query."""
+
+
+def first_calls() -> list[Row]:
+    """The first call of each query in a fresh interpreter: planning, proof and release."""
+    found = []
+    for query, (values, words) in FIRST_CALLS.items():
+        code = (
+            "import time, numpy as np, shuffledp\n"
+            "x = np.random.default_rng(1).random(10_000)\n"
+            "start = time.process_time()\n"
+            f"shuffledp.{query}({values}, epsilon=1{words})\n"
+            "print(time.process_time() - start)"
+        )
+        spent = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        found.append((f"first {query} of 10,000 rows", f"{float(spent):.2f} s", "of one core"))
+    return found
+
+
 def main() -> None:
     """Measures everything and prints it as tables or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -291,6 +320,7 @@ def main() -> None:
         "streaming": streaming(10**8 // scale),
         "import": importing(),
         "browser client": browser_client(),
+        "first calls": first_calls(),
     }
     if args.json:
         print(json.dumps(parts, indent=2, ensure_ascii=False))

@@ -30,7 +30,7 @@ from shuffledp.cli.plan import (
 )
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.exact.numbers import percent, show
-from shuffledp.protocols.results import Result
+from shuffledp.protocols.results import NEIGHBOURS, Result
 from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.query import ColumnType
@@ -84,6 +84,13 @@ def _query(
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(
         "--users", metavar="N", help="rows the guarantee may count on (default: all of them)"
+    )
+    parser.add_argument("--user", metavar="C", help="the column that says whose row it is")
+    parser.add_argument(
+        "--rows-per-user", metavar="K", help="keep K rows of each user at random (sums: add all)"
+    )
+    parser.add_argument(
+        "--missing", metavar="VALUE", help='stands for missing values; "bucket" in a histogram'
     )
     add_expected(parser)
     add_targets(parser)
@@ -197,9 +204,22 @@ def _show(args: argparse.Namespace, result: Result) -> None:
 def _options(args: argparse.Namespace) -> Asked:
     """The options of every query that were given, as keyword arguments."""
     names = ["column", "epsilon", "users", "confidence", "ledger", "note", "seed", "protocol"]
+    names += ["user", "rows_per_user"]
     names += ["delta"] if args.engine == "spark" else ["delta", "encoding", "delimiter"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.missing is not None:
+        given["missing"] = _typed(args.missing)
     return {**given, "per_user": args.per_user, **targets_of(args)}
+
+
+def _typed(text: str) -> Any:
+    """A whole number, a real number or a text, as it is written."""
+    if is_whole(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Result:
@@ -227,7 +247,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
 
     rows = [
         ("privacy", _privacy(result)),
-        ("users", f"{result.users:,}: every row is taken for one user, and their number is public"),
+        ("users", _users(result)),
         ("messages", f"{result.messages_per_user:,.1f} per user"),
         ("RMSE", f"{result.rmse:,.4g}"),
         ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
@@ -238,6 +258,12 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     if args.plot:
         rows.append(("picture", args.plot))
     return Group(_numbers(result), facts("", rows))
+
+
+def _users(result: Result) -> str:
+    if result.neighbours == NEIGHBOURS:
+        return f"{result.users:,}: every row is taken for one user, and their number is public"
+    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
 
 
 def _privacy(result: Result) -> str:
