@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts
-from shuffledp.exact.numbers import exact
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.sealed.files import write_whole
 
 
@@ -87,7 +87,7 @@ def run_open(args: argparse.Namespace) -> None:
     key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)
     if key is None:
         raise TaskError(f"The task's key {task.key.key_id} is not in {args.keys}; it may be gone.")
-    confidence = float(exact(args.confidence, "--confidence"))
+    confidence = checked_confidence(args.confidence)
     with cluster(args.master) as session:
         done = open_batch(
             session, args.file, task, key, seen=args.seen, ledger=args.ledger, confidence=confidence

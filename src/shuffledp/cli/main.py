@@ -29,10 +29,17 @@ COMMANDS = (
     "backup",
     "device",
     "demo",
+    "studio",
     "cluster",
     "version",
 )
 """Modules beside this one, each with `add_to(commands)`."""
+
+
+NO_MEMORY = (
+    "The memory ran out; what a ledger was charged for is shown by shuffledp ledger show: ask for "
+    "less, or use a machine with more memory."
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.run(args)
     except ShuffleDPError as error:
         print(str(error), file=sys.stderr)
+        return 2
+    except MemoryError:
+        print(NO_MEMORY, file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()

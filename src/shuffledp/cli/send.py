@@ -32,7 +32,7 @@ def add_to(commands: Commands) -> None:
         "processes, so only for trials",
     )
     what.add_argument("--resume", action="store_true", help="send the stored report again")
-    parser.add_argument("--shuffler", required=True, help="its URL")
+    parser.add_argument("--shuffler", help="its URL (the one that the task names)")
     parser.add_argument("--outbox", help="folder where encrypted reports wait (your data folder)")
     parser.add_argument("--attempts", type=int, default=8, help="before giving up for now")
     add_token(parser, "client")
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
     token = given_token(args, "client")
     with Client(
         task,
-        args.shuffler,
+        args.shuffler or task.shuffler,
         token,
         args.outbox,
         policy=given_policy(args),
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
         if args.resume:
             client.resume()
         else:
-            client.policy.check(task)  # before anybody is asked for a value
+            client.check()  # before anybody is asked for a value
             client.send(task.protocol.parse(given_value(args)))
     emit(
         args,

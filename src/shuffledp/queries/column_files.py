@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.queries.columns import Column, FileFormat, known_column
+from shuffledp.queries.filling import filled_chunk
+from shuffledp.queries.query import ColumnType
 
 TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 FILE_KINDS = (*TEXT_FILES, ".parquet")
@@ -41,7 +43,24 @@ def file_column(path: Path, column: str | None, file_format: FileFormat) -> Colu
     else:
         return _csv(path, column, file_format)
     with _reading(path):
-        return _with_rows(path, reader(path, column))
+        return _with_rows(path, reader(path, column, file_format.fill))
+
+
+def file_columns(path: Path, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
+    """The columns of a CSV or Parquet file by name, with what their first lines suggest that they
+    hold."""
+    with _reading(path):
+        if path.name.lower().endswith(".parquet"):
+            import pyarrow.parquet as pq
+
+            file_format.refuse()
+            schema = pq.read_schema(path)
+            names, types = list(schema.names), list(schema.types)
+        elif path.stat().st_size == 0:
+            raise DataError(f"{path} is empty; it needs a header line and a line per user.")
+        else:
+            names, types = _header(path, file_format)
+        return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
 
 
 def _with_rows(path: Path, found: Column) -> Column:
@@ -76,19 +95,19 @@ def _not_utf8(path: Path) -> str:
     )
 
 
-def _guarded(path: Path, make: Callable[[], Iterator[Any]]) -> Batches:
+def _guarded(path: Path, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
     """Batches of NumPy arrays, made from Arrow arrays that are read from a file."""
 
     def batches() -> Iterator[NDArray[Any]]:
         with _reading(path):
             for part in make():
                 if len(part):
-                    yield to_numpy(part)
+                    yield to_numpy(part if fill is None else filled_chunk(part, fill))
 
     return batches
 
 
-def _parquet(path: Path, column: str | None) -> Column:
+def _parquet(path: Path, column: str | None, fill: object) -> Column:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -102,10 +121,10 @@ def _parquet(path: Path, column: str | None) -> Column:
                 yield batch.column(0)
 
     holds = arrow_type(schema.field(name).type)
-    return Column(rows=rows, holds=holds, batches=_guarded(path, parts))
+    return Column(rows=rows, holds=holds, batches=_guarded(path, parts, fill))
 
 
-def _folder(path: Path, column: str | None) -> Column:
+def _folder(path: Path, column: str | None, fill: object) -> Column:
     """All Parquet files below a folder, as Spark and others write them."""
     import pyarrow.dataset as ds
 
@@ -123,7 +142,7 @@ def _folder(path: Path, column: str | None) -> Column:
             yield batch.column(0)
 
     holds = arrow_type(data.schema.field(name).type)
-    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(path, parts))
+    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(path, parts, fill))
 
 
 def _hidden(file: Path, folder: Path) -> bool:
@@ -152,7 +171,8 @@ def _csv(path: Path, column: str | None, file_format: FileFormat) -> Column:
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
-    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=_guarded(path, parts))
+    batches = _guarded(path, parts, file_format.fill)
+    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=batches)
     return _with_rows(path, column_found)
 
 
