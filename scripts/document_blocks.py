@@ -5,7 +5,7 @@
 A page is one walk in an empty folder. Its `bash` blocks go to one shell, its `python` blocks to one
 interpreter, in their order; a block that fails ends the page. A `text` block right behind one of
 them is what it prints: exactly, or, if it is marked `text random`, up to the digits. `--write` puts
-what was printed into the pages. Blocks of other kinds (`console`, `toml`, …) are not run.
+what was printed into the pages where it differs. Blocks of other kinds (`console`, `toml`, …) are not run.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def run_page(page: Path, write: bool = False) -> None:
                 printed = walk.run(step)
                 if step.shown is None:
                     continue
-                if not write and differs(printed, step.shown):
+                if not differs(printed, step.shown):
+                    continue
+                if not write:
                     raise BlockError(_difference(page, step, printed))
                 parts += [text[end : step.shown.start("body")], printed, "\n"]
                 end = step.shown.end("body")
