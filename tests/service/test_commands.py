@@ -55,13 +55,22 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
         key,
         "--name",
         "dark mode",
+        "--question",
+        "Do you use dark mode?",
+        "--analyzer-operator",
+        "the university",
+        "--shuffler",
+        "https://shuffler.example/",
+        "--expires",
+        "30d",
         "--output",
         task,
         "--json",
     )
     number = json.loads(made)["task"]
     assert json.loads(run("task", "show", task, "--json"))["name"] == "dark mode"
-    assert "dark mode" in run("task", "show", task)
+    shown = run("task", "show", task)
+    assert all(text in shown for text in ("dark mode", "the university", "shuffler.example", "UTC"))
     assert "Verified" in run("task", "verify", task)
     with Programs(trio).both() as (shuffler, analyzer):
         assert "Registered" in run(

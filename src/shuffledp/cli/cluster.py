@@ -10,7 +10,7 @@ from typing import Any
 
 from shuffledp.cli.needs import file_only
 from shuffledp.cli.output import Commands, add_command, emit, facts, write_output
-from shuffledp.exact.numbers import exact
+from shuffledp.exact.numbers import checked_confidence
 
 
 def add_to(commands: Commands) -> None:
@@ -100,7 +100,7 @@ def run_open(args: argparse.Namespace) -> None:
     key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)
     if key is None:
         raise TaskError(f"The task's key {task.key.key_id} is not in {args.keys}; it may be gone.")
-    confidence = float(exact(args.confidence, "--confidence"))
+    confidence = checked_confidence(args.confidence)
     with cluster(args.master) as session:
         done = open_batch(
             session, args.file, task, key, seen=args.seen, ledger=args.ledger, confidence=confidence

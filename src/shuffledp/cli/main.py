@@ -50,6 +50,10 @@ GROUPS = {
 }
 """Every command, in the order and the groups of the help."""
 
+NO_MEMORY = (
+    "The memory ran out; what a ledger was charged for is shown by shuffledp ledger show: ask for "
+    "less, or use a machine with more memory."
+)
 EPILOG = """examples:
   shuffledp count sample:commute --column bikes --epsilon 1
   shuffledp plan count --users 1000000 --epsilon 1
@@ -94,6 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(str(error), file=sys.stderr)
         return REFUTED if isinstance(error, PrivacyViolation | FalseClaim) else WRONG
+    except MemoryError:
+        print(NO_MEMORY, file=sys.stderr)
+        return WRONG
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:

@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
@@ -108,11 +109,13 @@ def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
 
 
 def speak_plainly() -> None:
-    """Lets standard output and error show all characters, in words where they have no others."""
+    """Lets standard output and error show all characters, in words where they have no others, and
+    warnings without the place in the code that they come from."""
     codecs.register_error("shuffledp", _in_plain_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="shuffledp")
+    warnings.formatwarning = lambda message, *_: f"{message}\n"
 
 
 def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -> None:

@@ -30,8 +30,8 @@ def add_to(commands: Commands) -> None:
         run,
         "send your value for a task to the shuffler",
         examples=[
-            "send --task task.json --shuffler https://shuffler.example --token-file token.txt",
-            "send --task task.json --shuffler https://shuffler.example --resume",
+            "send --task task.json --token-file token.txt",
+            "send --task task.json --resume",
         ],
         needs=["client"],
     )
@@ -44,7 +44,7 @@ def add_to(commands: Commands) -> None:
         "processes, so only for trials",
     )
     what.add_argument("--resume", action="store_true", help="send the stored report again")
-    parser.add_argument("--shuffler", required=True, help="its URL")
+    parser.add_argument("--shuffler", metavar="URL", help="its URL (the one that the task names)")
     parser.add_argument(
         "--outbox", metavar="FOLDER", help="folder where encrypted reports wait (your data folder)"
     )
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
     token = given_token(args, "client")
     with Client(
         task,
-        args.shuffler,
+        args.shuffler or task.shuffler,
         token,
         args.outbox,
         policy=given_policy(args),
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
         if args.resume:
             client.resume()
         else:
-            client.policy.check(task)  # before anybody is asked for a value
+            client.check()  # before anybody is asked for a value
             client.send(task.protocol.parse(given_value(args)))
     emit(
         args,

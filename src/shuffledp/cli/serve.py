@@ -96,6 +96,14 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
     serve.add_argument(
         "--config", metavar="FILE", help="the TOML file (overridden by the environment)"
     )
+    serve.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="web pages of this origin may talk to the server (may be given again; adds to "
+        "allow_origins)",
+    )
     serve.set_defaults(role=name)
     return actions
 
@@ -103,7 +111,7 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
 def run_serve(args: argparse.Namespace) -> None:
     from shuffledp.service.roles import serve_role
 
-    serve_role(args.role, args.config)
+    serve_role(args.role, args.config, args.allow_origin)
 
 
 def run_discard(args: argparse.Namespace) -> None:

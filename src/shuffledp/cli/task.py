@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
+import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.needs import STANDARD
@@ -20,10 +23,12 @@ from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
+from shuffledp.sealed.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
 VERIFY_SECONDS = 600.0
 TASK_FILE = "the task file; - is standard input"
-SERVERS = "--shuffler https://shuffler.example --analyzer https://analyzer.example"
+THE_TASKS = "its URL (the one that the task names)"
+
 
 if TYPE_CHECKING:
     from shuffledp.sealed.task import Task
@@ -44,22 +49,22 @@ def add_to(commands: Commands) -> None:
         "register",
         run_register,
         "tell the servers about a task",
-        examples=[f"task register task.json {SERVERS}"],
+        examples=["task register task.json --analyzer https://analyzer.example"],
         needs=["client"],
     )
     register.add_argument("task", metavar="FILE", help=TASK_FILE)
-    register.add_argument("--shuffler", required=True, help="its URL")
+    register.add_argument("--shuffler", metavar="URL", help=THE_TASKS)
     register.add_argument("--analyzer", required=True, help="its URL")
     close = add_command(
         actions,
         "close",
         run_close,
         "take no more reports for a task",
-        examples=["task close task.json --shuffler https://shuffler.example"],
+        examples=["task close task.json"],
         needs=["client"],
     )
     close.add_argument("task", metavar="FILE", help=TASK_FILE)
-    close.add_argument("--shuffler", required=True, help="its URL")
+    close.add_argument("--shuffler", metavar="URL", help=THE_TASKS)
     add_token(close, "collector")
     for server in ("shuffler", "analyzer"):
         add_token(register, "collector", server)
@@ -87,7 +92,8 @@ def _add_create(actions: Commands) -> None:
         run_create,
         "a task from a plan and an analyzer's key",
         examples=[
-            'task create --plan plan.json --key key.json --name "dark mode" --output task.json'
+            'task create --plan plan.json --key key.json --name "dark mode" '
+            "--shuffler https://shuffler.example --output task.json"
         ],
     )
     parser.add_argument(
@@ -96,7 +102,25 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument(
         "--key", required=True, metavar="FILE", help="JSON from `shuffledp keys show`, or -"
     )
-    parser.add_argument("--name", required=True, help="what people see, for example: dark mode")
+    parser.add_argument("--name", required=True, help="a short name, for example: dark mode")
+    parser.add_argument("--question", help="what people are asked (the name)")
+    parser.add_argument(
+        "--shuffler", required=True, metavar="URL", help="where devices send their reports"
+    )
+    for role in ("collector", "shuffler", "analyzer"):
+        parser.add_argument(
+            f"--{role}-operator", default="not named", metavar="NAME", help=f"who runs the {role}"
+        )
+    parser.add_argument(
+        "--not-before", metavar="WHEN", help="when devices may answer first: a date (UTC; now)"
+    )
+    parser.add_argument(
+        "--expires",
+        default=f"{VALID_DAYS}d",
+        metavar="WHEN",
+        help="when they may no more: a date (UTC) like 2031-01-31, or a time from now like 12h or "
+        f"30d ({VALID_DAYS}d)",
+    )
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="where the task file goes, or -"
     )
@@ -130,7 +154,7 @@ def run_create(args: argparse.Namespace) -> None:
     from shuffledp.privacy.certificate import verify
     from shuffledp.sealed.keys import PublicKey
     from shuffledp.sealed.rules import BatchRule
-    from shuffledp.sealed.task import Task
+    from shuffledp.sealed.task import Operators, Task
 
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
@@ -149,8 +173,36 @@ def run_create(args: argparse.Namespace) -> None:
         order=args.order,
         repeat=args.repeat,
         publish_noise=args.publish_noise,
+        question=args.question,
+        operators=Operators(
+            args.collector_operator, args.shuffler_operator, args.analyzer_operator
+        ),
+        shuffler=args.shuffler.rstrip("/"),
+        not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
+        expires=moment(args.expires, "expires"),
     )
     write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
+
+
+def moment(text: str, name: str, clock: Clock = system_clock) -> int:
+    """Seconds since 1970 from a date, or from a time from now on."""
+    span = re.fullmatch("([0-9]{1,6})([mhd])", text.strip(), re.ASCII)
+    if span:
+        return int(clock()) + int(span[1]) * {"m": 60, "h": 3600, "d": DAY_SECONDS}[span[2]]
+    try:
+        when = datetime.fromisoformat(text.strip())
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return math.floor(when.timestamp())
+    except (ValueError, OverflowError):
+        raise ParameterError(
+            f"--{name} must be a date like 2031-01-31 or 2031-01-31T18:00 (UTC), or a time from "
+            "now like 12h or 30d."
+        ) from None
+
+
+def moment_text(seconds: int) -> str:
+    """A task's date for people."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def read_task(path: str) -> Task:
@@ -183,7 +235,7 @@ def table(task: Task) -> Any:
     from shuffledp.protocols.report_size import promise
     from shuffledp.sealed.results import AGAINST_WHOM
 
-    protocol, rule = task.protocol, task.batch
+    protocol, rule, who = task.protocol, task.batch, task.operators
     top_up = {
         "none": "never released short",
         "missing": "missing noise added by the shuffler",
@@ -198,6 +250,13 @@ def table(task: Task) -> Any:
         task.name,
         [
             ("id", task.id.hex()),
+            ("question", task.question),
+            (
+                "operators",
+                f"collector {who.collector}, shuffler {who.shuffler}, analyzer {who.analyzer}",
+            ),
+            ("shuffler", task.shuffler),
+            ("valid", f"{moment_text(task.not_before)} to {moment_text(task.expires)}"),
             ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
             ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
             ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
@@ -247,7 +306,8 @@ def run_register(args: argparse.Namespace) -> None:
     task, tokens = read_task(args.task), _collector_tokens(args)
     with time_limit(VERIFY_SECONDS, "Verifying this task"):
         task.verify()
-    new = {name: register(task, getattr(args, name), token) for name, token in tokens.items()}
+    servers = {"shuffler": args.shuffler or task.shuffler, "analyzer": args.analyzer}
+    new = {name: register(task, servers[name], token) for name, token in tokens.items()}
     emit(
         args,
         {"task": task.id.hex(), "new": new},
@@ -259,7 +319,7 @@ def run_close(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import close
 
     task = read_task(args.task)
-    close(task.id, args.shuffler, given_token(args, "collector", "shuffler"))
+    close(task.id, args.shuffler or task.shuffler, given_token(args, "collector", "shuffler"))
     emit(
         args,
         {"task": task.id.hex(), "state": "closed"},

@@ -10,6 +10,7 @@ parameter and a draw, and no value is out of reach (MATH §10).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +24,7 @@ from shuffledp.errors import Undecided
 from shuffledp.exact.arrangement import subset, uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Binomial, Law
-from shuffledp.exact.numbers import at_precision, to_float
+from shuffledp.exact.numbers import LAST_PRECISION, at_precision, to_float
 
 CHUNK_WORDS = 1 << 18  # per pass: words and results stay in the L2 cache
 MOST_THRESHOLDS = 1 << 16  # in a table
@@ -44,17 +45,16 @@ class Uniform:
     bits: int
     entropy: Entropy
 
-    def below(self, threshold: Callable[[], arb]) -> bool:
-        """Whether U < threshold, with as many bits of U as that takes.
+    def below(
+        self, threshold: Callable[[], arb], exactly: Callable[[], Fraction | None] = lambda: None
+    ) -> bool:
+        """Whether U < threshold, with as many bits of U as that takes. `exactly` gives the
+        threshold itself where it is rational.
 
-        Ensures: the answer is that of the infinitely long U; more bits are drawn as needed.
+        Ensures: the answer is that of the infinitely long U. 64 more bits are drawn if and only if
+        the threshold lies strictly between two neighbouring values of the bits that are known.
         """
-        while True:
-            bound = at_precision(self.bits + 64, lambda: threshold() * arb(2) ** self.bits)
-            if bound >= self.value + 1:
-                return True
-            if bound <= self.value:
-                return False
+        while (verdict := self._verdict(threshold, exactly)) is None:
             if self.bits > MOST_UNIFORM_BITS:
                 raise Undecided(
                     f"A draw was not decided with {MOST_UNIFORM_BITS} random bits: its law cannot "
@@ -62,6 +62,27 @@ class Uniform:
                 )
             self.value = (self.value << 64) | self.entropy.bits(64)
             self.bits += 64
+        return verdict
+
+    def _verdict(
+        self, threshold: Callable[[], arb], exactly: Callable[[], Fraction | None]
+    ) -> bool | None:
+        """Whether U < threshold by the bits that are known; None if they leave it open."""
+        precision = self.bits + 64
+        while True:
+            bound: arb | Fraction
+            bound = at_precision(precision, lambda: threshold() * arb(2) ** self.bits)
+            if bound >= self.value + 1:
+                return True
+            if bound <= self.value:
+                return False
+            if (bound > self.value and bound < self.value + 1) or precision > LAST_PRECISION:
+                return None
+            known = exactly()
+            if known is not None:
+                bound = known * 2**self.bits
+                return True if bound >= self.value + 1 else False if bound <= self.value else None
+            precision *= 2
 
 
 def invert(law: Law, uniform: Uniform) -> int:
@@ -70,7 +91,7 @@ def invert(law: Law, uniform: Uniform) -> int:
     cdf = _near(law, guess)
 
     def below(k: int) -> bool:
-        return uniform.below(lambda: cdf(k))
+        return uniform.below(lambda: cdf(k), lambda: law.exact_cdf(k))
 
     low, high = _bracket(law, below, guess)
     while high - low > 1:  # F(low) ≤ U < F(high)
@@ -152,8 +173,10 @@ class Table:
 
     def __init__(self, law: Law, start: int, width: int, coarse_bits: int, fine_bits: int) -> None:
         pairs = thresholds(law, start, width, fine_bits)
-        self.lower = np.array([low for low, _ in pairs], np.uint64)
-        self.upper = np.array([high for _, high in pairs], np.uint64)
+        self.exact_lower = [low for low, _ in pairs]
+        self.exact_upper = [high for _, high in pairs]
+        self.lower = np.array(self.exact_lower, np.uint64)
+        self.upper = np.array(self.exact_upper, np.uint64)
         self.shift = np.uint64(fine_bits - coarse_bits)
         self.from_first = start == law.first
         words = 1 << coarse_bits
@@ -203,8 +226,20 @@ class Sampler:
         return values
 
     def draw_one(self, entropy: Entropy = SYSTEM) -> int:
-        """A single draw, through the same code."""
-        return int(self.draw(1, entropy)[0])
+        """A single draw: what runs on devices, in every language alike (docs/protocol.md).
+
+        Ensures: the value k with F(k−1) ≤ U < F(k), where U's bits come in words of 64, a further
+        one only where those before leave it open. A table, where there is one, changes nothing.
+        """
+        word = entropy.bits(64)
+        table = self._table_for(1) if self.fine_bits == 64 else None
+        if table is not None:
+            place = bisect_right(table.exact_lower, word)
+            if (0 < place < len(table.exact_lower) or (place == 0 and table.from_first)) and (
+                place == 0 or word > table.exact_upper[place - 1]
+            ):
+                return self.start + place
+        return invert(self.law, Uniform(word, 64, entropy))
 
     def add_draws(self, entropy: Entropy, *targets: NDArray[np.int64]) -> None:
         """Adds the same fresh draws, one per entry, to every target array.

@@ -116,6 +116,8 @@ class Text(Schema):
     longest: int
     shortest: int = 0
     pattern: str | None = None
+    form: str | None = None
+    """The pattern in words."""
 
     def check(self, data: object, name: str) -> None:
         if (
@@ -125,7 +127,7 @@ class Text(Schema):
         ):
             _refuse(name, f"a text of {self.shortest} to {self.longest:,} characters")
         if self.pattern is not None and not re.fullmatch(self.pattern, data, re.ASCII):
-            _refuse(name, f"a text of the form {self.pattern}")
+            _refuse(name, self.form or f"a text of the form {self.pattern}")
 
     def json_schema(self) -> JsonSchema:
         form = {} if self.pattern is None else {"pattern": f"^{self.pattern}$"}

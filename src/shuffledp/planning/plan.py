@@ -112,8 +112,6 @@ class Plan(Generic[R_co]):
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result, with intervals and certificate."""
-        if not 0 < confidence < 1:
-            raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
         return replace(self.protocol.analyze(view, confidence), certificate=self._proof)
 
     def run(self, values: Any, entropy: Entropy = SYSTEM, confidence: float = 0.95) -> R_co:

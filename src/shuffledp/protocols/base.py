@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import show, to_float
+from shuffledp.exact.numbers import checked_confidence, show, to_float
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View, release
@@ -27,6 +27,10 @@ from shuffledp.protocols.results import Result
 
 LARGEST_BOUND = 10**100
 """Of the bounds of real values, which are taken as floats too."""
+
+FIXED_BYTES, BYTES_PER_VALUE, BYTES_PER_COPY = 8 << 20, 16 << 10, 1 << 10
+"""Of memory: in any case, for each value of a cell, and for each copy of a cell; tests measure
+whether this is enough."""
 
 Progress = Callable[[int], None]
 R = TypeVar("R", bound=Result)
@@ -184,7 +188,7 @@ class Protocol(ABC, Generic[R_co]):
             )
         if view.users < self.users:
             raise ShortBatchError(view.users, self.users)
-        return self.result_of(view, confidence)
+        return self.result_of(view, checked_confidence(confidence))
 
     @abstractmethod
     def result_of(self, view: View, confidence: float) -> R_co:
@@ -193,6 +197,12 @@ class Protocol(ABC, Generic[R_co]):
     @abstractmethod
     def rmse(self, users: int) -> float:
         """The root mean squared error of the result, at the worst data."""
+
+    def working_bytes(self) -> int:
+        """About how much memory it takes to draw everybody's reports and to analyze them."""
+        return FIXED_BYTES + sum(
+            use.cell.largest * BYTES_PER_VALUE + use.copies * BYTES_PER_COPY for use in self.uses
+        )
 
     def largest_answer(self, users: int) -> float | None:
         """How far apart the largest and the smallest possible answer for so many users lie; None

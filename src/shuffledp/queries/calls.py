@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar, Unpack
 
-from shuffledp.exact.numbers import ExactNumber, checked_confidence
+from shuffledp.exact.numbers import ExactNumber
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
@@ -282,5 +282,4 @@ def quantiles(
 
 
 def _run(query: Query[R], data: object, how: Options) -> R:
-    checked_confidence(how.confidence)
     return (local.run if how.protocol is None else local.run_rival)(query, data, how)

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, ShortBatchError
 from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.memory import check_memory
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import TARGETS, Options
-from shuffledp.queries.publish import publish
+from shuffledp.queries.publish import LESS, publish
 from shuffledp.queries.query import Query, Values
 from shuffledp.queries.values import compared
 
@@ -32,6 +33,7 @@ def run(query: Query[R], data: object, options: Options) -> R:
     if options.users is not None and options.users > column.rows:
         raise ShortBatchError(column.rows, options.users)
     plan = query.plan(column.rows if options.users is None else options.users)
+    check_memory(plan.protocol.working_bytes(), LESS)
     return publish(
         plan.protocol,
         _batch(plan, query, column, options),

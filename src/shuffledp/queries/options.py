@@ -14,7 +14,7 @@ import numpy as np
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ExactNumber, as_written, exact, truth, whole
+from shuffledp.exact.numbers import ExactNumber, as_written, checked_confidence, truth, whole
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
 from shuffledp.queries.ledger import Ledger
@@ -148,7 +148,7 @@ class Options:
                 values[name] = check(values[name], name)
         if values.get("users") is not None:
             values["users"] = whole(values["users"], "users")
-        values["confidence"] = _checked_confidence(values.get("confidence", cls.confidence))
+        values["confidence"] = checked_confidence(values.get("confidence", cls.confidence))
         ledger = values.get("ledger")
         if ledger is not None and not isinstance(ledger, Ledger):
             values["ledger"] = Ledger(ledger)
@@ -174,13 +174,6 @@ class Options:
         for option in fields(self):
             if option.name in names and getattr(self, option.name) != option.default:
                 raise ParameterError(f"The option {option.name} cannot be used here: {why}")
-
-
-def _checked_confidence(value: ExactNumber) -> float:
-    confidence = float(exact(value, "confidence"))
-    if not 0 < confidence < 1:
-        raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
-    return confidence
 
 
 def _checked_note(note: object, ledger: object) -> str:

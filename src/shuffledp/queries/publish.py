@@ -16,13 +16,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.errors import ParameterError, ShortBatchError
+from shuffledp.errors import ShortBatchError
+from shuffledp.exact.memory import check_memory
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.ledger import Ledger
 
 R = TypeVar("R", bound=Result)
+LESS = "ask for fewer buckets, a smaller largest value or a larger error"
+"""What takes less memory."""
 
 
 def publish(
@@ -50,10 +54,10 @@ def publish(
     refuses; whatever else is raised, the ledger has no charge, or (without `once`) has the result.
     On return the charge is on disk.
     """
-    if not 0 < confidence < 1:
-        raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
+    confidence = checked_confidence(confidence)
     if batch.users < protocol.users:
         raise ShortBatchError(batch.users, protocol.users)
+    check_memory(protocol.working_bytes(), LESS)
     if ledger is not None:
         ledger.check(protocol.epsilon, what, seeded=batch.seeded, once=once)
     result = protocol.analyze(protocol.release(batch), confidence)

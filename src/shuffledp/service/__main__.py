@@ -15,9 +15,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m shuffledp.service")
     parser.add_argument("role", choices=sorted(ROLE_CONFIGS))
     parser.add_argument("--config", help="the TOML file")
+    parser.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN")
     args = parser.parse_args()
     try:
-        serve_role(args.role, args.config)
+        serve_role(args.role, args.config, args.allow_origin)
     except ShuffleDPError as error:
         print(str(error), file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.exact.entropy import SYSTEM
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.queries.batches import publish_batch
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.sources import file_system, shown
@@ -121,6 +122,7 @@ def open_batch(
     or, where the task asks for noise before publishing, once per call, since every call draws it
     anew.
     """
+    confidence = checked_confidence(confidence)
     task.verify()
     file = look_at(path, 0, task.report_size)
     header = _checked_header(file, task, key)

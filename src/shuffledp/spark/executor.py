@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from shuffledp.errors import InputError
-from shuffledp.exact.numbers import checked_confidence
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import Protocol
@@ -46,9 +45,8 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
-    checked_confidence(options.confidence)
     options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
-    values = values_of(data, options.column)
+    values = values_of(data, options.column, as_text=query.reads_texts)
     _check_column(query, values)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)

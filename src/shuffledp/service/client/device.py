@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.exact.numbers import show
+from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.sealed.files import lock, write_whole
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.policy import ClientPolicy
@@ -25,7 +25,6 @@ from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRe
 
 DEVICE_FORMAT = "shuffledp device 1"
 DEVICE_FILE = "device.json"
-DAY_SECONDS = 86_400
 _LOGGER = logging.getLogger("shuffledp.client")
 
 
@@ -53,7 +52,7 @@ class _Record:
 class Device:
     """The record of one device, in the folder of its outbox."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, clock: Clock = system_clock) -> None:
         self._folder, self._file, self._clock = folder, folder / DEVICE_FILE, clock
 
     def charge(

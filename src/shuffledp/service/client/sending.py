@@ -1,7 +1,7 @@
 """Sending a value from a device: verify the task, check the device's policy, randomize, pad,
 encrypt, charge, store, send.
 
-    Client(task, "https://shuffler.example", token).send(1)
+    Client(task, task.shuffler, token).send(1)
 
 `Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness.
 """
@@ -24,6 +24,7 @@ from platformdirs import user_data_path
 from shuffledp.errors import SeededError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
@@ -51,7 +52,9 @@ VERIFY_SECONDS = 120.0
 """For proving a task's certificate again; a task that needs longer is refused."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same bytes are sent again."""
+"""Answers after which the same bytes are sent again …"""
+INTERRUPTED = "interrupted"
+"""… and the reason in a 400 after which they are, too."""
 
 
 def new_report_id(token: str) -> bytes:
@@ -80,6 +83,7 @@ class _Sender:
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
     ) -> None:
         if entropy.seeded:
             raise SeededError(
@@ -90,7 +94,8 @@ class _Sender:
             task.verify()  # the certificate is proved again, once, before anything is sent
         self.task = task
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
-        self.policy, self.device = policy, Device(self.outbox.path)
+        self.policy, self.device = policy, Device(self.outbox.path, clock)
+        self._clock = clock
         self._entropy, self._attempts, self._token = entropy, attempts, token
         self._shuffler = shuffler.rstrip("/")
         self._url = f"{shuffler.rstrip('/')}/tasks/{task.id.hex()}/reports"
@@ -99,11 +104,16 @@ class _Sender:
             "Content-Type": "application/octet-stream",
         }
 
+    def check(self) -> None:
+        """Raises `TaskNotNow` or `PolicyRefused` if this device does not answer the task now."""
+        self.task.check_time(self._clock())
+        self.policy.check(self.task)
+
     def encrypt(self, value: Any) -> bytes:
         """The encrypted report of a value, paid for and stored before it is sent;
         `AlreadyAnswered` if this device has answered this task, `PolicyRefused` if the task asks
-        for more than this device agrees to."""
-        self.policy.check(self.task)
+        for more than this device agrees to, `TaskNotNow` if it is not valid now."""
+        self.check()
         self.outbox.refuse_answered(self.task.id)
         self.device.check(self.task, self.policy)
         self.device.trust(self._shuffler, self.task, self.policy)
@@ -125,6 +135,8 @@ class _Sender:
         """Whether the report was acknowledged; False if it is to be sent again. Raises `Refused` if
         the shuffler refused it for good."""
         if answer is None or answer.status_code in TEMPORARY_STATUSES:
+            return False
+        if answer.status_code == 400 and _problem(answer)[2] == INTERRUPTED:
             return False
         if answer.status_code in (200, 201):
             self.outbox.acknowledge(self.task.id, self.task.repeat)
@@ -150,6 +162,14 @@ class _Sender:
         """Says so at once if waiting will not help: the server's certificate is not trusted."""
         if untrusted_certificate(error):
             raise UntrustedServer(self._shuffler) from None
+
+
+def _pause(pause: float, answer: httpx.Response | None) -> float:
+    """How long to wait before the next attempt: at least as long as the shuffler asks for, within
+    what a person waits."""
+    asked = "" if answer is None else answer.headers.get("retry-after", "")
+    seconds = float(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0.0
+    return max(pause, min(seconds, LONGEST_PAUSE_SECONDS))
 
 
 def _problem(answer: httpx.Response) -> tuple[str, int, str]:
@@ -178,10 +198,18 @@ class Client(_Sender):
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(
-            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+            task,
+            shuffler,
+            token,
+            outbox,
+            policy=policy,
+            entropy=entropy,
+            attempts=attempts,
+            clock=clock,
         )
         self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
 
@@ -211,7 +239,7 @@ class Client(_Sender):
                 answer = None
             if self._settled(answer):
                 return
-            time.sleep(pause)
+            time.sleep(_pause(pause, answer))
         raise self._given_up()
 
     def __enter__(self) -> Client:
@@ -239,10 +267,18 @@ class AsyncClient(_Sender):
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(
-            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+            task,
+            shuffler,
+            token,
+            outbox,
+            policy=policy,
+            entropy=entropy,
+            attempts=attempts,
+            clock=clock,
         )
         self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
 
@@ -272,7 +308,7 @@ class AsyncClient(_Sender):
                 answer = None
             if self._settled(answer):
                 return
-            await asyncio.sleep(pause)
+            await asyncio.sleep(_pause(pause, answer))
         raise self._given_up()
 
     async def __aenter__(self) -> AsyncClient:
