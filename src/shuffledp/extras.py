@@ -11,13 +11,16 @@ from importlib.util import find_spec
 from shuffledp.errors import MissingExtra
 
 _SENDING = ("httpx", "tenacity")
+_FRAMES, _PLOT = ("pyarrow", "narwhals"), ("matplotlib",)
+_SERVICE = (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn")
 PACKAGES: dict[str, tuple[str, ...]] = {
     "client": _SENDING,
-    "frames": ("pyarrow", "narwhals"),
-    "plot": ("matplotlib",),
+    "frames": _FRAMES,
+    "plot": _PLOT,
     "postgres": ("asyncpg",),
-    "service": (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn"),
+    "service": _SERVICE,
     "spark": ("pyspark", "pyarrow"),
+    "studio": (*_FRAMES, *_PLOT, *_SERVICE),
 }
 """The packages that must be importable for each extra, by the names under which they are."""
 
@@ -25,5 +28,12 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 def require(extra: str) -> None:
     """Raises `MissingExtra` if a package of this extra is not installed."""
     for package in PACKAGES[extra]:
-        if find_spec(package) is None:
+        if not _installed(package):
             raise MissingExtra(package, extra)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False

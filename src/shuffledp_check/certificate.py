@@ -206,6 +206,13 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
         return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
+    if query == "frequencies":
+        cell, k = read_cell(protocol["cell"]), protocol["cells_per_group"]
+        if cell.largest != 1 or k < 2 or k & (k - 1):
+            raise Rejected("groups need cells for 0 and 1, and 2, 4, 8, … of them")
+        if k == 2:  # one cell counts one of two hash values
+            return max(cell.up_loss, epsilon), [(cell, cell.up_loss, epsilon)]
+        return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
     if query == "real-sum":
         cells = [read_cell(digit) for digit in protocol["digits"]]
         loss = sum((cell.up_loss for cell in cells), start=Fraction(0))
@@ -219,6 +226,18 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     raise Rejected(f"unknown query {query!r}")
 
 
+def users_of_cells(data: dict[str, Any]) -> int:
+    """The users that every cell is sure to have: all, or those of the smallest group that is
+    released, which its own cell names."""
+    protocol, users = data["protocol"], int(data["users"])
+    if protocol["query"] != "frequencies":
+        return users
+    needed = int(protocol["cell"]["users"])
+    if protocol["users"] != users or protocol["groups"] < 1 or needed * protocol["groups"] > users:
+        raise Rejected("there are fewer users than all groups need")
+    return needed
+
+
 def check(data: dict[str, Any]) -> Fraction:
     """ε, if the certificate (or the plan that holds one) proves it; raises `Rejected` otherwise."""
     data = data.get("certificate", data)
@@ -229,7 +248,7 @@ def check(data: dict[str, Any]) -> Fraction:
     loss, cells = budgets(protocol)
     if loss > epsilon or Fraction(data["epsilon"]) != epsilon or Fraction(data["loss"]) != loss:
         raise Rejected("the losses do not add up to what is claimed")
-    if any(cell.users != data["users"] for cell, _, _ in cells):
+    if any(cell.users != users_of_cells(data) for cell, _, _ in cells):
         raise Rejected("the number of users differs")
     for cell, up, down in cells:
         check_cell(cell, up, down)

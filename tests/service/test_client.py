@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -219,3 +220,31 @@ def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
 
     asyncio.run(walk())
     assert len(seen) == 2 and len(set(seen)) == 1
+
+
+def test_the_shuffler_says_how_long_to_wait(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retry-After is honoured, within what a person waits; an interrupted upload is sent again."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    problem = {"type": "urn:shuffledp:problem:interrupted", "detail": "broke off"}
+    answers = [
+        httpx.Response(503, headers={"Retry-After": "7"}),
+        httpx.Response(429, headers={"Retry-After": "99999"}),
+        httpx.Response(503, headers={"Retry-After": "soon"}),
+        httpx.Response(400, json=problem),
+        httpx.Response(201),
+    ]
+    left = iter(answers)
+    transport = httpx.MockTransport(lambda _: next(left))
+    with Client(task, "http://s", "t", tmp_path, policy=TRUSTING, transport=transport) as client:
+        client.send(1)
+    assert slept[:2] == [7.0, 30.0] and all(pause < 1 for pause in slept[2:])
+    assert len(slept) == 4
+    malformed = httpx.MockTransport(
+        lambda _: httpx.Response(400, json=problem | {"type": "urn:shuffledp:problem:malformed"})
+    )
+    again = Client(task, "http://s", "t", tmp_path / "b", policy=TRUSTING, transport=malformed)
+    with pytest.raises(Refused):
+        again.send(1)

@@ -17,7 +17,7 @@ from shuffledp.cli.parsing import Parser
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
 
-MODULES = (
+COMMANDS = (
     "plan",
     "verify",
     "query",
@@ -33,6 +33,7 @@ MODULES = (
     "backup",
     "device",
     "demo",
+    "studio",
     "cluster",
     "completion",
     "version",
@@ -41,7 +42,16 @@ MODULES = (
 
 GROUPS = {
     "plan and prove": ("plan", "verify", "compare", "simulate"),
-    "ask a column": ("count", "integer-sum", "real-sum", "mean", "histogram", "quantiles"),
+    "ask a column": (
+        "count",
+        "integer-sum",
+        "real-sum",
+        "mean",
+        "histogram",
+        "frequencies",
+        "quantiles",
+    ),
+    "without writing code": ("studio",),
     "keep a budget": ("ledger",),
     "collect from devices": ("demo", "task", "send", "device", "result"),
     "run the servers": ("shuffler", "analyzer", "keys", "config", "backup", "restore"),
@@ -76,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"shuffledp {__version__}")
     add_loudness(top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in MODULES:
+    for name in COMMANDS:
         importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
     return top
 

@@ -1,4 +1,4 @@
-"""`shuffledp count|integer-sum|real-sum|mean|histogram|quantiles FILE`: a query on a column."""
+"""`shuffledp count|integer-sum|real-sum|mean|histogram|frequencies|quantiles FILE`: a query."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from shuffledp.cli.output import (
 )
 from shuffledp.cli.plan import (
     add_bounds,
+    add_candidates,
     add_expected,
     add_labels,
     add_targets,
     bounds_of,
+    candidates_of,
     labels_of,
     targets_of,
 )
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.exact.numbers import percent, show
-from shuffledp.protocols.results import Result
+from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
+from shuffledp.queries.query import ColumnType
 from shuffledp.queries.sources import Source
-from shuffledp.queries.values import TRUTHS
 
 EXAMPLES = {
     "count": "--column bikes",
@@ -40,6 +43,7 @@ EXAMPLES = {
     "real-sum": "--column minutes --bounds 0,120",
     "mean": "--column minutes --bounds 0,120",
     "histogram": "--column way --labels walk,bike,bus,train,car",
+    "frequencies": "--column way --candidates walk,bike",
     "quantiles": "--column minutes --bounds 0,120",
 }
 """What the example of each query has of its own."""
@@ -62,6 +66,9 @@ def add_to(commands: Commands) -> None:
         add_bounds(real)
         _add_clamp(real)
     add_labels(_query(commands, "histogram", _histogram, "how many rows hold each label"))
+    add_candidates(
+        _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
+    )
     ranges = _query(commands, "quantiles", _quantiles, "quantiles of a column")
     add_bounds(ranges)
     _add_clamp(ranges)
@@ -106,6 +113,13 @@ def _query(
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(
         "--users", metavar="N", help="rows the guarantee may count on (default: all of them)"
+    )
+    parser.add_argument("--user", metavar="C", help="the column that says whose row it is")
+    parser.add_argument(
+        "--rows-per-user", metavar="K", help="keep K rows of each user at random (sums: add all)"
+    )
+    parser.add_argument(
+        "--missing", metavar="VALUE", help='stands for missing values; "bucket" in a histogram'
     )
     add_expected(parser)
     add_targets(parser)
@@ -152,6 +166,13 @@ def _histogram(args: argparse.Namespace) -> Asked:
     return {"labels": labels, "other": args.other}
 
 
+def _frequencies(args: argparse.Namespace) -> Asked:
+    names = candidates_of(args)
+    if all(isinstance(label, str) for label in names):
+        names = _in_the_columns_type(args, names)
+    return {"candidates": names, "spread": args.spread}
+
+
 def _quantiles(args: argparse.Namespace) -> Asked:
     return {
         "bounds": bounds_of(args),
@@ -166,20 +187,10 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
     """Labels as numbers or true/false where the column holds such; on Spark judged by the labels
     themselves, because the column is not read here."""
     if args.engine == "spark":
-        holds = "whole" if all(_is_whole(label) for label in labels) else "text"
+        holds: ColumnType = "whole" if all(is_whole(label) for label in labels) else "text"
     else:
         holds = column_of(args.file, args.column, _file_format(args)).holds
-    if holds == "truth":
-        return [TRUTHS.get(label.lower(), label) for label in labels]
-    if holds == "whole" and all(_is_whole(label) or label == args.other for label in labels):
-        return [int(label) if _is_whole(label) else label for label in labels]
-    return labels
-
-
-def _is_whole(label: str) -> bool:
-    """Whether a label is a whole number as numbers are written: 7, but not 007."""
-    digits = label.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and str(int(label)) == label
+    return labels_of_type(labels, holds, getattr(args, "other", None))
 
 
 def _source(args: argparse.Namespace) -> str | Source:
@@ -232,9 +243,22 @@ def _show(args: argparse.Namespace, result: Result) -> None:
 def _options(args: argparse.Namespace) -> Asked:
     """The options of every query that were given, as keyword arguments."""
     names = ["column", "epsilon", "users", "confidence", "ledger", "note", "seed", "protocol"]
+    names += ["user", "rows_per_user"]
     names += ["delta"] if args.engine == "spark" else ["delta", "encoding", "delimiter"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.missing is not None:
+        given["missing"] = _typed(args.missing)
     return {**given, "per_user": args.per_user, **targets_of(args)}
+
+
+def _typed(text: str) -> Any:
+    """A whole number, a real number or a text, as it is written."""
+    if is_whole(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Result:
@@ -262,7 +286,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
 
     rows = [
         ("privacy", _privacy(result)),
-        ("users", f"{result.users:,}: every row is taken for one user, and their number is public"),
+        ("users", _users(result)),
         ("messages", f"{result.messages_per_user:,.1f} per user"),
         ("RMSE", f"{result.rmse:,.4g}"),
         ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
@@ -273,6 +297,12 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     if args.plot:
         rows.append(("picture", args.plot))
     return Group(_numbers(result), facts("", rows))
+
+
+def _users(result: Result) -> str:
+    if result.neighbours == NEIGHBOURS:
+        return f"{result.users:,}: every row is taken for one user, and their number is public"
+    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
 
 
 def _privacy(result: Result) -> str:

@@ -22,7 +22,7 @@ from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball
-from shuffledp.exact.sampler import Uniform
+from shuffledp.exact.uniform import Uniform
 from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
@@ -192,6 +192,10 @@ class RealSum(Protocol[Estimate]):
 
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        low, high = self.error_quantiles(users, None, [outside / 2, 1 - outside / 2])
+        return low, high
 
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.

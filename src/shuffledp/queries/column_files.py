@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.queries.columns import Column, FileFormat, known_column
+from shuffledp.queries.filling import filled_chunk
+from shuffledp.queries.query import ColumnType
 from shuffledp.queries.sources import Source
 
 TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -40,7 +42,24 @@ def file_column(source: Source, column: str | None, file_format: FileFormat) -> 
     else:
         return _csv(source, column, file_format)
     with _reading(source):
-        return _with_rows(source, reader(source, column))
+        return _with_rows(source, reader(source, column, file_format.fill))
+
+
+def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
+    """The columns of a CSV or Parquet file by name, with what their first lines suggest that they
+    hold."""
+    with _reading(source):
+        if source.name.endswith(".parquet"):
+            import pyarrow.parquet as pq
+
+            file_format.refuse()
+            schema = pq.read_schema(source.open())
+            names, types = list(schema.names), list(schema.types)
+        elif source.is_empty():
+            raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
+        else:
+            names, types = _header(source, file_format)
+        return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
 
 
 def _with_rows(source: Source, found: Column) -> Column:
@@ -75,19 +94,19 @@ def _not_utf8(source: Source) -> str:
     )
 
 
-def _guarded(source: Source, make: Callable[[], Iterator[Any]]) -> Batches:
+def _guarded(source: Source, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
     """Batches of NumPy arrays, made from Arrow arrays that are read from a file."""
 
     def batches() -> Iterator[NDArray[Any]]:
         with _reading(source):
             for part in make():
                 if len(part):
-                    yield to_numpy(part)
+                    yield to_numpy(part if fill is None else filled_chunk(part, fill))
 
     return batches
 
 
-def _parquet(source: Source, column: str | None) -> Column:
+def _parquet(source: Source, column: str | None, fill: object) -> Column:
     import pyarrow.parquet as pq
 
     with source.open() as opened, pq.ParquetFile(opened) as file:
@@ -101,10 +120,10 @@ def _parquet(source: Source, column: str | None) -> Column:
                 yield batch.column(0)
 
     holds = arrow_type(schema.field(name).type)
-    return Column(rows=rows, holds=holds, batches=_guarded(source, parts))
+    return Column(rows=rows, holds=holds, batches=_guarded(source, parts, fill))
 
 
-def _folder(source: Source, column: str | None) -> Column:
+def _folder(source: Source, column: str | None, fill: object) -> Column:
     """All Parquet files below a folder, as Spark and others write them."""
     import pyarrow.dataset as ds
 
@@ -129,7 +148,7 @@ def _folder(source: Source, column: str | None) -> Column:
             yield batch.column(0)
 
     holds = arrow_type(data.schema.field(name).type)
-    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(source, parts))
+    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(source, parts, fill))
 
 
 def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
@@ -153,7 +172,8 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
-    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=_guarded(source, parts))
+    batches = _guarded(source, parts, file_format.fill)
+    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=batches)
     return _with_rows(source, column_found)
 
 

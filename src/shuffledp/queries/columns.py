@@ -29,6 +29,7 @@ from shuffledp.queries.arrays import (
     from_objects,
 )
 from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.queries.filling import filled_array, filled_objects
 from shuffledp.queries.query import ColumnType
 from shuffledp.queries.sources import Source
 
@@ -60,6 +61,8 @@ class FileFormat:
     """A comma, or a tab in files named .tsv, unless said."""
     as_text: bool = False
     """Take every value for a text, also where all look like numbers or dates."""
+    fill: Any = None
+    """What stands for every missing value, in any source; None: they are refused."""
 
     def refuse(self) -> None:
         """Raises `ParameterError` where something was said about a source that is no text file."""
@@ -83,13 +86,15 @@ def column_of(
         found = source if isinstance(source, Source) else Source.of(source)
         return file_column(found, column, file_format)
     file_format.refuse()
+    fill = file_format.fill
     if isinstance(source, np.ndarray):
         refuse_name(column)
-        return _in_steps(*from_array(source))
+        whole: Any = source if fill is None else filled_array(source, fill)
+        return in_steps(*(from_objects(whole) if isinstance(whole, list) else from_array(whole)))
     if isinstance(source, list | tuple | range):
         refuse_name(column)
-        return _in_steps(*from_objects(source))
-    return _frame_column(source, column)
+        return in_steps(*from_objects(source if fill is None else filled_objects(source, fill)))
+    return _frame_column(source, column, fill)
 
 
 def refuse_name(column: str | None) -> None:
@@ -100,14 +105,16 @@ def refuse_name(column: str | None) -> None:
         )
 
 
-def _in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
+def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
+    """An array as a column."""
+
     def batches() -> Iterator[NDArray[Any]]:
         return (array[at : at + STEP] for at in range(0, len(array), STEP))
 
     return Column(rows=len(array), holds=holds, batches=batches)
 
 
-def _frame_column(source: object, column: str | None) -> Column:
+def _frame_column(source: object, column: str | None, fill: object) -> Column:
     require("frames")
     import narwhals.stable.v2 as nw
 
@@ -127,6 +134,8 @@ def _frame_column(source: object, column: str | None) -> Column:
         frame = frame[name]
     if len(frame) == 0:
         raise DataError(NO_ROWS)
+    if fill is not None:
+        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
     return _series_column(frame)
 
 
@@ -207,10 +216,10 @@ def _pandas_objects(native: Any) -> Column | None:
         if (codes < 0).any():
             raise DataError(MISSING)
         named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
-        return _in_steps(named[codes], holds)
+        return in_steps(named[codes], holds)
     if native.dtype.kind in "c":
         raise DataError(UNKNOWN_TYPE)
     arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
     if arrow_knows or "pyarrow" in native.dtype.name:
         return None
-    return _in_steps(*from_objects(native.tolist()))
+    return in_steps(*from_objects(native.tolist()))

@@ -186,9 +186,10 @@ class Task:
                 f"Reports of {self.report_size:,} messages would overflow too often; "
                 f"at least {need:,} are needed."
             )
-        if len(protocol.cells) > MOST_CELLS:
+        cells = len(protocol.cells) + protocol.roll_call
+        if cells > MOST_CELLS:
             raise TaskError(
-                f"The protocol has {len(protocol.cells):,} cells and a message can name "
+                f"The protocol has {cells:,} cells and a message can name "
                 f"{MOST_CELLS:,}; plan with fewer buckets."
             )
         self._check_words()
