@@ -29,5 +29,12 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 def require(extra: str) -> None:
     """Raises `MissingExtra` if a package of this extra is not installed."""
     for package in PACKAGES[extra]:
-        if find_spec(package) is None:
+        if not _installed(package):
             raise MissingExtra(package, extra)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False

@@ -68,7 +68,7 @@ def run_page(args: argparse.Namespace) -> None:
     run_survey(
         users,
         args.epsilon,
-        lambda line: print(line, file=sys.stderr, flush=True),
+        lambda line: note(args, line),
         browsers=whole(args.browsers, "browsers", most=min(MOST_BROWSERS, users - 1)),
         port=whole(args.port, "port", least=0, most=65_535),
         question=args.question or QUESTION,

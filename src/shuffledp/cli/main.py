@@ -17,7 +17,7 @@ from shuffledp.cli.parsing import Parser
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
 
-MODULES = (
+COMMANDS = (
     "plan",
     "verify",
     "query",
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"shuffledp {__version__}")
     add_loudness(top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in MODULES:
+    for name in COMMANDS:
         importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
     return top
 

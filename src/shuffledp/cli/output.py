@@ -189,7 +189,7 @@ def is_quiet(args: argparse.Namespace) -> bool:
 def note(args: argparse.Namespace, line: str) -> None:
     """Says on standard error what is going on; silent with -q."""
     if not is_quiet(args):
-        print(line, file=sys.stderr)
+        print(line, file=sys.stderr, flush=True)
 
 
 def confirm(question: str) -> None:

@@ -30,8 +30,8 @@ def add_to(commands: Commands) -> None:
         run,
         "send your value for a task to the shuffler",
         examples=[
-            "send --task task.json --shuffler https://shuffler.example --token-file token.txt",
-            "send --task task.json --shuffler https://shuffler.example --resume",
+            "send --task task.json --token-file token.txt",
+            "send --task task.json --resume",
         ],
         needs=["client"],
     )
