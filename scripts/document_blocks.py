@@ -5,7 +5,8 @@
 A page is one walk in an empty folder. Its `bash` blocks go to one shell, its `python` blocks to one
 interpreter, in their order; a block that fails ends the page. A `text` block right behind one of
 them is what it prints: exactly, or, if it is marked `text random`, up to the digits. `--write` puts
-what was printed into the pages where it differs. Blocks of other kinds (`console`, `toml`, …) are not run.
+what was printed into the pages where it differs. Blocks of other kinds (`console`, `toml`, …) are
+not run.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, note
 from shuffledp.exact.numbers import percent, whole

@@ -17,7 +17,6 @@ from shuffledp.exact.numbers import whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.column_files import FILE_KINDS, file_columns
-from shuffledp.queries.sources import Source
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
