@@ -81,7 +81,7 @@ def values_of(case: Case) -> NDArray[Any]:
     if case.query in ("real-sum", "mean"):
         return np.asarray(parts * 5 - 2)
     largest = LARGEST if case.query == "integer-sum" else BUCKETS - 1
-    return np.rint(parts * largest).astype(np.int64)
+    return np.asarray(np.rint(parts * largest), np.int64)
 
 
 def truth_of(case: Case, values: NDArray[Any]) -> Floats:
