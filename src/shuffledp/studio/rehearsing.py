@@ -17,10 +17,10 @@ from shuffledp.exact.numbers import whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.column_files import FILE_KINDS, file_columns
-from shuffledp.queries.sources import Source
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
+from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
 from shuffledp.studio.questions import Form, confidence_of, noise_shares, plan_of, query_of
 from shuffledp.studio.words import published_reach
