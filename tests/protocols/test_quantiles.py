@@ -11,7 +11,7 @@ import pytest
 
 import shuffledp
 from shuffledp import plan_quantiles, verify
-from shuffledp.accuracy.range_errors import first_and_last_crossing, root_mean_square
+from shuffledp.accuracy.range_errors import root_mean_square, steps_below
 from shuffledp.accuracy.tails import error_ends, third_and_fourth_cumulants
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.seeded import SeededEntropy
@@ -190,11 +190,24 @@ def test_a_quantiles_rmse_is_in_its_own_unit() -> None:
 # the laws behind
 
 
-def test_first_and_last_crossing() -> None:
+def test_steps_below() -> None:
     curve = np.array([0.0, 2.0, 0.0, 4.0])
-    assert first_and_last_crossing(curve, 1.0) == (0.5, 2.25)
-    first, last = first_and_last_crossing(4.0 - curve[::-1], 3.0)
-    assert (3 - last, 3 - first) == (0.5, 2.25)  # mirrored
+    assert steps_below(curve, 1.0) == 0.5 + 0.5 + 0.25
+    assert 3 - steps_below(4.0 - curve[::-1], 3.0) == 1.25  # mirrored
+    assert steps_below(np.array([0.0, 0.0, 0.0, 5.0]), 0.0) == 0.0
+    assert steps_below(np.array([0.0, 1.0, 1.0, 3.0]), 2.0) == 2.5
+
+
+def test_rising_order_is_no_further_from_a_rising_truth() -> None:
+    """A twin in falling order is."""
+    rng = np.random.default_rng(8)
+    truth, curve = np.arange(65.0), np.arange(65.0) + rng.normal(0, 20, 65)
+    wanted = np.linspace(-60, 130, 4000)
+    ordered = np.array([steps_below(curve, one) for one in wanted])
+    true = np.array([steps_below(truth, one) for one in wanted])
+    off = float(((ordered - true) ** 2).mean())
+    assert off < ((64 - ordered - true) ** 2).mean()
+    assert np.abs(np.sort(curve) - truth).sum() < np.abs(curve - truth).sum()
 
 
 def test_root_mean_square_of_a_sure_place() -> None:

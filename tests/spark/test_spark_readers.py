@@ -14,6 +14,7 @@ from readers import QUERIES, as_sources, outcome
 import shuffledp
 from shuffledp import spark as cluster
 from shuffledp.errors import DataError, ParameterError, ShuffleDPError
+from shuffledp.queries.columns import column_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import Query
 from shuffledp.spark import columns, executor
@@ -94,6 +95,82 @@ def test_missing_values_are_not_counted_out_loud(spark: Any) -> None:
     with pytest.raises(DataError, match="has missing values") as caught:
         cluster.count(frame, epsilon=8)
     assert not any(character.isdigit() for character in str(caught.value))
+
+
+CSV_COLUMNS = {
+    "whole": ["0", "3", "-7", "007"],
+    "too large": ["1", "99999999999999999999"],
+    "real": ["0.5", "1", "1e3", ".5", "-2."],
+    "truth": ["true", "False", "TRUE"],
+    "date": ["2020-02-29", "2020-03-01"],
+    "time": ["2020-02-29T12:00:00", "2020-03-01 00:00:00"],
+    "words": ["a", "12 Main St", "5"],
+    "gaps": ["1", "", "0"],
+    "words for gaps": ["1", "N/A", "0"],
+    "texts with gaps": ["a", "NULL"],
+    "quotes and breaks": ["a", 'say ""no""', "b,c", "line\nbreak"],
+}
+UNCLEAR = {
+    "plus": ["+5", "1"],
+    "spaces": [" 5", "1"],
+    "infinite": ["inf", "1"],
+    "words and digits": ["true", "1"],
+    "hours": ["12:30", "12:31"],
+    "no such date": ["2020-02-30", "2020-03-01"],
+    "zones": ["2020-02-29T12:00:00Z"],
+    "hexadecimal": ["0x10"],
+}
+
+
+def csv_file(folder: Path, texts: list[str], only: bool = False) -> str:
+    path = folder / "column.csv"
+    lines = [f'"{text}"' for text in texts] if only else [f'x,"{text}"' for text in texts]
+    path.write_text("\n".join(["value" if only else "other,value", *lines, ""]))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", CSV_COLUMNS)
+def test_csv_columns_have_the_types_of_one_machine(spark: Any, tmp_path: Path, kind: str) -> None:
+    path = csv_file(tmp_path, CSV_COLUMNS[kind])
+    here = column_of(path, "value")
+    values = columns.values_of(columns.read(spark, path), "value")
+    missing = [row.value for row in values.collect()].count(None)
+    assert columns.column_type(values) == here.holds
+    try:
+        mine = [value for batch in here.batches() for value in batch.tolist()]
+    except DataError:
+        assert missing == 1
+        return
+    assert missing == 0 and [row.value for row in values.collect()] == mine
+    texts = columns.values_of(columns.read(spark, path), "value", as_text=True)
+    assert columns.column_type(texts) == "text"
+
+
+def test_twin_sparks_own_guess_differs(spark: Any, tmp_path: Path) -> None:
+    path = csv_file(tmp_path, CSV_COLUMNS["words for gaps"])
+    own = columns.values_of(spark.read.csv(path, header=True, inferSchema=True), "value")
+    assert columns.column_type(own) != column_of(path, "value").holds
+
+
+@pytest.mark.parametrize("kind", UNCLEAR)
+def test_csv_columns_of_unclear_type_are_refused(spark: Any, tmp_path: Path, kind: str) -> None:
+    table = columns.read(spark, csv_file(tmp_path, UNCLEAR[kind]))
+    with pytest.raises(DataError, match="use Parquet"):
+        columns.values_of(table, "value")
+
+
+def test_csv_lines_that_spark_would_pass_over_are_refused(spark: Any, tmp_path: Path) -> None:
+    alone = Path(csv_file(tmp_path, ["1", "0"], only=True))
+    columns.values_of(columns.read(spark, str(alone)), None)  # complete: taken
+    alone.write_text("value\n1\n\n0\n")
+    with pytest.raises(DataError, match="has missing values"):
+        columns.values_of(columns.read(spark, str(alone)), None)
+    alone.write_bytes("value\nKöln\n".encode("latin-1"))
+    with pytest.raises(DataError, match="encoding"):
+        columns.values_of(columns.read(spark, str(alone)), None)
+    alone.write_text("other,value\n1,2\n1\n")
+    with pytest.raises(ShuffleDPError):
+        columns.values_of(columns.read(spark, str(alone)), "value")
 
 
 def test_files_of_another_encoding_on_spark(spark: Any, tmp_path: Path) -> None:

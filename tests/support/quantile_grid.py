@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import plan_quantiles
+from shuffledp.accuracy.range_errors import steps_below
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.quantiles_result import QuantilesResult
@@ -20,6 +21,9 @@ EPSILONS = ("0.2", "1", "4")
 BINS = (16, 64)
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 DATA = ("uniform", "normal", "lumpy", "integer", "one bin", "skewed")
+
+
+WORSE = 1.03
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Measured:
     """What runs of one case gave: a row for each run, a column for each probability."""
 
     truth: Floats
+    noiseless: Floats
+    """What the estimator gives without noise: it differs from the truth inside buckets."""
     values: Floats
     lows: Floats
     highs: Floats
@@ -57,6 +63,10 @@ class Measured:
         middle, reach = (self.lows + self.highs) / 2, (self.highs - self.lows) / 4
         return self._held(middle - reach, middle + reach)
 
+    def bias_of_noise(self, values: Floats) -> Floats:
+        """How far the mean is from what there would be without noise, in standard deviations."""
+        return np.asarray((values - self.noiseless).mean(axis=0) / (values.std(axis=0) + 1e-9))
+
     def _held(self, lows: Floats, highs: Floats) -> Floats:
         return np.asarray(((lows <= self.truth) & (self.truth <= highs)).mean(axis=0))
 
@@ -65,6 +75,10 @@ class Measured:
 
     def bias(self, values: Floats) -> Floats:
         return np.asarray((values - self.truth).mean(axis=0))
+
+    def worse_cells(self) -> NDArray[np.bool_]:
+        """Where the estimate errs more than 3 % more than the former one."""
+        return np.asarray(self.rmse(self.values) > WORSE * self.rmse(self.former))
 
     def former_rmse_both_ways(self) -> Floats:
         """The former estimator's RMSE over the data and its mirror image."""
@@ -147,8 +161,10 @@ def measure(case: Case, runs: int) -> Measured:
             ]
         )
     columns = np.array(rows).transpose(1, 0, 2)
+    exact = np.concatenate([[0.0], np.cumsum(tally)])
     return Measured(
         truth=np.array([true_quantile(values, p) for p in PROBABILITIES]),
+        noiseless=np.array([steps_below(exact, p * case.users) / case.bins for p in PROBABILITIES]),
         values=columns[0],
         lows=columns[1],
         highs=columns[2],

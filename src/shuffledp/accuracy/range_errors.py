@@ -42,23 +42,19 @@ class RangeErrors:
         return np.vstack([np.zeros(self.weights.shape[1]), np.cumsum(self.weights, axis=0)])
 
 
-def first_and_last_crossing(heights: Floats, wanted: float) -> tuple[float, float]:
-    """Where a curve that goes from below to above a wanted height reaches it for the first time
-    and for the last, in steps from its beginning; it is straight between its points.
+def steps_below(heights: Floats, wanted: float) -> float:
+    """Over how many steps a curve lies below a wanted height; it is straight between its points.
 
-    >>> first_and_last_crossing(np.array([0.0, 2.0, 0.0, 4.0]), 1.0)
-    (0.5, 2.25)
+    For a rising curve this is where it reaches the height. For one that rises with noise, it is
+    where the curve reaches it whose heights are the same ones in rising order.
+
+    >>> steps_below(np.array([0.0, 2.0, 0.0, 4.0]), 1.0)
+    1.25
     """
-    return crossing(heights, wanted), len(heights) - 1 - crossing(-heights[::-1], -wanted)
-
-
-def crossing(heights: Floats, wanted: float) -> float:
-    """Where the running maximum of a curve reaches a height; at its end if it never does."""
-    rising = np.maximum.accumulate(heights)
-    at = int(np.searchsorted(rising, wanted))
-    if at == 0 or at == len(rising):
-        return float(max(at - 1, 0))
-    return float(at - 1 + (wanted - rising[at - 1]) / (rising[at] - rising[at - 1]))
+    low, high = (part(heights[:-1], heights[1:]) for part in (np.minimum, np.maximum))
+    rise = high - low
+    parts = np.where(rise > 0, (wanted - low) / np.where(rise > 0, rise, 1.0), low < wanted)
+    return float(np.clip(parts, 0.0, 1.0).sum())
 
 
 def root_mean_square(later: Floats, centre: float, variance_inside: float) -> float:

@@ -92,6 +92,13 @@ class Plan(Generic[R_co]):
     def _proof(self) -> dict[str, Any]:
         return self.certificate.to_dict()
 
+    def renewed(self, entropy: Entropy = SYSTEM) -> Plan[R_co]:
+        """The same plan with the protocol's public random choices drawn anew."""
+        protocol = self.protocol.renewed(entropy)
+        return replace(
+            self, protocol=protocol, certificate=replace(self.certificate, protocol=protocol)
+        )
+
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
         """One user's report: what runs on a device."""
         return self.protocol.randomize(value, entropy)
@@ -112,8 +119,6 @@ class Plan(Generic[R_co]):
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result, with intervals and certificate."""
-        if not 0 < confidence < 1:
-            raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
         return replace(self.protocol.analyze(view, confidence), certificate=self._proof)
 
     def run(self, values: Any, entropy: Entropy = SYSTEM, confidence: float = 0.95) -> R_co:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 from shuffledp.errors import ParameterError
+from shuffledp.exact.memory import check_memory
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
 from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
 from shuffledp.planning.histogram import bucket_choice
@@ -15,7 +16,13 @@ from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.dates import date_number, is_date, unit_of
-from shuffledp.protocols.quantiles import MOST_BUCKETS, Level, Quantiles, worst_range_variance
+from shuffledp.protocols.quantiles import (
+    MOST_BUCKETS,
+    Level,
+    Quantiles,
+    fit_bytes,
+    worst_range_variance,
+)
 from shuffledp.protocols.quantiles_result import QuantilesResult
 
 MOST_LEVELS = 3
@@ -55,6 +62,7 @@ def plan_quantiles(
     bins, points = whole(bins, "bins", least=2, most=MOST_BUCKETS), points or bool(unit)
     if points:
         bins = point_bins(int(high - low) + 1, bins)
+    check_memory(fit_bytes([bins]), "ask for fewer bins")
     sure, come = checked_users(users, expected)
     target = Target.of(mse_overhead, rmse, None, relative_error, padded)
     chain = best_levels(bins, epsilon)

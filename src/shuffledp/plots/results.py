@@ -130,10 +130,10 @@ def _short(error: float) -> str:
 def _name_buckets(axes: Axes, labels: list[str]) -> bool:
     """Writes the labels below the buckets; gives whether some became numbers."""
     step = max(1, len(labels) // 40)
-    texts, font, numbered = shown_labels(labels)
+    texts, fonts, numbered = shown_labels(labels)
     texts = [text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}…" for text in texts]
     axes.set_xticks(np.arange(len(labels))[::step], texts[::step])
-    set_plainly(axes.get_xticklabels(), font)
+    set_plainly(axes.get_xticklabels(), fonts)
     if max(map(len, texts)) * len(labels) > 80:
         axes.tick_params(axis="x", rotation=60)
     return numbered

@@ -38,6 +38,12 @@ MOST_BUCKETS = 4096
 KNOWN = 1e9  # weight of "all buckets add up to n", relative to the most precise level
 
 
+def fit_bytes(buckets: Sequence[int]) -> int:
+    """About how much memory `combine` and the errors of ranges take."""
+    finest = buckets[-1]
+    return 8 * finest * (2 * finest + 4 * sum(buckets))
+
+
 def combine(
     buckets: Sequence[int], variances: Sequence[Floats | float]
 ) -> tuple[Floats, list[Floats]]:
@@ -173,6 +179,10 @@ class Quantiles(Protocol[QuantilesResult]):
         ]
         plus, minus = (np.concatenate(part) for part in zip(*sent, strict=True))
         return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
+
+    def working_bytes(self) -> int:
+        """Also the matrices of the least-squares fit."""
+        return super().working_bytes() + fit_bytes([level.buckets for level in self.levels])
 
     def variances(self, users: int, counts: Floats) -> list[Floats]:
         """The error of every bucket on each level, where the finest buckets hold `counts`."""

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.range_errors import (
-    RangeErrors,
-    first_and_last_crossing,
-    root_mean_square,
-)
+from shuffledp.accuracy.range_errors import RangeErrors, root_mean_square, steps_below
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact
 from shuffledp.protocols.axis import Axis
@@ -141,15 +137,16 @@ class QuantilesResult(Result):
         """The value below or at which this part of the users lies.
 
         The estimated number of users below a value rises with noise, so that it may cross the
-        wanted rank more than once; the estimate lies halfway between the first and the last
-        crossing. The interval reaches from the first to the last bucket whose true rank may be
-        the wanted one, so that a single test decides on each side whether it holds the truth.
+        wanted rank more than once; its values are put into rising order, which never takes it
+        further from the truth, and then it crosses once. The interval reaches from the first to
+        the last bucket whose true rank may be the wanted one, so that a single test decides on
+        each side whether it holds the truth.
         """
         share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
             raise ParameterError(NOT_A_SHARE)
         rank = share * self.users
-        position = sum(first_and_last_crossing(self.below, rank)) / 2
+        position = steps_below(np.clip(self.below, 0.0, self.users), rank)
         lower, upper = self.band
         first = int(np.flatnonzero(upper >= rank)[0]) - 1
         last = int(np.flatnonzero(lower < rank)[-1])

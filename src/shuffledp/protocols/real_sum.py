@@ -22,13 +22,14 @@ from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball
-from shuffledp.exact.sampler import Uniform
+from shuffledp.exact.uniform import Uniform
 from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 FINEST_GRID = 1 << 24
+TALLY_ARRAYS = 5  # of one number per grid point that are held at once
 ROUNDING_VARIANCE = 1 / 6
 """Of a value that lies anywhere between two grid points, in squared steps."""
 
@@ -87,21 +88,22 @@ class RealSum(Protocol[Estimate]):
         """Grid numbers whose expectation is the value: ⌊y + U⌋, floats proposing, fractions
         deciding wherever a float might be wrong."""
         numbers = reals_within(values, self.low, self.high)
-        words = entropy.words(numbers.size, np.uint64) >> np.uint64(11)
+        words = entropy.words(numbers.size, np.uint64)
         scale = self.grid / float(self.high - self.low)
         y = (numbers - float(self.low)) * scale
-        total = y + words * 2.0**-53
+        total = y + words * 2.0**-64
         wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
         codes = np.floor(total - wrong).astype(np.int64)
         for place in np.flatnonzero(np.floor(total + wrong) != codes):
-            uniform = Uniform(int(words[place]), 53, entropy)
+            uniform = Uniform(int(words[place]), 64, entropy)
             codes[place] = self._round_exactly(numbers[place], uniform)
         return codes
 
     def _round_exactly(self, number: float, uniform: Uniform) -> int:
         y = (Fraction(float(number)) - self.low) / self.step
         whole = math.floor(y)
-        return whole if uniform.below(lambda: ball(1 - (y - whole))) else whole + 1
+        stays = 1 - (y - whole)
+        return whole if uniform.below(lambda: ball(stays), lambda: stays) else whole + 1
 
     def split(self, codes: Values, cell: int) -> Values:
         return codes // self.weights[cell] % self.radix[cell]
@@ -124,6 +126,10 @@ class RealSum(Protocol[Estimate]):
             sent.append(cell.aggregate(digits, entropy))
         plus, minus = np.array(sent, np.int64).T
         return Report(users=int(tally.sum()), plus=plus, minus=minus, seeded=entropy.seeded)
+
+    def working_bytes(self) -> int:
+        """Also the tally of all grid points, and their digits."""
+        return super().working_bytes() + TALLY_ARRAYS * 8 * (self.grid + 1)
 
     # the decoder
 

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar, Unpack
 
-from shuffledp.exact.numbers import ExactNumber, checked_confidence
+from shuffledp.exact.numbers import ExactNumber
+from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import local, questions
+from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.query import Query
@@ -227,6 +229,50 @@ def histogram(
 
 
 @with_options
+def frequencies(
+    data: object,
+    *,
+    epsilon: ExactNumber,
+    candidates: Iterable[Label] = (),
+    spread: ExactNumber = DEFAULT_SPREAD,
+    protocol: None = None,
+    **options: Unpack[QueryOptions],
+) -> HistogramResult:
+    """How many rows of a column hold each candidate, whatever other values there are.
+
+    Each row is one user. Unlike a histogram, this costs the same for any domain: users are counted
+    in groups by a public hash of their value. Estimates are unbiased and ε-differentially private
+    in the shuffle model; they err more than a histogram's, which is taken where it is better.
+
+    Args:
+        data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        candidates: The labels to show, all texts or all whole numbers, known without the data;
+                at most 100,000. The result can be asked about others, at no cost in ε.
+        spread: What the error is planned for: as if values were spread evenly over so many labels
+                (1 over the chance that two rows hold the same).
+        options: those of every query (`QueryOptions`).
+
+    Returns:
+        A `HistogramResult`: `labels`, `values`, an interval `low` … `high` for each and
+        `joint_low` … `joint_high` for all at once, `rmse`, `certificate`, `to_frame()`, `plot()`,
+        `to_dict()`; where groups were counted, also `frequency(label)` and `showing(labels)`.
+
+    Raises:
+        ShuffleDPError: see `shuffledp.errors`.
+        ParameterError: also for `protocol`, `mse_overhead` and `relative_error`.
+
+    >>> import shuffledp
+    >>> words = ["the", "of", "and", "of"] * 5_000
+    >>> found = shuffledp.frequencies(words, epsilon=8, candidates=["of", "to"])
+    >>> abs(found.values).round(-3).tolist()
+    [10000.0, 0.0]
+    """
+    how = Options.checked({**options, "protocol": protocol})
+    return _run(Frequencies.of(how, epsilon, candidates, spread), data, how)
+
+
+@with_options
 def quantiles(
     data: object,
     *,
@@ -282,5 +328,4 @@ def quantiles(
 
 
 def _run(query: Query[R], data: object, how: Options) -> R:
-    checked_confidence(how.confidence)
     return (local.run if how.protocol is None else local.run_rival)(query, data, how)

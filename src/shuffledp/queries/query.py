@@ -73,6 +73,21 @@ class Query(ABC, Generic[R]):
         """The query by which its plan is remembered: without what the plan does not depend on."""
         return self
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether all rows of one user can be added up to one value (`of_sums`)."""
+        return False
+
+    def of_sums(self) -> Query[R]:
+        """The same query about the sums of users' rows, which are moved into the bounds."""
+        raise ParameterError(f"Rows of one user cannot be added up for {self.name}.")
+
+    @property
+    def missing_label(self) -> Label | None:
+        """The label under which missing values are counted with missing="bucket"; None where there
+        are no labels."""
+        return None
+
     def check_column(self, holds: ColumnType) -> None:
         """Raises `ValueOutOfRange` where the query has no answer for such a column, before anything
         is planned or read."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.numbers import ExactNumber, exact
+from shuffledp.exact.numbers import ExactNumber, checked_confidence, exact
 from shuffledp.protocols.histogram import Label, checked_labels
 from shuffledp.protocols.results import ErrorLaw
 from shuffledp.rivals.base import Bag, Rival, Task
@@ -100,8 +100,7 @@ def run(
     >>> result.claim.pure, str(result.claim)
     (False, '(ε, δ) = (1, 1e-06)')
     """
-    if not 0 < confidence < 1:
-        raise ParameterError("confidence must lie strictly between 0 and 1, for example 0.95.")
+    confidence = checked_confidence(confidence)
     entry = rival(query, protocol_name)
     value_range = _value_range(entry, bounds)
     labels = _bucket_labels(entry, buckets)

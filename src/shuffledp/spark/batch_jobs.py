@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from shuffledp.exact.entropy import SYSTEM
+from shuffledp.exact.numbers import checked_confidence
 from shuffledp.queries.batches import publish_batch
 from shuffledp.queries.ledger import Ledger
+from shuffledp.queries.sources import file_system, shown
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.files import sync
 from shuffledp.sealed.keys import PrivateKey
@@ -28,10 +30,8 @@ from shuffledp.spark.batch_files import (
     MessageFile,
     batch_header,
     beside,
-    file_system,
     join,
     look_at,
-    shown,
 )
 from shuffledp.spark.batch_parts import OpenPart, part_name
 
@@ -122,6 +122,7 @@ def open_batch(
     or, where the task asks for noise before publishing, once per call, since every call draws it
     anew.
     """
+    confidence = checked_confidence(confidence)
     task.verify()
     file = look_at(path, 0, task.report_size)
     header = _checked_header(file, task, key)

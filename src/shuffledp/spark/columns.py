@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
 import datetime as dt
 from pathlib import PurePosixPath
 from typing import Any
 
-from shuffledp.errors import DataError, ParameterError
+from shuffledp.errors import DataError
 from shuffledp.queries.arrays import MISSING
 from shuffledp.queries.columns import FileFormat, known_column
 from shuffledp.queries.query import ColumnType, Grouping
 from shuffledp.queries.values import comparable
 from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.text_files import TextTable, read_text_table
 
 KINDS: dict[str, ColumnType] = {
     "boolean": "truth",
@@ -31,59 +31,45 @@ KINDS: dict[str, ColumnType] = {
     "timestamp_ntz": "time",
 }
 """What a column holds, by Spark's name of its type."""
-JAVA_ENCODINGS = {
-    "utf-8": "UTF-8",
-    "iso8859-1": "ISO-8859-1",
-    "ascii": "US-ASCII",
-    "utf-16": "UTF-16",
-    "utf-32": "UTF-32",
-}
-"""Encodings that Spark reads, by Python's names."""
 
 
 def read(
     session: Any, source: str, *, encoding: str | None = None, delimiter: str | None = None
 ) -> Any:
-    """The frame behind a path (CSV with a header line, else Parquet) or a table's name."""
+    """The frame behind a path of Parquet data or a table's name, or the texts behind a path of CSV
+    with a header line."""
     tabs = source.lower().removesuffix(".gz").endswith(".tsv")
     with spark_failures(
         f"Spark cannot read {source}; give the path of Parquet or CSV data that every worker "
         "can see, or the name of a table."
     ):
         if PurePosixPath(source).suffix.lower() in (".csv", ".tsv", ".gz"):
-            return session.read.csv(
-                source,
-                header=True,
-                inferSchema=True,
-                sep=delimiter or ("\t" if tabs else ","),
-                encoding=_java_encoding(encoding or "utf-8"),
-            )
+            separator = delimiter or ("\t" if tabs else ",")
+            return read_text_table(session, source, separator, encoding or "utf-8")
         FileFormat(encoding=encoding, delimiter=delimiter).refuse()
         if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
             return session.read.parquet(source)
         return session.read.table(source)
 
 
-def _java_encoding(name: str) -> str:
-    """The encoding by the name that Spark knows it by; Spark knows few."""
-    try:
-        return JAVA_ENCODINGS[codecs.lookup(name).name]
-    except (LookupError, KeyError):
-        raise ParameterError(
-            f"Spark does not read the encoding {name!r}; it reads {', '.join(JAVA_ENCODINGS)}."
-        ) from None
-
-
-def values_of(frame: Any, column: str | None) -> Any:
-    """The column alone, as `value`; NaN becomes missing, and decimals become doubles, as on one
-    machine."""
-    name = known_column(column, frame.columns)
+def values_of(
+    frame: Any, column: str | None, *, as_text: bool = False, user: str | None = None
+) -> Any:
+    """The column as `value`, and the ids of users beside it as `user` if a column of them is named;
+    NaN becomes missing, and decimals become doubles, as on one machine. A column of a CSV file gets
+    its type here, or stays as texts."""
+    if isinstance(frame, TextTable):
+        name = known_column(column, frame.frame.columns)
+        frame = frame.typed(column, as_text=as_text, user=user)
+    else:
+        name = known_column(column, frame.columns)
     quoted = f"`{name.replace('`', '``')}`"
     holds = _type_name(frame, name)
     if holds in ("float", "double", "decimal"):
         kind = "float" if holds == "float" else "double"
         quoted = f"nanvl(cast({quoted} as {kind}), cast(null as {kind}))"
-    return frame.selectExpr(f"{quoted} as value")
+    ids = [] if user is None else [f"`{user.replace('`', '``')}` as user"]
+    return frame.selectExpr(f"{quoted} as value", *ids)
 
 
 def _type_name(frame: Any, name: str) -> str:

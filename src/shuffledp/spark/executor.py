@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from shuffledp.errors import InputError
-from shuffledp.exact.numbers import checked_confidence
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
+from shuffledp.queries.local import fill_of, finish_of
 from shuffledp.queries.options import Options
+from shuffledp.queries.persons import persons_of
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
 from shuffledp.spark.columns import (
@@ -29,6 +30,7 @@ from shuffledp.spark.columns import (
 )
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
+from shuffledp.spark.persons import filled, of_persons, refuse_missing, with_users
 from shuffledp.spark.reports import (
     MOST_PARTS,
     PartWork,
@@ -46,10 +48,17 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
-    checked_confidence(options.confidence)
     options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
-    values = values_of(data, options.column)
+    persons = persons_of(options.user, options.rows_per_user, query)
+    values = values_of(data, options.column, as_text=query.reads_texts)
+    if persons is not None:
+        values = with_users(data, options.column, persons.user, as_text=query.reads_texts)
+    values = filled(values, fill_of(query, options.missing))
     _check_column(query, values)
+    if persons is not None:
+        refuse_missing(values)
+        values = of_persons(values, persons, options.entropy)
+        query = persons.ask(query)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))
@@ -71,7 +80,8 @@ def run(query: Query[R], data: Any, options: Options) -> R:
         what=query.name,
         note=options.note,
         certificate=certify(protocol).to_dict(),
-        finish=query.finish,
+        finish=finish_of(query, persons),
+        times=1 if persons is None else persons.times,
     )
 
 
@@ -92,7 +102,8 @@ def _in_two_jobs(
 ) -> tuple[Protocol[R], Report]:
     """(protocol, report): the first job counts the users, and the second draws for them."""
     with _counted(values, grouping) as (counted, rows, missing):
-        plan: Plan[R] = query.plan(checked_users(rows, missing, options.users))
+        users = checked_users(rows, missing, options.users)
+        plan: Plan[R] = query.plan(users).renewed(options.entropy)
         work = PartWork(
             protocol=plan.protocol.to_dict(),
             prepare=query.prepare,
