@@ -162,7 +162,6 @@ def run_page(page: Path, write: bool = False) -> None:
     parts, end = [], 0
     with tempfile.TemporaryDirectory() as name:
         walk = Walk(Path(name))
-        shutil.copy(ROOT / "examples/commute.csv", name)
         shutil.copytree(ROOT / "vectors", Path(name) / "vectors")
         try:
             for step in steps(text):

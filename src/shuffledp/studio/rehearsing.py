@@ -17,9 +17,11 @@ from shuffledp.exact.numbers import whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.column_files import FILE_KINDS, file_columns
+from shuffledp.queries.sources import Source
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
+from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
 from shuffledp.studio.questions import Form, confidence_of, noise_shares, plan_of, query_of
 from shuffledp.studio.words import published_reach
@@ -35,7 +37,7 @@ def look(path: str) -> Iterator[Item]:
     with _named(path) as file:
         if not file.name.lower().endswith(FILE_KINDS):
             raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
-        found = file_columns(file, FileFormat())
+        found = file_columns(Source.of(file), FileFormat())
     yield {"columns": [{"name": name, "holds": WORDS[holds]} for name, holds in found]}
 
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+from platformdirs import user_data_path
 
 from shuffledp.errors import SeededError
 from shuffledp.exact.deadline import time_limit
@@ -44,7 +45,7 @@ from shuffledp.service.errors import (
 )
 from shuffledp.service.tokens import token_hash
 
-DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
+DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
 DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
 VERIFY_SECONDS = 120.0
