@@ -65,7 +65,15 @@ def add_to(commands: Commands) -> None:
         real = _query(commands, name, _real, f"{summary} of real values")
         add_bounds(real)
         _add_clamp(real)
-    add_labels(_query(commands, "histogram", _histogram, "how many rows hold each label"))
+    table = _query(commands, "histogram", _histogram, "how many rows hold each label")
+    add_labels(table, required=False)
+    table.add_argument("--by", metavar="C,C,…", help="several columns: count their combinations")
+    table.add_argument(
+        "--domain",
+        action="append",
+        metavar="C=L,L,…",
+        help="the labels of one of the columns in --by; to be repeated",
+    )
     add_candidates(
         _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
     )
@@ -160,10 +168,29 @@ def _real(args: argparse.Namespace) -> Asked:
 
 
 def _histogram(args: argparse.Namespace) -> Asked:
+    if args.by is not None or args.domain is not None:
+        return _crosstab(args)
+    if args.labels is None and args.label is None:
+        raise ParameterError("Give --labels for one column, or --by and --domain for several.")
     labels = labels_of(args)
     if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
         labels = _in_the_columns_type(args, labels)
     return {"labels": labels, "other": args.other}
+
+
+def _crosstab(args: argparse.Namespace) -> Asked:
+    """Combinations of several columns, with the labels of each."""
+    if args.labels is not None or args.label is not None or args.other is not None:
+        raise ParameterError("For several columns give --by and --domain alone.")
+    domains: dict[str, list[Any]] = {}
+    for text in args.domain or []:
+        name, equals, labels = text.partition("=")
+        if not equals:
+            raise ParameterError("--domain needs a column and its labels, e.g. way=walk,bike.")
+        names = [label.strip() for label in labels.split(",")]
+        whole = all(is_whole(label) for label in names)
+        domains[name] = [int(label) for label in names] if whole else list(names)
+    return {"by": (args.by or "").split(","), "domains": domains}
 
 
 def _frequencies(args: argparse.Namespace) -> Asked:
@@ -265,7 +292,8 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
     ask: Callable[..., Result] = getattr(shuffledp, name)
     if args.protocol is not None:
         return ask(args.file, **words)
-    rows = column_of(args.file, args.column, _file_format(args)).rows
+    (first, *_) = words.get("by") or [args.column]
+    rows = column_of(args.file, first, _file_format(args)).rows
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         return ask(args.file, progress=progress, **words)
 
