@@ -150,11 +150,12 @@ class Options:
             values["users"] = whole(values["users"], "users")
         values["confidence"] = checked_confidence(values.get("confidence", cls.confidence))
         ledger = values.get("ledger")
-        if ledger is not None and not isinstance(ledger, Ledger):
-            values["ledger"] = Ledger(ledger)
+        values["ledger"] = _checked_ledger(ledger)
         values["note"] = _checked_note(values.get("note", ""), ledger)
         values["per_user"] = truth(values.get("per_user", False), "per_user")
         values["entropy"] = _checked_entropy(values.get("entropy", SYSTEM), values.get("seed"))
+        if values.get("progress") is not None and not callable(values["progress"]):
+            raise ParameterError("progress must be a function that is told how many rows are done.")
         _check_file_format(values.get("encoding"), values.get("delimiter"))
         return cls(**values)
 
@@ -174,6 +175,16 @@ class Options:
         for option in fields(self):
             if option.name in names and getattr(self, option.name) != option.default:
                 raise ParameterError(f"The option {option.name} cannot be used here: {why}")
+
+
+def _checked_ledger(ledger: object) -> Ledger | None:
+    if ledger is None or isinstance(ledger, Ledger):
+        return ledger
+    if not isinstance(ledger, str | Path):
+        raise ParameterError(
+            f"ledger must be a Ledger or the path of one; a {type(ledger).__name__} was given."
+        )
+    return Ledger(ledger)
 
 
 def _checked_note(note: object, ledger: object) -> str:
