@@ -9,6 +9,7 @@ documents comes from this program.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -264,6 +266,15 @@ def importing() -> list[Row]:
     return [("import shuffledp", f"{full - bare:.2f} s", "beyond a bare interpreter")]
 
 
+def browser_client() -> list[Row]:
+    """How large the JavaScript client is, as pages load it."""
+    parts = (files("shuffledp.service") / "pages" / "client").iterdir()
+    sizes = {part.name: len(gzip.compress(part.read_bytes(), 9)) for part in parts}
+    core = sizes.pop("client.js")
+    later = ", ".join(f"{name} {size / 1000:.1f}" for name, size in sorted(sizes.items()))
+    return [("core, gzipped", f"{core / 1000:.2f} kB", f"loaded where needed, in kB: {later}")]
+
+
 FIRST_CALLS = {
     "count": ("x < 0.5", ""),
     "histogram": ("(x * 10).astype(int)", ", labels=10"),
@@ -308,6 +319,7 @@ def main() -> None:
         "frameworks": frameworks(10**7 // scale),
         "streaming": streaming(10**8 // scale),
         "import": importing(),
+        "browser client": browser_client(),
         "first calls": first_calls(),
     }
     if args.json:

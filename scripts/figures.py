@@ -27,6 +27,8 @@ TASKS: dict[Query, Task] = {
     "histogram": Task.of(10_000, 1, "1e-6", 16),
 }
 
+LARGE_DOMAIN = Task.of(10**6, 1, "1e-6", 10**6)
+
 WHEN: dict[Query, list[tuple[str, str]]] = {
     "count": [
         ("Someone may see all raw values", "central"),
@@ -84,6 +86,8 @@ def blocks(queries: Iterable[Query] = tuple(TASKS)) -> dict[str, str]:
     }
     if set(tables) == set(TASKS):
         made["when"] = which_when(tables)
+        large = compare("histogram", LARGE_DOMAIN)
+        made["domain"] = markdown(HEADINGS, (cells_of(row) for row in large.rows))
     return made
 
 

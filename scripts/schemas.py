@@ -1,18 +1,28 @@
-"""Writes docs/schema: what tasks, plans and certificates may hold, as JSON Schema.
+"""Writes docs/schema: what tasks, plans, certificates and results may hold, as JSON Schema, and
+what the servers answer, as OpenAPI 3.1.
 
-The bounds are those that the program itself checks (`shuffledp.exact.schema`); a test compares the
-files with them.
+The bounds are those that the program itself checks (`shuffledp.exact.schema`), the answers those
+that stand beside the routes (`shuffledp.service.web.operations`); a test compares the files with
+them.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from shuffledp.exact.schema import Schema
 from shuffledp.planning.schema import PLAN
 from shuffledp.privacy.schema import CERTIFICATE
+from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.schema import PUBLIC_KEY, TASK
+from shuffledp.service.analyzer.app import Analyzer
+from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.shuffler.app import Shuffler
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.web.operations import openapi_document
+from shuffledp.service.web.role import Role
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 SCHEMAS: dict[str, tuple[str, Schema]] = {
@@ -20,18 +30,27 @@ SCHEMAS: dict[str, tuple[str, Schema]] = {
     "plan": ("A plan", PLAN),
     "certificate": ("A certificate", CERTIFICATE),
     "key": ("The public half of an analyzer's key", PUBLIC_KEY),
+    "result": ("A published result", PUBLISHED),
 }
+
+
+def servers() -> list[Role]:
+    """Both servers, which are not started."""
+    return [Shuffler(ShufflerConfig()), Analyzer(AnalyzerConfig())]
 
 
 def texts() -> dict[str, str]:
     """The text of each file by its name."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return {
-        f"{name}.json": json.dumps(
-            {**head, "title": title, **schema.json_schema()}, indent=1, ensure_ascii=False
-        )
-        + "\n"
+    files: dict[str, dict[str, Any]] = {
+        f"{name}.json": {**head, "title": title, **schema.json_schema()}
         for name, (title, schema) in SCHEMAS.items()
+    }
+    for role in servers():
+        document = openapi_document(role.name, role.about, role.operations())
+        files[f"{role.name}.openapi.json"] = document
+    return {
+        name: json.dumps(data, indent=1, ensure_ascii=False) + "\n" for name, data in files.items()
     }
 
 

@@ -86,6 +86,11 @@ def paper_plans() -> dict[str, Plan[Any]]:
     }
 
 
+def _fixed(plan: Plan[Any]) -> Plan[Any]:
+    """The plan with hash functions that are the same whenever this program runs."""
+    return plan.renewed(shuffledp.SeededEntropy(1))
+
+
 def bounded_plans() -> dict[str, Plan[Any]]:
     """Plans of the bounded cell for every query."""
     kind = "bounded"
@@ -94,6 +99,12 @@ def bounded_plans() -> dict[str, Plan[Any]]:
         "bounded count, padded": shuffledp.plan_count(10**4, 1, padded=True, cell=kind),
         "bounded integer sum": shuffledp.plan_integer_sum(10**4, 1, 5, cell=kind),
         "bounded histogram": shuffledp.plan_histogram(10**4, 1, 4, cell=kind),
+        "bounded frequencies, one cell per group": _fixed(
+            shuffledp.plan_frequencies(10**5, 1, max_messages=40, padded=True, cell=kind)
+        ),
+        "bounded frequencies, several cells per group": _fixed(
+            shuffledp.plan_frequencies(10**5, 1, rmse=150, candidates=["ä", ""], cell=kind)
+        ),
         "bounded real sum": shuffledp.plan_real_sum(10**4, 1, padded=True, cell=kind),
         "bounded quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64, cell=kind),
     }
@@ -105,6 +116,7 @@ ATTACKED = (
     "real sum",
     "bounded count",
     "bounded integer sum",
+    "bounded frequencies, one cell per group",
     "bounded real sum",
 )
 

@@ -7,6 +7,7 @@
 docs/glossary.md explains every word.
 """
 
+from shuffledp import samples
 from shuffledp.errors import (
     BudgetExceeded,
     CertificateError,
@@ -18,22 +19,34 @@ from shuffledp.errors import (
     PrivacyViolation,
     SeededError,
     ShortBatchError,
+    ShortGroupError,
     ShuffleDPError,
     Undecided,
     ValueOutOfRange,
 )
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.counting import plan_count
+from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.privacy.certificate import Certificate, certify, verify
+from shuffledp.protocols.crosstab_result import CrosstabResult
+from shuffledp.protocols.frequencies_result import FrequenciesResult
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.queries.calls import count, histogram, integer_sum, mean, quantiles, real_sum
+from shuffledp.queries.calls import (
+    count,
+    frequencies,
+    histogram,
+    integer_sum,
+    mean,
+    quantiles,
+    real_sum,
+)
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.options import QueryOptions
 from shuffledp.version import __version__
@@ -42,8 +55,10 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "CertificateError",
+    "CrosstabResult",
     "DataError",
     "Estimate",
+    "FrequenciesResult",
     "HistogramResult",
     "InputError",
     "Ledger",
@@ -59,6 +74,7 @@ __all__ = [
     "SeededEntropy",
     "SeededError",
     "ShortBatchError",
+    "ShortGroupError",
     "ShuffleDPError",
     "Undecided",
     "ValueOutOfRange",
@@ -66,15 +82,18 @@ __all__ = [
     "__version__",
     "certify",
     "count",
+    "frequencies",
     "histogram",
     "integer_sum",
     "mean",
     "plan_count",
+    "plan_frequencies",
     "plan_histogram",
     "plan_integer_sum",
     "plan_quantiles",
     "plan_real_sum",
     "quantiles",
     "real_sum",
+    "samples",
     "verify",
 ]

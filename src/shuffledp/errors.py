@@ -7,9 +7,11 @@
     │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
     │   └── SeededError         seeded randomness where only the operating system's will do
     ├── ShortBatchError         fewer reports than the guarantee needs
+    │   └── ShortGroupError     fewer of them in one of several groups of users
     ├── PlanningError           no parameters reach this target; says why
     ├── CertificateError        a certificate could not be given
     │   ├── PrivacyViolation    the inequality fails; carries the witness
+    │   ├── FalseClaim          a certificate claims what does not follow from its parameters
     │   ├── Undecided           the precision limit came before a decision
     │   └── TooCostly           the time limit came before a decision
     ├── BudgetExceeded          a ledger refuses to spend
@@ -58,6 +60,20 @@ class ShortBatchError(ShuffleDPError):
         self.need = need
 
 
+class ShortGroupError(ShortBatchError):
+    """A group of users has fewer reports than the guarantee needs; nothing was released."""
+
+    def __init__(self, have: int, need: int) -> None:
+        ShuffleDPError.__init__(
+            self,
+            f"The smallest group of users has {have:,} of the {need:,} reports that the privacy "
+            "guarantee needs in each group; nothing was released: ask again, which draws the "
+            "groups anew, or plan for fewer users or groups.",
+        )
+        self.have = have
+        self.need = need
+
+
 class PlanningError(ShuffleDPError):
     """No parameters reach the target."""
 
@@ -72,6 +88,10 @@ class PrivacyViolation(CertificateError):
     def __init__(self, message: str, witness: dict[str, object]) -> None:
         super().__init__(message)
         self.witness = witness
+
+
+class FalseClaim(CertificateError, ParameterError):
+    """A certificate claims what does not follow from its parameters."""
 
 
 class Undecided(CertificateError):

@@ -19,12 +19,13 @@ from shuffledp.cli.main import main, parser
 from shuffledp.cli.send import given_policy, given_value
 from shuffledp.errors import ParameterError
 from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.clock import DAY_SECONDS
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import read_upload
 from shuffledp.service.client import sending
-from shuffledp.service.client.device import DAY_SECONDS, Device
+from shuffledp.service.client.device import Device
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import (

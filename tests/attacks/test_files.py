@@ -27,8 +27,9 @@ from shuffledp.exact.json_text import read_json
 from shuffledp.exact.numbers import exact
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import verify
+from shuffledp.sealed.canonical import canonical_text
 from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.task import Task, canonical_text
+from shuffledp.sealed.task import Task
 
 Json = dict[str, Any]
 PLANS: dict[str, Callable[[], Any]] = {
@@ -62,6 +63,11 @@ def reader() -> Iterator[LimitedReader]:
 def test_valid_tasks_are_accepted(tasks: dict[str, Json], reader: LimitedReader) -> None:
     for task in tasks.values():
         assert reader.verdict(canonical_text(task), 60) == "accepted"
+
+
+def plain_text(data: Json) -> str:
+    """The text of a task in the canonical form, also where a field is out of its bounds."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def put(data: Json, path: str, value: object) -> Json:
@@ -114,7 +120,7 @@ def test_one_absurd_field(
     tasks: dict[str, Json], reader: LimitedReader, kind: str, path: str, value: object
 ) -> None:
     begun = time.monotonic()
-    verdict = reader.verdict(json.dumps(put(tasks[kind], path, value)))
+    verdict = reader.verdict(plain_text(put(tasks[kind], path, value)))
     assert verdict.startswith("refused: "), verdict
     assert time.monotonic() - begun < 10
     assert len(verdict) < 400 and "20000000" not in verdict
@@ -138,7 +144,7 @@ def test_one_absurd_field(
         "null",
         "[]",
         "{}",
-        '{"format": "shuffledp task 2"}',
+        '{"format": "shuffledp task 3"}',
         " " * (9 << 20),
     ],
     ids=lambda text: repr(text[:12]),
@@ -203,7 +209,7 @@ def slow_task(tasks: dict[str, Json]) -> Json:
 
 @pytest.mark.attack("a task that takes long to verify, at a client")
 def test_a_slow_proof_ends_at_its_time_limit(tasks: dict[str, Json], reader: LimitedReader) -> None:
-    verdict = reader.verdict(json.dumps(slow_task(tasks)))
+    verdict = reader.verdict(plain_text(slow_task(tasks)))
     assert verdict.startswith("refused: Verifying this task takes longer"), verdict
     with time_limit(60, "It"), time_limit(0, "This"), pytest.raises(TooCostly, match="This"):
         verify(plan_count(20, 2).to_dict())
@@ -253,7 +259,7 @@ def test_fuzzed_tasks_are_accepted_or_refused(
             for step in steps:
                 at = at[step]
             at[last] = data.draw(ODD)
-        verdict = reader.verdict(json.dumps(changed))
+        verdict = reader.verdict(plain_text(changed))
         assert verdict == "accepted" or verdict.startswith("refused: "), verdict
 
     fuzz()

@@ -18,6 +18,7 @@ from shuffledp.rivals.protocols.bbgn20 import split_distance
 from shuffledp.rivals.protocols.bc20 import BC20, least_chance
 from shuffledp.rivals.protocols.csuzz19 import least_flip
 from shuffledp.rivals.protocols.gkmp20 import fewest_pairs, published_pairs
+from shuffledp.rivals.table import compare
 
 ROOT = Path(__file__).resolve().parents[2]
 MILLIONTH = Fraction(1, 10**6)
@@ -110,3 +111,19 @@ def test_the_page_is_up_to_date() -> None:
     page = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8")
     for name, block in script.blocks(["count"]).items():
         assert script.marked(page, name) == block, "run: python scripts/figures.py --tables"
+
+
+def test_large_domains_by_groups_beside_local_hashing() -> None:
+    """docs/rivals.md, "Large domains": pure, and below half of what local protocols err."""
+    table = compare("histogram", Task.of(10**6, 1, "1e-6", 10**6))
+    few, many, hashing, hadamard, lwy22 = (
+        table.row(name)
+        for name in ("groups-45", "groups-1300", "local-hashing", "local-hadamard", "lwy22")
+    )
+    assert few and many and hashing and hadamard and lwy22
+    assert few.forecast.messages_per_user <= 45 and many.forecast.messages_per_user <= 1_300
+    assert few.claim.pure and not lwy22.claim.pure
+    local = min(hashing.forecast.rmse, hadamard.forecast.rmse)
+    assert many.forecast.rmse < few.forecast.rmse < local / 2
+    assert lwy22.forecast.rmse < many.forecast.rmse
+    assert compare("histogram", Task.of(10**4, 1, None, 16)).row("groups-45") is None

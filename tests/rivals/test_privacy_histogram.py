@@ -163,7 +163,7 @@ def test_lwy22_is_calibrated_to_the_digit() -> None:
 
 def test_lwy22_collisions_are_counted_exactly() -> None:
     protocol = FrequencyOracle.plan(Task.of(60, 1, "0.01", 40))
-    q, b = protocol.prime, protocol.cells
+    q, b = protocol.hash.prime, protocol.cells
     assert protocol.hashed
     keys = [(u, v) for u in range(1, q) for v in range(q)]
     same = sum((u * 3 + v) % q % b == (u * 17 + v) % q % b for u, v in keys)

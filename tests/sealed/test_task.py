@@ -17,6 +17,7 @@ from service_trio import Trio
 from shuffledp.cells.paper import PaperCell
 from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.counting import Counting
+from shuffledp.sealed.canonical import canonical_text
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.task import Task, checked_report_size, task_from_json
 from shuffledp.service.client.sending import Client
@@ -31,7 +32,10 @@ def test_id_is_the_hash_of_the_canonical_text(task: Task) -> None:
     assert task.id == hashlib.sha256(task.canonical()).digest()
     assert task_from_json(task.canonical()).id == task.id
     pretty = json.dumps(json.loads(task.canonical()), indent=3)
-    assert task_from_json(pretty, task.id).id == task.id
+    twice = task.canonical().replace(b'"name":', b'"name":"first","name":')
+    for other in (pretty, twice, task.canonical() + b"\n", task.canonical()[:-1]):
+        with pytest.raises(TaskError):
+            task_from_json(other, task.id)
 
 
 def leaves(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -62,7 +66,7 @@ def test_every_single_number_is_in_the_id(task: Task) -> None:
             else f"{value}1"
         )
         with pytest.raises(ShuffleDPError):
-            task_from_json(json.dumps(other), task.id)
+            task_from_json(canonical_text(other), task.id)
         changed += 1
     assert changed > 20
 
@@ -88,7 +92,7 @@ def test_a_weakened_task_is_refused(
     for step in where[:-1]:
         target = target[step]
     target[where[-1]] = value
-    weak = task_from_json(json.dumps(data))
+    weak = task_from_json(canonical_text(data))
     with pytest.raises(ShuffleDPError):
         weak.verify()
     with pytest.raises(ShuffleDPError):
@@ -103,7 +107,7 @@ def test_reports_of_exact_padding_hold_whatever_a_user_can_send(tmp_path: Path) 
     assert exact.report_size == sum(cell.most_messages or 0 for cell in exact.protocol.cells)
     data = json.loads(exact.canonical()) | {"report_size": exact.report_size - 1}
     with pytest.raises(TaskError, match="overflow"):
-        task_from_json(json.dumps(data)).verify()
+        task_from_json(canonical_text(data)).verify()
 
 
 @settings(max_examples=100, deadline=None)
@@ -122,7 +126,7 @@ def test_other_json_is_no_task(data: Any) -> None:
 def test_a_task_of_a_larger_k_is_fine(task: Task) -> None:
     """More padding than needed costs bytes, not privacy."""
     data = json.loads(task.canonical()) | {"report_size": task.report_size + 5}
-    task_from_json(json.dumps(data)).verify()
+    task_from_json(canonical_text(data)).verify()
 
 
 def test_a_report_that_would_be_too_large_is_refused() -> None:

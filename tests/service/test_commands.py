@@ -55,19 +55,28 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
         key,
         "--name",
         "dark mode",
-        "--out",
+        "--question",
+        "Do you use dark mode?",
+        "--analyzer-operator",
+        "the university",
+        "--shuffler",
+        "https://shuffler.example/",
+        "--expires",
+        "30d",
+        "--output",
         task,
         "--json",
     )
     number = json.loads(made)["task"]
     assert json.loads(run("task", "show", task, "--json"))["name"] == "dark mode"
-    assert "dark mode" in run("task", "show", task)
+    shown = run("task", "show", task)
+    assert all(text in shown for text in ("dark mode", "the university", "shuffler.example", "UTC"))
     assert "Verified" in run("task", "verify", task)
     with Programs(trio).both() as (shuffler, analyzer):
         assert "Registered" in run(
             "task", "register", task, "--shuffler", shuffler, "--analyzer", analyzer
         )
-        run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--out", tmp_path / "t")
+        run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--output", tmp_path / "t")
         tokens = (tmp_path / "t").read_text().split()
         assert "Nothing is published" in run("result", "--task", task, "--analyzer", analyzer)
         for user, token in enumerate(tokens):
@@ -92,7 +101,7 @@ def test_keys_and_tokens(tmp_path: Path, run: Run) -> None:
     assert "retired" in run("keys", "retire", tmp_path, "--id", 1)
     with pytest.raises(ShuffleDPError, match="no active key"):
         run("keys", "show", tmp_path)
-    run("keys", "destroy", tmp_path, "--id", 1)
+    run("keys", "destroy", tmp_path, "--id", 1, "--yes")
     assert json.loads(run("keys", "new", tmp_path))["key_id"] == 2
     made = json.loads(run("keys", "token", "--json"))
     assert len(made["sha256"]) == 64 and made["token"] not in made["sha256"]

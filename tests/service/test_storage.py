@@ -119,13 +119,13 @@ def test_tasks_that_arrive_together_get_numbers_of_their_own(
         trio = Trio(tmp_path, stores)
         tasks = [trio.task(f"task {number % 4}") for number in range(8)]
         database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
-        registry = TaskRegistry(database, CheckLimits(), lambda: False)
+        registry = TaskRegistry(database, CheckLimits(), lambda: False, trio.clock)
         fresh = await asyncio.gather(
             *(registry.register(task.canonical(), task.id) for task in tasks)
         )
         assert sum(fresh) == 4
         assert sorted(entry.number for entry in registry.by_id.values()) == [1, 2, 3, 4]
-        again = TaskRegistry(database, CheckLimits(), lambda: False)
+        again = TaskRegistry(database, CheckLimits(), lambda: False, trio.clock)
         await again.load()
         assert {entry.task.id: entry.number for entry in again.by_id.values()} == {
             entry.task.id: entry.number for entry in registry.by_id.values()

@@ -314,3 +314,18 @@ def test_a_whole_that_comes_in_two_parts_is_refused(spark: Any) -> None:
         planned_and_drawn(tally, work)
     protocol, report = planned_and_drawn(tally.coalesce(1), work)
     assert protocol.users == report.users == 200
+
+
+def test_frequencies_on_a_cluster_count_every_row_once(frame: Any) -> None:
+    labels = [f"city {n}" for n in range(1_001)]  # too many for a histogram
+    found = cluster.frequencies(frame, column="label", epsilon=4, candidates=labels, rmse=600)
+    assert isinstance(found, shuffledp.FrequenciesResult) and found.counts.users == ROWS
+    true = np.array([ROWS / 3] * 3 + [0] * 998)
+    assert (np.abs(found.values - true) < 6 * found.rmse).all()
+    seeded = [
+        cluster.frequencies(
+            frame, column="number", epsilon=4, candidates=range(1_001), rmse=600, seed=3
+        ).values
+        for _ in range(2)
+    ]
+    assert (seeded[0] == seeded[1]).all()  # also the groups are drawn from the job's secret

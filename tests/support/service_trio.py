@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from described_answers import described_by
 
 from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.clock import system_clock
 from shuffledp.sealed.encryption import encrypt_all
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.reports import encrypt_report
@@ -28,6 +30,8 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 20
+MADE = system_clock()
+"""When all tasks are made, so that equal ones have equal ids."""
 TRUSTING = ClientPolicy(
     most_epsilon_per_task=Fraction(1000),
     most_epsilon_per_period=Fraction(1000),
@@ -61,6 +65,8 @@ class Trio:
 
     def __init__(self, folder: Path, stores: dict[str, str] | None = None, **shuffler: Any) -> None:
         self.folder = folder
+        self.seconds_ahead = 0.0
+        """By how much the servers' clocks run ahead."""
         stores = stores or {role: f"sqlite:{folder}/{role}.db" for role in ("shuffler", "analyzer")}
         self.keys = KeyFolder(folder / "keys")
         if not self.keys.all():
@@ -86,12 +92,17 @@ class Trio:
             **{"retry_seconds": 1, **shuffler},
         )
 
+    def clock(self) -> float:
+        """The servers' time."""
+        return system_clock() + self.seconds_ahead
+
     def task(
         self, name: str = "test", users: int = USERS, cell: str = "paper", **options: Any
     ) -> Task:
         """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
         key = self.keys.all()[-1].public
+        options.setdefault("clock", lambda: MADE)
         return Task.create(small_plan(users, cell), key, name, rule, **options)
 
     @contextlib.asynccontextmanager
@@ -103,12 +114,15 @@ class Trio:
     @contextlib.asynccontextmanager
     async def analyzer_running(self) -> AsyncIterator[None]:
         """The analyzer while it runs."""
-        self.analyzer = Analyzer(self.analyzer_config)
+        self.analyzer = Analyzer(self.analyzer_config, self.clock)
         self.analyzer_transport = httpx.ASGITransport(self.analyzer.app())
         await self.analyzer.start()
         try:
             async with httpx.AsyncClient(
-                transport=self.analyzer_transport, base_url="http://analyzer", timeout=60
+                transport=self.analyzer_transport,
+                base_url="http://analyzer",
+                timeout=60,
+                event_hooks={"response": [described_by(self.analyzer)]},
             ) as self.to_analyzer:
                 yield
         finally:
@@ -119,7 +133,9 @@ class Trio:
         self, transport: httpx.AsyncBaseTransport | None = None
     ) -> AsyncIterator[None]:
         """The shuffler while it runs; `transport` carries its requests to the analyzer."""
-        self.shuffler = Shuffler(self.shuffler_config, transport or self.analyzer_transport)
+        self.shuffler = Shuffler(
+            self.shuffler_config, transport or self.analyzer_transport, self.clock
+        )
         self.shuffler_app = self.shuffler.app()
         await self.shuffler.start()
         try:
@@ -127,6 +143,7 @@ class Trio:
                 transport=httpx.ASGITransport(self.shuffler_app),
                 base_url="http://shuffler",
                 timeout=60,
+                event_hooks={"response": [described_by(self.shuffler)]},
             ) as self.to_shuffler:
                 yield
         finally:

@@ -8,23 +8,38 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp import (
+    plan_count,
+    plan_frequencies,
+    plan_histogram,
+    plan_integer_sum,
+    plan_quantiles,
+    plan_real_sum,
+)
+from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
 from shuffledp.errors import ParameterError
 from shuffledp.planning.choice import CELL_CHOICES
+from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
-from shuffledp.sealed.files import write_whole
 from shuffledp.sealed.wire import MOST_REPORT_SIZE
 
 AnyPlan = Plan[Any]
+EXAMPLES = {
+    "count": "",
+    "integer-sum": " --largest 10",
+    "real-sum": " --bounds 0,120 --rmse 400",
+    "histogram": " --labels walk,bike,bus",
+    "frequencies": " --domain 2^64",
+    "quantiles": " --bounds 0,120",
+}
+"""What the example of each query's plan has of its own."""
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages")
 
 
 def add_to(commands: Commands) -> None:
     """Adds `plan`, with one command per query below it."""
-    parser = commands.add_parser("plan", help="find the cheapest certified parameters")
-    queries = parser.add_subparsers(metavar="QUERY", required=True)
+    queries = add_group(commands, "plan", "find the cheapest certified parameters", "QUERY")
     _query(queries, "count", _count, "how many users hold 1")
     integers = _query(queries, "integer-sum", _integer_sum, "the sum of whole numbers 0..D")
     integers.add_argument("--largest", required=True, metavar="D", help="the largest value")
@@ -32,6 +47,13 @@ def add_to(commands: Commands) -> None:
     add_bounds(real, default="0,1")
     real.add_argument("--radix", metavar="C,C,…", help="fix the digits' bases, e.g. 2,2,2,2")
     add_labels(_query(queries, "histogram", _histogram, "how many users hold each label"))
+    any_label = _query(queries, "frequencies", _frequencies, "how many hold a label of any domain")
+    add_candidates(any_label)
+    any_label.add_argument(
+        "--domain",
+        metavar="D",
+        help="values are whole numbers below D, for example 1e6 or 2^64 (default: any value)",
+    )
     ranges = _query(queries, "quantiles", _quantiles, "quantiles and range counts")
     add_bounds(ranges, default="0,1")
     ranges.add_argument("--bins", default=64, metavar="N", help="parts of the range (64)")
@@ -41,7 +63,14 @@ def add_to(commands: Commands) -> None:
 def _query(
     queries: Commands, name: str, make: Callable[[argparse.Namespace], AnyPlan], summary: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(queries, name, lambda args: run(args, make), f"plan: {summary}")
+    example = f"plan {name} --users 10000 --epsilon 1{EXAMPLES[name]}"
+    parser = add_command(
+        queries,
+        name,
+        lambda args: run(args, make),
+        f"plan: {summary}",
+        examples=[example, f"{example} --padded --output plan.json"],
+    )
     parser.add_argument(
         "--users", required=True, metavar="N", help="honest users who are sure to take part"
     )
@@ -66,7 +95,9 @@ def _query(
     parser.add_argument(
         "--fleet", action="store_true", help="also size a fleet, from rates measured here"
     )
-    parser.add_argument("--output", metavar="FILE", help="also write the plan as JSON")
+    parser.add_argument(
+        "--output", metavar="FILE", help="also write the plan as JSON; -: JSON and nothing else"
+    )
     return parser
 
 
@@ -120,9 +151,9 @@ def bounds_of(args: argparse.Namespace) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def add_labels(parser: argparse.ArgumentParser) -> None:
+def add_labels(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Adds --labels, --label and --other."""
-    named = parser.add_mutually_exclusive_group(required=True)
+    named = parser.add_mutually_exclusive_group(required=required)
     named.add_argument(
         "--labels",
         metavar="L,L,…",
@@ -135,6 +166,35 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--other", metavar="LABEL", help="a bucket for all other labels")
 
 
+def add_candidates(parser: argparse.ArgumentParser) -> None:
+    """Adds --candidates and --spread."""
+    parser.add_argument(
+        "--candidates",
+        metavar="L,L,…",
+        help="labels to show, a JSON list, or @FILE with a label on each line",
+    )
+    parser.add_argument(
+        "--spread",
+        default=str(DEFAULT_SPREAD),
+        metavar="S",
+        help=f"plan the error as if values were spread evenly over S labels ({DEFAULT_SPREAD})",
+    )
+
+
+def candidates_of(args: argparse.Namespace) -> list[Any]:
+    """What --candidates says: a list of labels, empty where it is not given."""
+    return [] if args.candidates is None else _listed(args.candidates.strip(), "--candidates")
+
+
+def _power(text: str | None) -> str | int | None:
+    """A number, also written as a power: 2^64."""
+    base, _, exponent = (text or "").partition("^")
+    if base.isdecimal() and exponent.isdecimal() and len(base + exponent) < 6:
+        power: int = int(base) ** int(exponent)
+        return power
+    return text
+
+
 def labels_of(args: argparse.Namespace) -> int | list[Any]:
     """What --labels or --label say: a number of buckets, or a list of labels."""
     if args.label is not None:
@@ -142,6 +202,11 @@ def labels_of(args: argparse.Namespace) -> int | list[Any]:
     text = args.labels.strip()
     if text.isascii() and text.isdigit():
         return int(text)
+    return _listed(text, "--labels")
+
+
+def _listed(text: str, option: str) -> list[Any]:
+    """Labels between commas, a JSON list of them, or the lines of a file."""
     if text.startswith("@"):
         return _labels_in(Path(text[1:]))
     if text.startswith("["):
@@ -149,7 +214,7 @@ def labels_of(args: argparse.Namespace) -> int | list[Any]:
             found = json.loads(text)
         except ValueError:
             raise ParameterError(
-                '--labels begins with [ but is no JSON list; write ["a", "b"], or use --label.'
+                f'{option} begins with [ but is no JSON list; write ["a", "b"], or use @FILE.'
             ) from None
         return list(found)
     return [label.strip() for label in text.split(",")]
@@ -187,6 +252,23 @@ def _histogram(args: argparse.Namespace) -> AnyPlan:
     return plan_histogram(args.users, args.epsilon, labels, other=args.other, **_asked(args))
 
 
+def _frequencies(args: argparse.Namespace) -> AnyPlan:
+    if args.mse_overhead is not None or args.relative_error is not None:
+        raise ParameterError(
+            "Frequencies are planned for --rmse or --max-messages; drop the other target."
+        )
+    if args.epsilon is None:
+        raise ParameterError("Frequencies are planned for an epsilon; give one with --epsilon.")
+    return plan_frequencies(
+        args.users,
+        args.epsilon,
+        candidates=candidates_of(args),
+        domain=_power(args.domain),  # type: ignore[arg-type]
+        spread=args.spread,
+        **_asked(args),
+    )
+
+
 def _real_sum(args: argparse.Namespace) -> AnyPlan:
     radix = None if args.radix is None else args.radix.split(",")
     bounds = bounds_of(args)
@@ -214,9 +296,8 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
         fleet = fleet_for(plan)
         data["fleet"] = fleet.to_dict()
         tables.append(facts(f"Fleet for {fleet.users:,} users", fleet.rows()))
-    if args.output:
-        write_whole(args.output, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-    emit(args, data, lambda console: console.print(plan_table(plan), *tables))
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    write_output(args, text, data, lambda console: console.print(plan_table(plan), *tables))
 
 
 def plan_table(plan: AnyPlan) -> Any:

@@ -1,4 +1,4 @@
-"""`shuffledp count|integer-sum|real-sum|mean|histogram|quantiles FILE`: a query on a column."""
+"""`shuffledp count|integer-sum|real-sum|mean|histogram|frequencies|quantiles FILE`: a query."""
 
 from __future__ import annotations
 
@@ -7,30 +7,46 @@ from collections.abc import Callable
 from typing import Any
 
 import shuffledp
+from shuffledp import samples
 from shuffledp.cli.cluster import cluster
+from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
     Commands,
     add_command,
-    check_output,
-    check_plot,
     emit,
     facts,
     progress_bar,
+    standard_input,
 )
 from shuffledp.cli.plan import (
     add_bounds,
+    add_candidates,
     add_expected,
     add_labels,
     add_targets,
     bounds_of,
+    candidates_of,
     labels_of,
     targets_of,
 )
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.exact.numbers import percent, show
-from shuffledp.protocols.results import Result
+from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
-from shuffledp.queries.values import TRUTHS
+from shuffledp.queries.query import ColumnType
+from shuffledp.queries.sources import Source
+
+EXAMPLES = {
+    "count": "--column bikes",
+    "integer-sum": "--column bikes --largest 1",
+    "real-sum": "--column minutes --bounds 0,120",
+    "mean": "--column minutes --bounds 0,120",
+    "histogram": "--column way --labels walk,bike,bus,train,car",
+    "frequencies": "--column way --candidates walk,bike",
+    "quantiles": "--column minutes --bounds 0,120",
+}
+"""What the example of each query has of its own."""
 
 Asked = dict[str, Any]
 """Keyword arguments of a query."""
@@ -49,7 +65,18 @@ def add_to(commands: Commands) -> None:
         real = _query(commands, name, _real, f"{summary} of real values")
         add_bounds(real)
         _add_clamp(real)
-    add_labels(_query(commands, "histogram", _histogram, "how many rows hold each label"))
+    table = _query(commands, "histogram", _histogram, "how many rows hold each label")
+    add_labels(table, required=False)
+    table.add_argument("--by", metavar="C,C,…", help="several columns: count their combinations")
+    table.add_argument(
+        "--domain",
+        action="append",
+        metavar="C=L,L,…",
+        help="the labels of one of the columns in --by; to be repeated",
+    )
+    add_candidates(
+        _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
+    )
     ranges = _query(commands, "quantiles", _quantiles, "quantiles of a column")
     add_bounds(ranges)
     _add_clamp(ranges)
@@ -65,8 +92,24 @@ def add_to(commands: Commands) -> None:
 def _query(
     commands: Commands, name: str, asked: Callable[[argparse.Namespace], Asked], summary: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, lambda args: run(args, name, asked), summary)
-    parser.add_argument("file", metavar="FILE", help="CSV, TSV or Parquet, or a folder of it")
+    parser = add_command(
+        commands,
+        name,
+        lambda args: run(args, name, asked),
+        summary,
+        examples=[
+            f"{name} sample:commute --epsilon 1 {EXAMPLES[name]}",
+            f"{name} s3://bucket/people.parquet --epsilon 1 {EXAMPLES[name]}",
+            f"{name} - --epsilon 1 {EXAMPLES[name]} < people.csv",
+        ],
+        needs=lambda args: ["spark"] if args.engine == "spark" else ["frames"],
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="CSV, TSV or Parquet, or a folder of Parquet files, also in an object store (s3://…); "
+        "- is standard input, sample:commute comes with the program",
+    )
     parser.add_argument("--column", metavar="C", help="which column (if there are several)")
     parser.add_argument("--encoding", metavar="NAME", help="of a CSV file, e.g. latin-1 (utf-8)")
     parser.add_argument(
@@ -78,6 +121,13 @@ def _query(
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(
         "--users", metavar="N", help="rows the guarantee may count on (default: all of them)"
+    )
+    parser.add_argument("--user", metavar="C", help="the column that says whose row it is")
+    parser.add_argument(
+        "--rows-per-user", metavar="K", help="keep K rows of each user at random (sums: add all)"
+    )
+    parser.add_argument(
+        "--missing", metavar="VALUE", help='stands for missing values; "bucket" in a histogram'
     )
     add_expected(parser)
     add_targets(parser)
@@ -118,10 +168,36 @@ def _real(args: argparse.Namespace) -> Asked:
 
 
 def _histogram(args: argparse.Namespace) -> Asked:
+    if args.by is not None or args.domain is not None:
+        return _crosstab(args)
+    if args.labels is None and args.label is None:
+        raise ParameterError("Give --labels for one column, or --by and --domain for several.")
     labels = labels_of(args)
     if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
         labels = _in_the_columns_type(args, labels)
     return {"labels": labels, "other": args.other}
+
+
+def _crosstab(args: argparse.Namespace) -> Asked:
+    """Combinations of several columns, with the labels of each."""
+    if args.labels is not None or args.label is not None or args.other is not None:
+        raise ParameterError("For several columns give --by and --domain alone.")
+    domains: dict[str, list[Any]] = {}
+    for text in args.domain or []:
+        name, equals, labels = text.partition("=")
+        if not equals:
+            raise ParameterError("--domain needs a column and its labels, e.g. way=walk,bike.")
+        names = [label.strip() for label in labels.split(",")]
+        whole = all(is_whole(label) for label in names)
+        domains[name] = [int(label) for label in names] if whole else list(names)
+    return {"by": (args.by or "").split(","), "domains": domains}
+
+
+def _frequencies(args: argparse.Namespace) -> Asked:
+    names = candidates_of(args)
+    if all(isinstance(label, str) for label in names):
+        names = _in_the_columns_type(args, names)
+    return {"candidates": names, "spread": args.spread}
 
 
 def _quantiles(args: argparse.Namespace) -> Asked:
@@ -138,20 +214,22 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
     """Labels as numbers or true/false where the column holds such; on Spark judged by the labels
     themselves, because the column is not read here."""
     if args.engine == "spark":
-        holds = "whole" if all(_is_whole(label) for label in labels) else "text"
+        holds: ColumnType = "whole" if all(is_whole(label) for label in labels) else "text"
     else:
         holds = column_of(args.file, args.column, _file_format(args)).holds
-    if holds == "truth":
-        return [TRUTHS.get(label.lower(), label) for label in labels]
-    if holds == "whole" and all(_is_whole(label) or label == args.other for label in labels):
-        return [int(label) if _is_whole(label) else label for label in labels]
-    return labels
+    return labels_of_type(labels, holds, getattr(args, "other", None))
 
 
-def _is_whole(label: str) -> bool:
-    """Whether a label is a whole number as numbers are written: 7, but not 007."""
-    digits = label.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and str(int(label)) == label
+def _source(args: argparse.Namespace) -> str | Source:
+    """The file, or what standard input holds."""
+    name = str(args.file)
+    if name == STANDARD:
+        if args.engine == "spark":
+            raise ParameterError("Spark does not read standard input; name a file.")
+        return Source.of_bytes(standard_input(), "Standard input")
+    if args.engine == "spark" and name.startswith(samples.PREFIX):
+        return str(samples.path(name.removeprefix(samples.PREFIX)))
+    return name
 
 
 def _file_format(args: argparse.Namespace) -> FileFormat:
@@ -160,11 +238,9 @@ def _file_format(args: argparse.Namespace) -> FileFormat:
 
 def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace], Asked]) -> None:
     """Answers the query, on this machine or on a cluster, and shows the result."""
-    check_output(args)
-    if args.plot:
-        check_plot(args.plot)
     if args.master is not None and args.engine != "spark":
         raise ParameterError("--master names a Spark cluster; add --engine spark.")
+    args.file = _source(args)
     words = {**asked(args), **_options(args)}
     execute = _on_spark if args.engine == "spark" else _on_this_machine
     result = execute(args, name.replace("-", "_"), words)
@@ -194,16 +270,30 @@ def _show(args: argparse.Namespace, result: Result) -> None:
 def _options(args: argparse.Namespace) -> Asked:
     """The options of every query that were given, as keyword arguments."""
     names = ["column", "epsilon", "users", "confidence", "ledger", "note", "seed", "protocol"]
+    names += ["user", "rows_per_user"]
     names += ["delta"] if args.engine == "spark" else ["delta", "encoding", "delimiter"]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.missing is not None:
+        given["missing"] = _typed(args.missing)
     return {**given, "per_user": args.per_user, **targets_of(args)}
+
+
+def _typed(text: str) -> Any:
+    """A whole number, a real number or a text, as it is written."""
+    if is_whole(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Result:
     ask: Callable[..., Result] = getattr(shuffledp, name)
     if args.protocol is not None:
         return ask(args.file, **words)
-    rows = column_of(args.file, args.column, _file_format(args)).rows
+    (first, *_) = words.get("by") or [args.column]
+    rows = column_of(args.file, first, _file_format(args)).rows
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         return ask(args.file, progress=progress, **words)
 
@@ -224,7 +314,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
 
     rows = [
         ("privacy", _privacy(result)),
-        ("users", f"{result.users:,}: every row is taken for one user, and their number is public"),
+        ("users", _users(result)),
         ("messages", f"{result.messages_per_user:,.1f} per user"),
         ("RMSE", f"{result.rmse:,.4g}"),
         ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
@@ -235,6 +325,12 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
     if args.plot:
         rows.append(("picture", args.plot))
     return Group(_numbers(result), facts("", rows))
+
+
+def _users(result: Result) -> str:
+    if result.neighbours == NEIGHBOURS:
+        return f"{result.users:,}: every row is taken for one user, and their number is public"
+    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
 
 
 def _privacy(result: Result) -> str:

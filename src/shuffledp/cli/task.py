@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import math
+import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
+from shuffledp.cli.needs import STANDARD
+from shuffledp.cli.output import (
+    Commands,
+    add_command,
+    add_group,
+    emit,
+    facts,
+    read_json,
+    standard_input,
+    write_output,
+)
+from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
-from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
 VERIFY_SECONDS = 600.0
+TASK_FILE = "the task file; - is standard input"
+SHUFFLER = "its URL (the one that the task names)"
+
 
 if TYPE_CHECKING:
     from shuffledp.sealed.task import Task
@@ -19,49 +36,47 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     """Adds the command `task` with its actions."""
-    parser = commands.add_parser(
-        "task", help="make, check and register tasks for the service", allow_abbrev=False
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
     for name, run, summary in (
         ("show", run_show, "what a task asks for"),
         ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
     ):
-        add_command(actions, name, run, summary).add_argument("task", help="the task file")
-    register = add_command(actions, "register", run_register, "tell the servers about a task")
-    register.add_argument("task", help="the task file")
-    register.add_argument("--shuffler", required=True, help="its URL")
-    register.add_argument("--analyzer", required=True, help="its URL")
-    close = add_command(actions, "close", run_close, "take no more reports for a task")
-    close.add_argument("task", help="the task file")
-    close.add_argument("--shuffler", required=True, help="its URL")
+        one = add_command(actions, name, run, summary, examples=[f"task {name} task.json"])
+        one.add_argument("task", metavar="FILE", help=TASK_FILE)
+    register = add_command(
+        actions,
+        "register",
+        run_register,
+        "tell the servers about a task",
+        examples=["task register task.json --analyzer https://analyzer.example"],
+        needs=["client"],
+    )
+    register.add_argument("task", metavar="FILE", help=TASK_FILE)
+    register.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
+    register.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
+    close = add_command(
+        actions,
+        "close",
+        run_close,
+        "take no more reports for a task",
+        examples=["task close task.json"],
+        needs=["client"],
+    )
+    close.add_argument("task", metavar="FILE", help=TASK_FILE)
+    close.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     add_token(close, "collector")
     for server in ("shuffler", "analyzer"):
-        register.add_argument(
-            f"--{server}-token",
-            help=f"the collector's token at the {server}; best given as "
-            f"{_collector_variable(server)}",
-        )
-
-
-def _collector_variable(server: str) -> str:
-    return f"SHUFFLEDP_COLLECTOR_TOKEN_{server.upper()}"
+        add_token(register, "collector", server)
 
 
 def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
     """The collector's tokens at both servers, which must differ: each server learns the one that it
     is sent, and must not be able to use it at the other."""
-    import os
-
-    found = {}
-    for server in ("analyzer", "shuffler"):
-        variable = _collector_variable(server)
-        found[server] = getattr(args, f"{server}_token") or os.environ.get(variable, "")
-        if not found[server]:
-            raise ParameterError(
-                f"The collector's token at the {server} is missing; set {variable}."
-            )
+    found = {
+        server: given_token(args, "collector", server, option=f"{server}_token")
+        for server in ("analyzer", "shuffler")
+    }
     if found["analyzer"] == found["shuffler"]:
         raise ParameterError(
             "The collector has the same token at both servers, so each could act as the collector "
@@ -70,29 +85,45 @@ def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-def add_token(parser: argparse.ArgumentParser, who: str) -> None:
-    """Adds the option --token, for a token that is better given in the environment."""
-    parser.add_argument("--token", help=f"the {who}'s token; best given in the environment")
-
-
-def given_token(args: argparse.Namespace, who: str, server: str = "") -> str:
-    """The token from the option or the environment; `server` says where it is valid, for those
-    who have one at each server."""
-    import os
-
-    variable = f"SHUFFLEDP_{who.upper()}_TOKEN" + (f"_{server.upper()}" if server else "")
-    token = args.token or os.environ.get(variable, "")
-    if not token:
-        raise ParameterError(f"The {who}'s token is missing; set {variable}.")
-    return str(token)
-
-
 def _add_create(actions: Commands) -> None:
-    parser = add_command(actions, "create", run_create, "a task from a plan and an analyzer's key")
-    parser.add_argument("--plan", required=True, help="JSON from `shuffledp plan … --json`")
-    parser.add_argument("--key", required=True, help="JSON from `shuffledp keys show`")
-    parser.add_argument("--name", required=True, help="what people see, for example: dark mode")
-    parser.add_argument("--out", required=True, help="where the task file goes")
+    parser = add_command(
+        actions,
+        "create",
+        run_create,
+        "a task from a plan and an analyzer's key",
+        examples=[
+            'task create --plan plan.json --key key.json --name "dark mode" '
+            "--shuffler https://shuffler.example --output task.json"
+        ],
+    )
+    parser.add_argument(
+        "--plan", required=True, metavar="FILE", help="JSON from `shuffledp plan … --json`, or -"
+    )
+    parser.add_argument(
+        "--key", required=True, metavar="FILE", help="JSON from `shuffledp keys show`, or -"
+    )
+    parser.add_argument("--name", required=True, help="a short name, for example: dark mode")
+    parser.add_argument("--question", metavar="TEXT", help="what people are asked (the name)")
+    parser.add_argument(
+        "--shuffler", required=True, metavar="URL", help="where devices send their reports"
+    )
+    for role in ("collector", "shuffler", "analyzer"):
+        parser.add_argument(
+            f"--{role}-operator", default="not named", metavar="NAME", help=f"who runs the {role}"
+        )
+    parser.add_argument(
+        "--not-before", metavar="WHEN", help="when devices may answer first: a date (UTC; now)"
+    )
+    parser.add_argument(
+        "--expires",
+        default=f"{VALID_DAYS}d",
+        metavar="WHEN",
+        help="when they may no more: a date (UTC) like 2031-01-31, or a time from now like 12h or "
+        f"30d ({VALID_DAYS}d)",
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="where the task file goes, or -"
+    )
     parser.add_argument(
         "--reports",
         type=int,
@@ -123,7 +154,7 @@ def run_create(args: argparse.Namespace) -> None:
     from shuffledp.privacy.certificate import verify
     from shuffledp.sealed.keys import PublicKey
     from shuffledp.sealed.rules import BatchRule
-    from shuffledp.sealed.task import Task
+    from shuffledp.sealed.task import Operators, Task
 
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
@@ -142,9 +173,36 @@ def run_create(args: argparse.Namespace) -> None:
         order=args.order,
         repeat=args.repeat,
         publish_noise=args.publish_noise,
+        question=args.question,
+        operators=Operators(
+            args.collector_operator, args.shuffler_operator, args.analyzer_operator
+        ),
+        shuffler=args.shuffler.rstrip("/"),
+        not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
+        expires=moment(args.expires, "expires"),
     )
-    write_whole(args.out, task.canonical())
-    emit(args, summary(task), lambda out: out.print(table(task)))
+    write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
+
+
+def moment(text: str, name: str, clock: Clock = system_clock) -> int:
+    """Seconds since 1970 from a date, or from a time from now on."""
+    span = re.fullmatch("([0-9]{1,6})([mhd])", text.strip(), re.ASCII)
+    if span:
+        return int(clock()) + int(span[1]) * {"m": 60, "h": 3600, "d": DAY_SECONDS}[span[2]]
+    try:
+        when = datetime.fromisoformat(text.strip())
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return math.floor(when.timestamp())
+    except (ValueError, OverflowError):
+        raise ParameterError(
+            f"--{name} must be a date like 2031-01-31 or 2031-01-31T18:00 (UTC), or a time from "
+            "now like 12h or 30d."
+        ) from None
+
+
+def moment_text(seconds: int) -> str:
+    """A task's date for people."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def read_task(path: str) -> Task:
@@ -152,6 +210,8 @@ def read_task(path: str) -> Task:
     from shuffledp.sealed.schema import MOST_TASK_BYTES
     from shuffledp.sealed.task import task_from_json
 
+    if path == STANDARD:
+        return task_from_json(standard_input(MOST_TASK_BYTES))
     try:
         with open(path, "rb") as file:
             text = file.read(MOST_TASK_BYTES + 1)
@@ -175,7 +235,7 @@ def table(task: Task) -> Any:
     from shuffledp.protocols.report_size import promise
     from shuffledp.sealed.results import AGAINST_WHOM
 
-    protocol, rule = task.protocol, task.batch
+    protocol, rule, who = task.protocol, task.batch, task.operators
     top_up = {
         "none": "never released short",
         "missing": "missing noise added by the shuffler",
@@ -190,6 +250,13 @@ def table(task: Task) -> Any:
         task.name,
         [
             ("id", task.id.hex()),
+            ("question", task.question),
+            (
+                "operators",
+                f"collector {who.collector}, shuffler {who.shuffler}, analyzer {who.analyzer}",
+            ),
+            ("shuffler", task.shuffler),
+            ("valid", f"{moment_text(task.not_before)} to {moment_text(task.expires)}"),
             ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
             ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
             ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
@@ -239,7 +306,8 @@ def run_register(args: argparse.Namespace) -> None:
     task, tokens = read_task(args.task), _collector_tokens(args)
     with time_limit(VERIFY_SECONDS, "Verifying this task"):
         task.verify()
-    new = {name: register(task, getattr(args, name), token) for name, token in tokens.items()}
+    servers = {"shuffler": args.shuffler or task.shuffler, "analyzer": args.analyzer}
+    new = {name: register(task, servers[name], token) for name, token in tokens.items()}
     emit(
         args,
         {"task": task.id.hex(), "new": new},
@@ -251,7 +319,7 @@ def run_close(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import close
 
     task = read_task(args.task)
-    close(task.id, args.shuffler, given_token(args, "collector", "shuffler"))
+    close(task.id, args.shuffler or task.shuffler, given_token(args, "collector", "shuffler"))
     emit(
         args,
         {"task": task.id.hex(), "state": "closed"},

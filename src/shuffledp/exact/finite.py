@@ -49,6 +49,9 @@ class Finite(Law):
         outside = self._outside(k)
         return ball(Fraction(self._sums[k], self._sums[-1])) if outside is None else outside
 
+    def exact_cdf(self, k: int) -> Fraction:
+        return Fraction(self._sums[min(k, self.last)], self._sums[-1]) if k >= 0 else Fraction(0)
+
     def ratio(self, k: int) -> arb:
         return arb(self.weights[k + 1]) / self.weights[k] if k < self.last else arb(0)
 
@@ -95,6 +98,10 @@ class CutNegativeBinomial(Law):
             return outside
         sums = _sums(self, ctx.prec)
         return sums[k] / sums[-1]
+
+    def exact_cdf(self, k: int) -> Fraction:
+        weights = self._whole_weights()
+        return Fraction(sum(weights[: max(k + 1, 0)]), sum(weights))
 
     def ratio(self, k: int) -> arb:
         return ball(self.beta * (self.shape + k) / (k + 1)) if k < self.cut else arb(0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 
 from flint import arb
 
@@ -45,6 +46,10 @@ class Law(ABC):
     @abstractmethod
     def cdf(self, k: int) -> arb:
         """The probability of at most k: P(X ≤ k)."""
+
+    def exact_cdf(self, k: int) -> Fraction | None:
+        """P(X ≤ k) where it is rational and known as such; else None."""
+        return None
 
     @abstractmethod
     def ratio(self, k: int) -> arb:
@@ -114,6 +119,17 @@ class Binomial(Law):
             return total
         above = ball(self.probability).beta_lower(arb(k + 1), arb(self.trials - k), 1)
         return 1 - above  # this side is fast for small probabilities
+
+    def exact_cdf(self, k: int) -> Fraction | None:
+        if k >= self.trials:
+            return Fraction(1)
+        if self.trials > FEW_MASSES:
+            return None
+        p = self.probability
+        return sum(
+            (comb(self.trials, j) * p**j * (1 - p) ** (self.trials - j) for j in range(k + 1)),
+            start=Fraction(0),
+        )
 
     def ratio(self, k: int) -> arb:
         odds = ball(self.probability) / ball(1 - self.probability)

@@ -10,8 +10,8 @@ parameter and a draw, and no value is out of reach (MATH §10).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
@@ -19,113 +19,19 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from shuffledp.errors import Undecided
 from shuffledp.exact.arrangement import subset, uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Binomial, Law
-from shuffledp.exact.numbers import at_precision, to_float
+from shuffledp.exact.numbers import to_float
+from shuffledp.exact.uniform import Uniform, invert
 
 CHUNK_WORDS = 1 << 18  # per pass: words and results stay in the L2 cache
 MOST_THRESHOLDS = 1 << 16  # in a table
 THRESHOLDS_PER_DRAW = 500  # a draw without a table costs about as much as these
-MOST_STEPS = 256  # beside an anchor, added up one by one; farther ones are evaluated anew
 FEW_OPEN_WORDS = 256  # of 65,536: up to these, rare events are drawn instead of words …
 SPARSE_BATCH = 1 << 14  # … in batches of at least this size; a device's own are smaller
-MOST_UNIFORM_BITS = 1 << 12  # more are needed with a probability of 2^−4000
 UNDECIDED = 0xFFFF  # in the look-up table: 16 bits do not decide
 RARE_FROM = 0.99  # from this probability of the first value on, only the other draws are looked at
-
-
-@dataclass
-class Uniform:
-    """A uniform number in [0, 1) of which the leading `bits` bits are known."""
-
-    value: int
-    bits: int
-    entropy: Entropy
-
-    def below(self, threshold: Callable[[], arb]) -> bool:
-        """Whether U < threshold, with as many bits of U as that takes.
-
-        Ensures: the answer is that of the infinitely long U; more bits are drawn as needed.
-        """
-        while True:
-            bound = at_precision(self.bits + 64, lambda: threshold() * arb(2) ** self.bits)
-            if bound >= self.value + 1:
-                return True
-            if bound <= self.value:
-                return False
-            if self.bits > MOST_UNIFORM_BITS:
-                raise Undecided(
-                    f"A draw was not decided with {MOST_UNIFORM_BITS} random bits: its law cannot "
-                    "be enclosed at these parameters; choose less extreme ones."
-                )
-            self.value = (self.value << 64) | self.entropy.bits(64)
-            self.bits += 64
-
-
-def invert(law: Law, uniform: Uniform) -> int:
-    """The value k with F(k−1) ≤ U < F(k). Floats propose where to look; `arb` decides."""
-    guess = _guess(law, uniform)
-    cdf = _near(law, guess)
-
-    def below(k: int) -> bool:
-        return uniform.below(lambda: cdf(k))
-
-    low, high = _bracket(law, below, guess)
-    while high - low > 1:  # F(low) ≤ U < F(high)
-        middle = (low + high) // 2
-        low, high = (low, middle) if below(middle) else (middle, high)
-    return high
-
-
-def _near(law: Law, anchor: int) -> Callable[[int], arb]:
-    """The cdf, from one evaluation at the anchor and sums of masses beside it: an incomplete beta
-    function costs a thousand times what a step does."""
-    known: dict[int, dict[int, tuple[arb, arb]]] = {}
-
-    def cdf(k: int) -> arb:
-        inside = (law.first is None or k >= law.first) and (law.last is None or k <= law.last)
-        if abs(k - anchor) > MOST_STEPS or not inside:
-            return law.cdf(k)
-        here = known.setdefault(ctx.prec, {anchor: (law.cdf(anchor), law.pmf(anchor))})
-        for j in range(anchor + 1, k + 1):
-            if j not in here:
-                mass = here[j - 1][1] * law.ratio(j - 1)
-                here[j] = here[j - 1][0] + mass, mass
-        for j in range(anchor - 1, k - 1, -1):
-            if j not in here:
-                total, mass = here[j + 1]
-                here[j] = total - mass, mass / law.ratio(j)
-        return here[k][0]
-
-    return cdf
-
-
-def _guess(law: Law, uniform: Uniform) -> int:
-    """A first guess of the value: the normal quantile of U, within the possible values."""
-    from statistics import NormalDist  # here, for it takes a tenth of the package's import
-
-    middle = min(max((uniform.value + 0.5) / 2**uniform.bits, 1e-300), 1 - 2**-53)
-    deviation = to_float(law.variance) ** 0.5
-    guess = round(to_float(law.mean) + deviation * NormalDist().inv_cdf(middle))
-    if law.first is not None:
-        guess = max(guess, law.first)
-    return int(guess if law.last is None else min(guess, law.last))
-
-
-def _bracket(law: Law, below: Callable[[int], bool], guess: int) -> tuple[int, int]:
-    """(low, high) with F(low) ≤ U < F(high), by doubling steps away from the guess."""
-    step = 1
-    if below(guess):
-        low, high = guess - 1, guess
-        while (law.first is None or low >= law.first) and below(low):
-            low, high, step = low - step, low, 2 * step
-        return low, high
-    low, high = guess, guess + 1
-    while not below(high):
-        low, high, step = high, high + step, 2 * step
-    return low, high
 
 
 def thresholds(law: Law, start: int, width: int, bits: int) -> list[tuple[int, int]]:
@@ -152,8 +58,10 @@ class Table:
 
     def __init__(self, law: Law, start: int, width: int, coarse_bits: int, fine_bits: int) -> None:
         pairs = thresholds(law, start, width, fine_bits)
-        self.lower = np.array([low for low, _ in pairs], np.uint64)
-        self.upper = np.array([high for _, high in pairs], np.uint64)
+        self.exact_lower = [low for low, _ in pairs]
+        self.exact_upper = [high for _, high in pairs]
+        self.lower = np.array(self.exact_lower, np.uint64)
+        self.upper = np.array(self.exact_upper, np.uint64)
         self.shift = np.uint64(fine_bits - coarse_bits)
         self.from_first = start == law.first
         words = 1 << coarse_bits
@@ -203,8 +111,20 @@ class Sampler:
         return values
 
     def draw_one(self, entropy: Entropy = SYSTEM) -> int:
-        """A single draw, through the same code."""
-        return int(self.draw(1, entropy)[0])
+        """A single draw: what runs on devices, in every language alike (docs/protocol.md).
+
+        Ensures: the value k with F(k−1) ≤ U < F(k), where U's bits come in words of 64, a further
+        one only where those before leave it open. A table, where there is one, changes nothing.
+        """
+        word = entropy.bits(64)
+        table = self._table_for(1) if self.fine_bits == 64 else None
+        if table is not None:
+            place = bisect_right(table.exact_lower, word)
+            if (0 < place < len(table.exact_lower) or (place == 0 and table.from_first)) and (
+                place == 0 or word > table.exact_upper[place - 1]
+            ):
+                return self.start + place
+        return invert(self.law, Uniform(word, 64, entropy))
 
     def add_draws(self, entropy: Entropy, *targets: NDArray[np.int64]) -> None:
         """Adds the same fresh draws, one per entry, to every target array.

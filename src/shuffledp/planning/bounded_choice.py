@@ -30,7 +30,7 @@ def bounded_one(task: CellTask, messages: float | None) -> Choice:
     """One cell: the cheapest for the task's error, or of least error for so many messages."""
 
     def cheapest(mse: Fraction) -> Choice:
-        return _choice(replace(task, mse=mse), 1)
+        return bounded_copies(replace(task, mse=mse), 1)
 
     return cheapest(task.mse) if messages is None else least_error(task, cheapest, messages)
 
@@ -40,17 +40,20 @@ def bounded_bucket(
 ) -> Choice:
     """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
     if messages is None:
-        return _choice(split_epsilon(epsilon, task), buckets)
+        return bounded_copies(split_epsilon(epsilon, task), buckets)
     found = []
     for share in UP_SHARES:
         split = replace(task, up=epsilon * share, down=epsilon * (1 - share))
-        found.append(
-            least_error(split, lambda mse, s=split: _choice(replace(s, mse=mse), buckets), messages)  # type: ignore[misc]
-        )
+
+        def cheapest(mse: Fraction, split: CellTask = split) -> Choice:
+            return bounded_copies(replace(split, mse=mse), buckets)
+
+        found.append(least_error(split, cheapest, messages))
     return min(found, key=lambda choice: choice.mse)
 
 
-def _choice(task: CellTask, copies: int) -> Choice:
+def bounded_copies(task: CellTask, copies: int) -> Choice:
+    """So many copies of the cheapest cell, with the losses that the task says."""
     padded = bool(task.padded)
     cell = cheapest_bounded_cell(task)
     use = CellUse(cell=cell, copies=copies, up=task.up, down=task.down)

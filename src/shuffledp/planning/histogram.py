@@ -111,7 +111,7 @@ def bucket_choice(
 
 
 def _forecast(protocol: Histogram, users: int, central_rmse: float, limit: float) -> Forecast:
-    low, high = protocol.cell.error_range(users, users, 0.05)
+    low, high = protocol.error_range(users, 0.05)
     total = protocol.messages_per_user()
     checked_size(total * users)
     return Forecast(

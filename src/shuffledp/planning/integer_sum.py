@@ -107,7 +107,7 @@ def plan_one_cell(
 def _forecast(protocol: IntegerSum, users: int, central_rmse: float, limit: float) -> Forecast:
     messages = protocol.messages_per_user()
     checked_size(users * messages)
-    low, high = protocol.cell.error_range(users, users * protocol.cell.largest, 0.05)
+    low, high = protocol.error_range(users, 0.05)
     return Forecast(
         messages_per_user=messages,
         limit_messages=limit,

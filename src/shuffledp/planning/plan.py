@@ -92,6 +92,13 @@ class Plan(Generic[R_co]):
     def _proof(self) -> dict[str, Any]:
         return self.certificate.to_dict()
 
+    def renewed(self, entropy: Entropy = SYSTEM) -> Plan[R_co]:
+        """The same plan with the protocol's public random choices drawn anew."""
+        protocol = self.protocol.renewed(entropy)
+        return replace(
+            self, protocol=protocol, certificate=replace(self.certificate, protocol=protocol)
+        )
+
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
         """One user's report: what runs on a device."""
         return self.protocol.randomize(value, entropy)

@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.exact.numbers import show
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import Certificate
-from shuffledp.protocols.report_size import most_messages, promise
+from shuffledp.protocols.report_size import promise
 from shuffledp.protocols.results import NEIGHBOURS
 
 Lines = list[tuple[str, str]]
@@ -45,6 +45,7 @@ def describe_plan(plan: Plan[Any]) -> Lines:
             f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
             f"(central mechanism: {f.central_rmse:,.4g})",
         ),
+        *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
         *_printed_constants(plan.printed),
         *_warnings(plan),
@@ -73,7 +74,7 @@ def plan_as_html(plan: Plan[Any]) -> str:
 
 def _at_most(plan: Plan[Any]) -> str:
     """How many messages a user sends at most."""
-    most = most_messages(plan.protocol.uses)
+    most = plan.protocol.most_messages
     return f"at most {most:,}" if most is not None else "no upper limit; large numbers are rare"
 
 
@@ -107,6 +108,7 @@ def _cells(plan: Plan[Any]) -> Lines:
     lines: Lines = []
     for use, proof in zip(plan.protocol.uses, proof_lines(plan.certificate), strict=True):
         copies = f" × {use.copies}" if use.copies > 1 else ""
+        copies += f" in each of {use.groups:,} groups" if use.groups > 1 else ""
         lines += [(f"{use.cell.kind} cell{copies}", _parameters(use.cell.to_dict())), ("", proof)]
     return lines
 

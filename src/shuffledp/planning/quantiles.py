@@ -128,6 +128,7 @@ def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
 
 def _forecast(protocol: Quantiles, users: int, limit: float) -> Forecast:
     rmse = protocol.rmse(users)
+    low, high = protocol.error_range(users, 0.05)
     numbers = [level.buckets for level in protocol.levels]
     central = math.sqrt(
         worst_range_variance(
@@ -141,7 +142,7 @@ def _forecast(protocol: Quantiles, users: int, limit: float) -> Forecast:
         rmse=rmse,
         rmse_at_zero=rmse,
         central_rmse=central,
-        error_low=-1.96 * rmse,
-        error_high=1.96 * rmse,
+        error_low=low,
+        error_high=high,
         bits_per_message=math.ceil(math.log2(2 * sum(numbers))),
     )

@@ -137,7 +137,7 @@ def radix_of(plan: Plan[Estimate]) -> tuple[int, ...]:
 
 def _forecast(protocol: RealSum, users: int, limit: float) -> Forecast:
     span = float(protocol.high - protocol.low)
-    low, high = protocol.error_quantiles(users, None, [0.025, 0.975])
+    low, high = protocol.error_range(users, 0.05)
     messages = protocol.messages_per_user()
     checked_size(users * messages)
     return Forecast(

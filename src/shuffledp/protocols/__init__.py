@@ -6,6 +6,7 @@ from typing import Any
 
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.counting import Counting
+from shuffledp.protocols.frequencies import Frequencies
 from shuffledp.protocols.histogram import Histogram
 from shuffledp.protocols.integer_sum import IntegerSum
 from shuffledp.protocols.quantiles import Quantiles
@@ -15,6 +16,7 @@ from shuffledp.protocols.schema import PROTOCOL
 
 __all__ = [
     "Counting",
+    "Frequencies",
     "Histogram",
     "IntegerSum",
     "Protocol",
@@ -24,7 +26,8 @@ __all__ = [
 ]
 
 PROTOCOLS: dict[str, type[Protocol[Result]]] = {
-    protocol.query: protocol for protocol in (Counting, IntegerSum, RealSum, Histogram, Quantiles)
+    protocol.query: protocol
+    for protocol in (Counting, IntegerSum, RealSum, Histogram, Quantiles, Frequencies)
 }
 """Every protocol by what it answers; a new one is added here."""
 

@@ -64,12 +64,19 @@ class Axis:
 
     # values in
 
+    @cached_property
+    def _starts(self) -> Floats:
+        """The least float at or above each bin's exact beginning: comparing floats with these is
+        comparing them with the exact beginnings."""
+        width = (self.high - self.low) / self.bins
+        return np.array([_float_from(self.low + k * width) for k in range(self.bins)])
+
     def bins_of(self, values: Values) -> NDArray[np.int64]:
-        """The bin of every value, exactly; refuses what does not fit."""
+        """The bin of every value, exactly ⌊(value − low)·bins/(high − low)⌋, the last one for the
+        upper bound; refuses what does not fit."""
         if not self.points:
             numbers = reals_within(values, self.low, self.high)
-            places = np.searchsorted(self.edges, numbers, side="right") - 1
-            return np.minimum(places, self.bins - 1).astype(np.int64)
+            return np.searchsorted(self._starts, numbers, side="right").astype(np.int64) - 1
         array = np.asarray(values)
         check_one_value_each(array)
         whole = date_numbers(array, self.unit) if self.unit else self._whole(array)
@@ -179,3 +186,9 @@ class Axis:
         """What distinguishes the axis from equal parts of an interval; empty if nothing does."""
         points = {"points": True} if self.points else {}
         return {**points, **({"unit": self.unit} if self.unit else {})}
+
+
+def _float_from(number: Fraction) -> float:
+    """The least float that is not below a number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -62,12 +63,23 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def cells(self) -> list[Cell]:
         """Every copy of every cell, in the order of their numbers in messages."""
-        return [use.cell for use in self.uses for _ in range(use.copies)]
+        return [use.cell for use in self.uses for _ in range(use.copies * use.groups)]
+
+    @property
+    def roll_call(self) -> int:
+        """How many counters follow the cells: where users are in groups, every report adds one
+        message to the counter of its group, which is public. None without groups."""
+        return 0
 
     @property
     def users(self) -> int:
         """How many reports a release needs."""
         return self.uses[0].cell.users
+
+    @property
+    def users_of_cells(self) -> int:
+        """How many users take part in every cell of a batch that is released."""
+        return self.users
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -77,6 +89,10 @@ class Protocol(ABC, Generic[R_co]):
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The protocol behind `to_dict`."""
+
+    def renewed(self, entropy: Entropy = SYSTEM) -> Self:
+        """The same protocol with its public random choices drawn anew; most have none."""
+        return self
 
     # Values
 
@@ -163,7 +179,13 @@ class Protocol(ABC, Generic[R_co]):
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
         """K: how many messages every report carries in batches of so many reports."""
-        return sizes.padded_size(self.uses, reports, padding)
+        return sizes.padded_size(self.uses, reports, padding) + (self.roll_call > 0)
+
+    @property
+    def most_messages(self) -> int | None:
+        """What a user sends at most; None where there is no such number."""
+        most = sizes.most_messages(self.uses)
+        return None if most is None else most + (self.roll_call > 0)
 
     def top_up_size(self, absent: int) -> int:
         """To how many messages the noise of so many absent users is filled up."""
@@ -171,9 +193,21 @@ class Protocol(ABC, Generic[R_co]):
 
     # The analyzer
 
+    def slack(self, batch: Report | View) -> int:
+        """How many reports of a batch may be incomplete, whichever they are, so that every cell
+        still has the noise that the certificate needs; below 0 where it has not now."""
+        return batch.users - self.users
+
+    def check_batch(self, batch: Report | View) -> None:
+        """Raises `ShortBatchError` where a batch has less noise than the certificate needs."""
+        if batch.users < self.users:
+            raise ShortBatchError(batch.users, self.users)
+
     def release(self, batch: Report) -> View:
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
-        return release(batch, self.users)
+        view = release(batch, self.users)
+        self.check_batch(batch)
+        return view
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result of a released view, with its intervals.
@@ -186,8 +220,7 @@ class Protocol(ABC, Generic[R_co]):
                 "Only a view can be analyzed, which release gives; a report is secret: release a "
                 "batch of enough reports first."
             )
-        if view.users < self.users:
-            raise ShortBatchError(view.users, self.users)
+        self.check_batch(view)
         return self.result_of(view, checked_confidence(confidence))
 
     @abstractmethod
@@ -204,10 +237,21 @@ class Protocol(ABC, Generic[R_co]):
             use.cell.largest * BYTES_PER_VALUE + use.copies * BYTES_PER_COPY for use in self.uses
         )
 
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        """Between which errors the result lies at the worst data, but for a chance of outside/2 on
+        each side; by the normal law unless a protocol knows the exact one."""
+        reach = NormalDist().inv_cdf(1 - outside / 2) * self.rmse(users)
+        return -reach, reach
+
     def largest_answer(self, users: int) -> float | None:
         """How far apart the largest and the smallest possible answer for so many users lie; None
         where there are several answers."""
         return None
+
+    @property
+    def assumption(self) -> str:
+        """What the forecast of the error assumes about the data, in words; empty if nothing."""
+        return ""
 
     @property
     def absent_value(self) -> Fraction:
@@ -218,7 +262,7 @@ class Protocol(ABC, Generic[R_co]):
         """A batch in which the noise of so many absent users was topped up, as `analyze` expects
         it: as if they had reported `absent_value`."""
         shifts = np.array([cell.top_up_shift(absent) for cell in self.cells])
-        return replace(batch, plus=batch.plus + shifts)
+        return replace(batch, plus=batch.plus + shifts, absent=batch.absent + absent)
 
     def anomaly(self, batch: Report, absent: int = 0) -> float:
         """How implausible the messages of a batch are: standard deviations from what honest users

@@ -14,7 +14,9 @@ class CellUse:
 
     cell: Cell
     copies: int
-    """Of a user's copies at most one holds a value; the others hold 0."""
+    """How many copies a user takes part in; at most one of them holds a value, the others 0."""
+    groups: int = 1
+    """How many such sets of copies there are, each for users of its own."""
     up: Fraction
     """ε that a change upwards may cost; the certificate proves it."""
     down: Fraction

@@ -169,6 +169,9 @@ class Histogram(Protocol[HistogramResult]):
         """A bucket's root mean squared error at a true count; at the worst if none is given."""
         return self.cell.rmse(users, None if count is None else Fraction(min(max(count, 0), users)))
 
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        return self.cell.error_range(users, users, outside)
+
     def messages_per_user(self) -> float:
         """The expected number of messages: one bucket holds 1, the others 0."""
         return bucket_messages(self.cell, len(self.labels))

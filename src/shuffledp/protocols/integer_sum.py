@@ -114,6 +114,9 @@ class IntegerSum(Protocol[Estimate]):
         """The root mean squared error at a true total; at the worst one if none is given."""
         return self.cell.rmse(users, None if total is None else self._inside(total, users))
 
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        return self.cell.error_range(users, users * self.cell.largest, outside)
+
     def to_dict(self) -> dict[str, Any]:
         return {"query": self.query, "epsilon": str(self.epsilon), "cell": self.cell.to_dict()}
 

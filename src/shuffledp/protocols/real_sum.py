@@ -22,7 +22,7 @@ from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball
-from shuffledp.exact.sampler import Uniform
+from shuffledp.exact.uniform import Uniform
 from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View
@@ -88,21 +88,22 @@ class RealSum(Protocol[Estimate]):
         """Grid numbers whose expectation is the value: ⌊y + U⌋, floats proposing, fractions
         deciding wherever a float might be wrong."""
         numbers = reals_within(values, self.low, self.high)
-        words = entropy.words(numbers.size, np.uint64) >> np.uint64(11)
+        words = entropy.words(numbers.size, np.uint64)
         scale = self.grid / float(self.high - self.low)
         y = (numbers - float(self.low)) * scale
-        total = y + words * 2.0**-53
+        total = y + words * 2.0**-64
         wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
         codes = np.floor(total - wrong).astype(np.int64)
         for place in np.flatnonzero(np.floor(total + wrong) != codes):
-            uniform = Uniform(int(words[place]), 53, entropy)
+            uniform = Uniform(int(words[place]), 64, entropy)
             codes[place] = self._round_exactly(numbers[place], uniform)
         return codes
 
     def _round_exactly(self, number: float, uniform: Uniform) -> int:
         y = (Fraction(float(number)) - self.low) / self.step
         whole = math.floor(y)
-        return whole if uniform.below(lambda: ball(1 - (y - whole))) else whole + 1
+        stays = 1 - (y - whole)
+        return whole if uniform.below(lambda: ball(stays), lambda: stays) else whole + 1
 
     def split(self, codes: Values, cell: int) -> Values:
         return codes // self.weights[cell] % self.radix[cell]
@@ -191,6 +192,10 @@ class RealSum(Protocol[Estimate]):
 
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        low, high = self.error_quantiles(users, None, [outside / 2, 1 - outside / 2])
+        return low, high
 
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.

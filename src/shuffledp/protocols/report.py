@@ -33,6 +33,8 @@ class Report:
     plus: Counts = field(repr=False)
     minus: Counts = field(repr=False)
     seeded: bool = False
+    absent: int = 0
+    """How many of the users are absent ones whose noise was topped up (`with_top_up`)."""
 
     def __add__(self, other: Report) -> Report:
         if self.plus.shape != other.plus.shape:
@@ -42,6 +44,7 @@ class Report:
             plus=self.plus + other.plus,
             minus=self.minus + other.minus,
             seeded=self.seeded or other.seeded,
+            absent=self.absent + other.absent,
         )
 
     def __radd__(self, other: int) -> Report:
@@ -70,6 +73,7 @@ class View:
     plus: Counts
     minus: Counts
     seeded: bool = False
+    absent: int = 0
 
     def arranged(self, cell: int = 0, entropy: Entropy = SYSTEM) -> NDArray[np.int8]:
         """A cell's messages in uniformly random order, as the paper's shuffler emits them."""
@@ -106,7 +110,11 @@ def release(batch: Report, users: int) -> View:
     if batch.users < users:
         raise ShortBatchError(batch.users, users)
     return View(
-        users=batch.users, plus=batch.plus.copy(), minus=batch.minus.copy(), seeded=batch.seeded
+        users=batch.users,
+        plus=batch.plus.copy(),
+        minus=batch.minus.copy(),
+        seeded=batch.seeded,
+        absent=batch.absent,
     )
 
 

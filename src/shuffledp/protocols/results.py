@@ -243,7 +243,7 @@ class HistogramResult(Result):
             )
         ]
         head = (
-            f"histogram of {self.users:,} users, ε = {float(self.epsilon):g}, "
+            f"{self.query} of {self.users:,} users, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
             f"per bucket{self.marks()}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.schema import CELL, CELL_EPSILON
 from shuffledp.exact.schema import (
     Choice,
@@ -11,15 +12,17 @@ from shuffledp.exact.schema import (
     Flag,
     Listing,
     Nothing,
+    Pattern,
     Rational,
     Record,
     Tagged,
     Text,
     Whole,
 )
-from shuffledp.protocols import histogram, quantiles
+from shuffledp.protocols import frequencies, histogram, quantiles
 from shuffledp.protocols.base import LARGEST_BOUND
 from shuffledp.protocols.dates import UNITS
+from shuffledp.protocols.hashing import MOST_CANDIDATES, SEED_BYTES
 from shuffledp.protocols.real_sum import FINEST_GRID
 
 LONGEST_LABEL = 1_000
@@ -29,6 +32,7 @@ MOST_DIGITS = FINEST_GRID.bit_length()
 
 BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
 LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))
+CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, 2**64 - 1)))
 LEVEL = Record({"buckets": Whole(2, quantiles.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 
 
@@ -57,6 +61,21 @@ PROTOCOL = Tagged(
                 "cell": CELL,
                 "labels": Listing(LABEL, 2, histogram.MOST_BUCKETS),
                 "other": Either((Nothing(), *LABEL.schemas)),
+            }
+        ),
+        "frequencies": Record(
+            {
+                "query": Choice(("frequencies",)),
+                "epsilon": CELL_EPSILON,
+                "users": Whole(1, MOST_USERS),
+                "groups": Whole(1, frequencies.MOST_GROUPS),
+                "cells_per_group": Whole(2, frequencies.MOST_CELLS_PER_GROUP),
+                "cell": CELL,
+                "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
+                "hash_seed": Text(
+                    2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")
+                ),
+                "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
             }
         ),
         "quantiles": Record(

@@ -12,7 +12,7 @@ from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.publish import publish
 from shuffledp.sealed.errors import BatchHeld
 from shuffledp.sealed.results import OpenedBatch, implausible, published
-from shuffledp.sealed.rules import IMPLAUSIBLE_DEVIATIONS, check_complete
+from shuffledp.sealed.rules import IMPLAUSIBLE_DEVIATIONS, check_complete, check_groups
 from shuffledp.sealed.task import Task
 
 
@@ -42,6 +42,7 @@ def publish_batch(
     """
     protocol = task.protocol
     check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
+    check_groups(protocol.slack(batch.report(protocol)), batch.tally.bad)
     released = batch.to_release(task)
     result = publish(
         protocol,

@@ -7,15 +7,18 @@ real data, for rows that other parties will randomize, and for research.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, Unpack
 
 from shuffledp.exact.numbers import ExactNumber, truth
+from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import local, questions
+from shuffledp.queries.crosstab_question import histogram_question
+from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.query import Query
@@ -185,12 +188,14 @@ def histogram(
     data: object,
     *,
     epsilon: ExactNumber,
-    labels: int | Iterable[Label],
+    labels: int | Iterable[Label] | None = None,
     other: Label | None = None,
+    by: Sequence[str] | None = None,
+    domains: Mapping[str, Iterable[Label]] | None = None,
     protocol: str | None = None,
     **options: Unpack[QueryOptions],
 ) -> HistogramResult:
-    """How many rows of a column hold each label.
+    """How many rows of a column hold each label, or of several columns each combination.
 
     Each row is one user with one label. All estimates are unbiased, and together they are
     ε-differentially private in the shuffle model, proved by the certificate that they carry. Small
@@ -203,10 +208,13 @@ def histogram(
                 They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
+        by: Instead of `labels`: several columns, of which combinations are counted.
+        domains: With `by`: the labels of each column.
         options: those of every query (`QueryOptions`).
 
     Returns:
-        A `HistogramResult`: `labels`, `values`, an interval `low` … `high` for each and
+        A `HistogramResult` (with `by` a `CrosstabResult`, which has `marginal` and `shares`):
+        `labels`, `values`, an interval `low` … `high` for each and
         `joint_low` … `joint_high` for all at once, `rmse` of a bucket, `certificate`,
         `to_frame()`, `plot()`, `to_dict()`. With `protocol`, it
         also carries that protocol's own privacy claim.
@@ -223,7 +231,51 @@ def histogram(
     [500.0, 1000.0, 500.0]
     """
     how = Options.checked({**options, "protocol": protocol})
-    return _run(questions.Histogram.of(how, epsilon, labels, other), data, how)
+    return _run(histogram_question(how, epsilon, (labels, other), (by, domains)), data, how)
+
+
+@with_options
+def frequencies(
+    data: object,
+    *,
+    epsilon: ExactNumber,
+    candidates: Iterable[Label] = (),
+    spread: ExactNumber = DEFAULT_SPREAD,
+    protocol: None = None,
+    **options: Unpack[QueryOptions],
+) -> HistogramResult:
+    """How many rows of a column hold each candidate, whatever other values there are.
+
+    Each row is one user. Unlike a histogram, this costs the same for any domain: users are counted
+    in groups by a public hash of their value. Estimates are unbiased and ε-differentially private
+    in the shuffle model; they err more than a histogram's, which is taken where it is better.
+
+    Args:
+        data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        candidates: The labels to show, all texts or all whole numbers, known without the data;
+                at most 100,000. The result can be asked about others, at no cost in ε.
+        spread: What the error is planned for: as if values were spread evenly over so many labels
+                (1 over the chance that two rows hold the same).
+        options: those of every query (`QueryOptions`).
+
+    Returns:
+        A `HistogramResult`: `labels`, `values`, an interval `low` … `high` for each and
+        `joint_low` … `joint_high` for all at once, `rmse`, `certificate`, `to_frame()`, `plot()`,
+        `to_dict()`; where groups were counted, also `frequency(label)` and `showing(labels)`.
+
+    Raises:
+        ShuffleDPError: see `shuffledp.errors`.
+        ParameterError: also for `protocol`, `mse_overhead` and `relative_error`.
+
+    >>> import shuffledp
+    >>> words = ["the", "of", "and", "of"] * 5_000
+    >>> found = shuffledp.frequencies(words, epsilon=8, candidates=["of", "to"])
+    >>> abs(found.values).round(-3).tolist()
+    [10000.0, 0.0]
+    """
+    how = Options.checked({**options, "protocol": protocol})
+    return _run(Frequencies.of(how, epsilon, candidates, spread), data, how)
 
 
 @with_options

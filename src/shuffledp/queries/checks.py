@@ -13,7 +13,7 @@ from shuffledp.exact.numbers import ExactNumber, exact
 from shuffledp.protocols.histogram import Label, checked_labels
 from shuffledp.queries.arrays import as_label
 from shuffledp.queries.query import ColumnType
-from shuffledp.queries.values import WORDS
+from shuffledp.queries.values import TRUTHS, WORDS
 
 NUMBERS: tuple[ColumnType, ...] = ("truth", "whole", "real")
 """What a column of numbers holds; true and false are 1 and 0."""
@@ -30,6 +30,21 @@ def check_numbers(holds: ColumnType) -> None:
 def looks_typed(text: str) -> bool:
     """Whether a file without types may take such a text for a number, a date or true/false."""
     return re.match(r"[+-]?[.\d]", text) is not None or text.lower() in ("true", "false", "inf")
+
+
+def is_whole(label: str) -> bool:
+    """Whether a label is a whole number as numbers are written: 7, but not 007."""
+    digits = label.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and str(int(label)) == label
+
+
+def labels_of_type(labels: list[str], holds: ColumnType, other: Label | None) -> list[Any]:
+    """Labels that were given as texts, as numbers or true/false where a column holds such."""
+    if holds == "truth":
+        return [TRUTHS.get(label.lower(), label) for label in labels]
+    if holds == "whole" and all(is_whole(label) or label == other for label in labels):
+        return [int(label) if is_whole(label) else label for label in labels]
+    return list(labels)
 
 
 def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tuple[Label, ...]:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import DataError, MissingExtra, ParameterError
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.extras import require
 from shuffledp.queries.arrays import (
     MISSING,
     MIXED,
@@ -28,7 +29,9 @@ from shuffledp.queries.arrays import (
     from_objects,
 )
 from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.queries.filling import filled_array, filled_objects
 from shuffledp.queries.query import ColumnType
+from shuffledp.queries.sources import Source
 
 STEP = 1 << 20
 """Rows of an array that are looked at together."""
@@ -58,6 +61,8 @@ class FileFormat:
     """A comma, or a tab in files named .tsv, unless said."""
     as_text: bool = False
     """Take every value for a text, also where all look like numbers or dates."""
+    fill: Any = None
+    """What stands for every missing value, in any source; None: they are refused."""
 
     def refuse(self) -> None:
         """Raises `ParameterError` where something was said about a source that is no text file."""
@@ -75,18 +80,21 @@ def column_of(
 ) -> Column:
     """The column behind a source. Its batches refuse missing values, which would be users without
     a value."""
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | Source):
         from shuffledp.queries.column_files import file_column
 
-        return file_column(Path(source), column, file_format)
+        found = source if isinstance(source, Source) else Source.of(source)
+        return file_column(found, column, file_format)
     file_format.refuse()
+    fill = file_format.fill
     if isinstance(source, np.ndarray):
         refuse_name(column)
-        return _in_steps(*from_array(source))
+        whole: Any = source if fill is None else filled_array(source, fill)
+        return in_steps(*(from_objects(whole) if isinstance(whole, list) else from_array(whole)))
     if isinstance(source, list | tuple | range):
         refuse_name(column)
-        return _in_steps(*from_objects(source))
-    return _frame_column(source, column)
+        return in_steps(*from_objects(source if fill is None else filled_objects(source, fill)))
+    return _frame_column(source, column, fill)
 
 
 def refuse_name(column: str | None) -> None:
@@ -97,18 +105,19 @@ def refuse_name(column: str | None) -> None:
         )
 
 
-def _in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
+def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
+    """An array as a column."""
+
     def batches() -> Iterator[NDArray[Any]]:
         return (array[at : at + STEP] for at in range(0, len(array), STEP))
 
     return Column(rows=len(array), holds=holds, batches=batches)
 
 
-def _frame_column(source: object, column: str | None) -> Column:
-    try:
-        import narwhals.stable.v2 as nw
-    except ImportError:
-        raise MissingExtra("narwhals", "frames") from None
+def _frame_column(source: object, column: str | None, fill: object) -> Column:
+    require("frames")
+    import narwhals.stable.v2 as nw
+
     _check_names(source)
     try:
         frame = nw.from_native(_as_series(source), allow_series=True)
@@ -125,6 +134,8 @@ def _frame_column(source: object, column: str | None) -> Column:
         frame = frame[name]
     if len(frame) == 0:
         raise DataError(NO_ROWS)
+    if fill is not None:
+        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
     return _series_column(frame)
 
 
@@ -205,10 +216,10 @@ def _pandas_objects(native: Any) -> Column | None:
         if (codes < 0).any():
             raise DataError(MISSING)
         named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
-        return _in_steps(named[codes], holds)
+        return in_steps(named[codes], holds)
     if native.dtype.kind in "c":
         raise DataError(UNKNOWN_TYPE)
     arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
     if arrow_knows or "pyarrow" in native.dtype.name:
         return None
-    return _in_steps(*from_objects(native.tolist()))
+    return in_steps(*from_objects(native.tolist()))

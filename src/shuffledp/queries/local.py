@@ -9,15 +9,25 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import InputError, ShortBatchError
+from shuffledp.errors import DataError, InputError, ParameterError, ShortBatchError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.memory import check_memory
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.queries.columns import Column, FileFormat, column_of
+from shuffledp.queries.arrays import MISSING
+from shuffledp.queries.columns import Column, FileFormat, column_of, in_steps
+from shuffledp.queries.filling import BUCKET
 from shuffledp.queries.options import TARGETS, Options
+from shuffledp.queries.persons import (
+    MISSING_IDS,
+    Persons,
+    check_ids,
+    kept,
+    persons_of,
+    summed,
+)
 from shuffledp.queries.publish import LESS, publish
 from shuffledp.queries.query import Query, Values
 from shuffledp.queries.values import compared
@@ -29,10 +39,15 @@ def run(query: Query[R], data: object, options: Options) -> R:
     """The answer to a query. All data is looked at before a ledger is charged or anything is
     released."""
     options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
+    persons = persons_of(options.user, options.rows_per_user, query)
     column = read_column(query, data, options)
+    if persons is not None:
+        column = rows_of_persons(column, _ids(data, options), persons, options.entropy)
+        query = persons.ask(query)
     if options.users is not None and options.users > column.rows:
         raise ShortBatchError(column.rows, options.users)
-    plan = query.plan(column.rows if options.users is None else options.users)
+    users = column.rows if options.users is None else options.users
+    plan = query.plan(users).renewed(options.entropy)
     check_memory(plan.protocol.working_bytes(), LESS)
     return publish(
         plan.protocol,
@@ -42,8 +57,43 @@ def run(query: Query[R], data: object, options: Options) -> R:
         what=query.name,
         note=options.note,
         certificate=plan.certificate.to_dict(),
-        finish=query.finish,
+        finish=finish_of(query, persons),
+        times=1 if persons is None else persons.times,
     )
+
+
+def finish_of(query: Query[R], persons: Persons | None) -> Callable[[R], R]:
+    """What becomes of a protocol's result, for rows or for persons."""
+    if persons is None:
+        return query.finish
+    return lambda result: persons.finish(query.finish(result))
+
+
+def _ids(data: object, options: Options) -> Column:
+    """The column that says whose row each is."""
+    file_format = FileFormat(encoding=options.encoding, delimiter=options.delimiter)
+    try:
+        if isinstance(options.user, str):
+            return column_of(data, options.user, file_format)
+        return column_of(options.user)
+    except DataError as error:
+        raise DataError(MISSING_IDS) if str(error) == MISSING else error from None
+
+
+def rows_of_persons(column: Column, ids: Column, persons: Persons, entropy: Entropy) -> Column:
+    """The rows that are left of each person, or their sums, as a column of its own."""
+    check_ids(ids.holds)
+    if ids.rows != column.rows:
+        raise DataError("There must be an id of a user for every row, and no more.")
+    values = np.concatenate(list(column.batches()))
+    try:
+        names = np.concatenate(list(ids.batches()))
+    except DataError:
+        raise DataError(MISSING_IDS) from None
+    if persons.rows is not None:
+        return in_steps(kept(names, values, persons.rows, entropy), column.holds)
+    sums = summed(names, values)
+    return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real")
 
 
 def run_rival(query: Query[R], data: object, options: Options) -> R:
@@ -51,6 +101,11 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
     from shuffledp import rivals  # here: fifteen protocols that most calls never need
 
     asked = query.for_rival()
+    if options.user is not None or options.rows_per_user is not None:
+        raise ParameterError(
+            "user and rows_per_user belong to our own protocol; leave protocol out, or keep one "
+            "row of each user first."
+        )
     options.refuse(
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
@@ -78,13 +133,47 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
 
 def read_column(query: Query[R], data: object, options: Options) -> Column:
     """The column that is asked about; refuses one that the query has no answer for."""
+    if query.by:
+        return _combinations(query, data, options)
     file_format = FileFormat(
-        encoding=options.encoding, delimiter=options.delimiter, as_text=query.reads_texts
+        encoding=options.encoding,
+        delimiter=options.delimiter,
+        as_text=query.reads_texts,
+        fill=fill_of(query, options.missing),
     )
     column = column_of(data, options.column, file_format)
     with missing_first(column):
         query.check_column(column.holds)
     return column
+
+
+def _combinations(query: Query[R], data: object, options: Options) -> Column:
+    """The columns that are asked about together, as one column of whole numbers."""
+    columns = []
+    for place, name in enumerate(query.by):
+        file_format = FileFormat(
+            encoding=options.encoding,
+            delimiter=options.delimiter,
+            as_text=query.reads_text_in(place),
+            fill=fill_of(query, options.missing),
+        )
+        columns.append(column_of(data, name, file_format))
+    query.check_columns([column.holds for column in columns])
+    return in_steps(
+        query.codes([np.concatenate(list(column.batches())) for column in columns]), "whole"
+    )
+
+
+def fill_of(query: Query[R], missing: object) -> object:
+    """What stands for every missing value; None where they are refused."""
+    if missing != BUCKET:
+        return missing
+    if query.missing_label is None:
+        raise ParameterError(
+            f'missing="bucket" is for histograms; for {query.name}, give a value that stands for '
+            "every missing one, for example missing=0."
+        )
+    return query.missing_label
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +24,12 @@ MEANINGS = {
     "encoding": "The encoding of a CSV file, for example latin-1; UTF-8 unless said.",
     "delimiter": "What separates the columns of a CSV file; a comma unless said, a tab in .tsv.",
     "users": "How many rows the privacy guarantee may count on; all of them unless fewer are said.",
+    "user": "The column of a data frame or file (or the list) that says whose row each is: ε is "
+    "then per user, not per row.",
+    "rows_per_user": "With `user`: how many rows of each user are kept, at random; left out, sums "
+    "add up all rows of a user and move the total into the bounds.",
+    "missing": 'A value that stands for every missing one, or "bucket" for a label of their own '
+    "in a histogram; without it, a column with missing values is refused.",
     "confidence": "How likely an interval holds the true value (0.95).",
     "ledger": "A `Ledger` or its path: pays for the release, or refuses it.",
     "note": "A text that the ledger keeps beside the release.",
@@ -56,6 +62,9 @@ class QueryOptions(TypedDict, total=False):
     encoding: str | None
     delimiter: str | None
     users: int | None
+    user: str | Sequence[Any] | None
+    rows_per_user: int | None
+    missing: str | ExactNumber | None
     confidence: ExactNumber
     ledger: Ledger | str | Path | None
     note: str
@@ -118,6 +127,9 @@ class Options:
     encoding: str | None = None
     delimiter: str | None = None
     users: int | None = None
+    user: Any = None
+    rows_per_user: int | None = None
+    missing: Any = None
     confidence: float = 0.95
     ledger: Ledger | None = None
     note: str = ""
@@ -148,6 +160,9 @@ class Options:
                 values[name] = check(values[name], name)
         if values.get("users") is not None:
             values["users"] = whole(values["users"], "users")
+        if values.get("rows_per_user") is not None:
+            values["rows_per_user"] = whole(values["rows_per_user"], "rows_per_user")
+        _check_missing(values.get("missing"))
         values["confidence"] = checked_confidence(values.get("confidence", cls.confidence))
         ledger = values.get("ledger")
         values["ledger"] = _checked_ledger(ledger)
@@ -175,6 +190,16 @@ class Options:
         for option in fields(self):
             if option.name in names and getattr(self, option.name) != option.default:
                 raise ParameterError(f"The option {option.name} cannot be used here: {why}")
+
+
+def _check_missing(missing: object) -> None:
+    if missing == "drop":
+        raise ParameterError(
+            'missing="drop" is refused: how many rows are left would tell who has a value, and '
+            'that number is public; count them with missing="bucket" or as a value, missing=0.'
+        )
+    if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
+        raise ParameterError("missing must be a value of the column's type, or the word bucket.")
 
 
 def _checked_ledger(ledger: object) -> Ledger | None:

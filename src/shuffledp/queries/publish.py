@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from shuffledp.errors import ShortBatchError
 from shuffledp.exact.memory import check_memory
 from shuffledp.exact.numbers import checked_confidence
 from shuffledp.protocols.base import Protocol
@@ -40,13 +39,15 @@ def publish(
     once: bool = False,
     certificate: Mapping[str, Any] | None = None,
     finish: Callable[[R], R] | None = None,
+    times: int = 1,
 ) -> R:
     """The result of a batch, paid for from the ledger (if one is given) before anybody gets it.
 
     `what` is the ledger's line for this release, and `note` what the caller adds to it. With
     `once`, a release whose line is in the ledger already is not charged again, and the ledger does
     not keep the result: for services that try the same release more than once, whose `what` names
-    the batch. `certificate` goes into the result, of which `finish` makes the one that is given.
+    the batch. A person with several rows pays `times` as often as the protocol's ε says.
+    `certificate` goes into the result, of which `finish` makes the one that is given.
 
     Requires: with `once`, the same `what` always means the same batch.
     Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
@@ -55,16 +56,16 @@ def publish(
     On return the charge is on disk.
     """
     confidence = checked_confidence(confidence)
-    if batch.users < protocol.users:
-        raise ShortBatchError(batch.users, protocol.users)
+    protocol.check_batch(batch)
     check_memory(protocol.working_bytes(), LESS)
     if ledger is not None:
-        ledger.check(protocol.epsilon, what, seeded=batch.seeded, once=once)
+        ledger.check(protocol.epsilon * times, what, seeded=batch.seeded, once=once)
     result = protocol.analyze(protocol.release(batch), confidence)
     if certificate is not None:
         result = replace(result, certificate=certificate)
     result = result if finish is None else finish(result)
     if ledger is not None:
         kept = None if once else result.to_dict()
-        ledger.spend(protocol.epsilon, what, seeded=batch.seeded, once=once, note=note, result=kept)
+        cost = protocol.epsilon * times
+        ledger.spend(cost, what, seeded=batch.seeded, once=once, note=note, result=kept)
     return result

@@ -8,7 +8,7 @@ values may be counted together beforehand, and what is made of the protocol's re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -72,6 +72,42 @@ class Query(ABC, Generic[R]):
     def for_planning(self) -> Query[R]:
         """The query by which its plan is remembered: without what the plan does not depend on."""
         return self
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of which every row gives one combination; empty where there is one column."""
+        return ()
+
+    @property
+    def label_lists(self) -> tuple[tuple[Label, ...], ...]:
+        """The labels of each of the columns in `by`."""
+        return ()
+
+    def reads_text_in(self, place: int) -> bool:
+        """`reads_texts` for one of the columns in `by`."""
+        return False
+
+    def check_columns(self, holds: Sequence[ColumnType]) -> None:
+        """`check_column` for all columns in `by`."""
+
+    def codes(self, columns: Iterable[Values]) -> Values:
+        """A whole number for each row, from its values in the columns in `by`."""
+        raise ParameterError(f"{self.name} is about one column.")
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether all rows of one user can be added up to one value (`of_sums`)."""
+        return False
+
+    def of_sums(self) -> Query[R]:
+        """The same query about the sums of users' rows, which are moved into the bounds."""
+        raise ParameterError(f"Rows of one user cannot be added up for {self.name}.")
+
+    @property
+    def missing_label(self) -> Label | None:
+        """The label under which missing values are counted with missing="bucket"; None where there
+        are no labels."""
+        return None
 
     def check_column(self, holds: ColumnType) -> None:
         """Raises `ValueOutOfRange` where the query has no answer for such a column, before anything

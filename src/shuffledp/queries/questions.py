@@ -29,6 +29,7 @@ from shuffledp.queries.checks import (
     looks_typed,
     truth_as_text,
 )
+from shuffledp.queries.filling import BUCKET, MISSING_LABEL
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
 from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
@@ -108,6 +109,13 @@ class IntegerSum(Query[Estimate]):
     def for_planning(self) -> IntegerSum:
         return replace(self, clamp=False)
 
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+    def of_sums(self) -> IntegerSum:
+        return replace(self, clamp=True)
+
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("truth", "whole"):
             raise ValueOutOfRange(
@@ -154,6 +162,13 @@ class RealSum(Query[Estimate]):
     def for_planning(self) -> RealSum:
         return replace(self, clamp=False)
 
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+    def of_sums(self) -> RealSum:
+        return replace(self, clamp=True)
+
     def check_column(self, holds: ColumnType) -> None:
         check_numbers(holds)
 
@@ -174,6 +189,10 @@ class Mean(RealSum):
     """The mean of real values within bounds: their sum over the public number of rows."""
 
     name: ClassVar[str] = "mean"
+
+    @property
+    def adds_up(self) -> bool:
+        return False  # a mean of rows is not a mean of users' sums
 
     def make_plan(self, users: int) -> Plan[Estimate]:
         """The plan of the sum: the RMSE asked for is the mean's, so the sum's is n times that."""
@@ -222,6 +241,8 @@ class Histogram(Query[HistogramResult]):
         added to the labels if it is not among them."""
         other = cast("Label | None", as_label(other))
         names = histogram_labels(labels, other)
+        if options.missing == BUCKET and MISSING_LABEL not in names:
+            names = histogram_labels([*names, MISSING_LABEL], other)
         return cls(
             epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,
@@ -248,6 +269,10 @@ class Histogram(Query[HistogramResult]):
 
     def finish(self, result: HistogramResult) -> HistogramResult:
         return replace(result, labels=self.labels)
+
+    @property
+    def missing_label(self) -> Label:
+        return MISSING_LABEL
 
     @property
     def reads_texts(self) -> bool:

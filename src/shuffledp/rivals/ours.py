@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from shuffledp.planning.counting import plan_count
+from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.printed import printed_recipe
@@ -15,8 +16,11 @@ from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.rivals.base import Query, RivalForecast, Task
 
+MOST_SPREAD = 1_000
+"""Over how many buckets values are taken to be spread, at most."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class OurSide:
     """What comparisons need to know of shuffledp's own answer to one query."""
 
@@ -27,6 +31,8 @@ class OurSide:
     real sums, for which no constants are printed."""
     overheads: tuple[Fraction, ...]
     """The error targets that tables show."""
+    any_domain: Callable[[Task, int], Plan[Result]] | None = None
+    """Gives the plan that costs the same for any domain, with so many messages at most."""
 
 
 def _plan_count(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
@@ -55,12 +61,25 @@ def _printed_histogram(task: Task, mse_overhead: Fraction) -> RivalForecast:
     return RivalForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
 
 
+def _plan_frequencies(task: Task, messages: int) -> Plan[HistogramResult]:
+    """The plan by groups for values that are spread evenly over the buckets, or 1,000 of them."""
+    spread = min(task.required_buckets, MOST_SPREAD)
+    return plan_frequencies(task.users, task.epsilon, spread=spread, max_messages=messages)
+
+
 _FINE = (Fraction(1, 10), Fraction(1, 2), Fraction(2), Fraction(8))
 
 OUR_SIDE: dict[Query, OurSide] = {
-    "count": OurSide(_plan_count, _printed_count, _FINE),
-    "real-sum": OurSide(_plan_real_sum, None, (Fraction(2), Fraction(8), Fraction(24))),
-    "histogram": OurSide(_plan_histogram, _printed_histogram, _FINE),
+    "count": OurSide(plan=_plan_count, printed=_printed_count, overheads=_FINE),
+    "real-sum": OurSide(
+        plan=_plan_real_sum, printed=None, overheads=(Fraction(2), Fraction(8), Fraction(24))
+    ),
+    "histogram": OurSide(
+        plan=_plan_histogram,
+        printed=_printed_histogram,
+        overheads=_FINE,
+        any_domain=_plan_frequencies,
+    ),
 }
 
 

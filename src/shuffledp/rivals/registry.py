@@ -22,6 +22,7 @@ from shuffledp.rivals.protocols.local import (
     RandomizedResponse,
 )
 from shuffledp.rivals.protocols.lwy22 import FrequencyOracle
+from shuffledp.rivals.protocols.olh import LocalHashing
 
 Maker = Callable[[Task], Rival]
 
@@ -137,6 +138,7 @@ RIVALS: tuple[Entry, ...] = (
     _pure("histogram", "central", "Central discrete Laplace", CentralHistogram.plan),
     _pure("histogram", "local", "Local randomized response", BucketResponse.plan),
     _pure("histogram", "local-hadamard", "Local Hadamard response", HadamardResponse.plan),
+    _pure("histogram", "local-hashing", "Local hashing (OLH)", LocalHashing.plan),
     _pure("histogram", "ggkmpv20", "GGKMPV20 per bucket", ggkmpv20.histogram),
     _pure("histogram", "thinning", "Thinning per bucket", thinning.histogram),
     _approximate("histogram", "gkmp20", "GKMP20, calibrated", gkmp20.histogram),

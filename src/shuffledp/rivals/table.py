@@ -9,11 +9,15 @@ from functools import partial
 from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.results import Result
 from shuffledp.rivals.base import Query, RivalForecast, Task
 from shuffledp.rivals.claim import Claim, pure_claim
 from shuffledp.rivals.ours import OUR_SIDE, our_plan
 from shuffledp.rivals.registry import Entry, planned, rivals_for
 
+LARGE_DOMAIN = 100  # from so many buckets on, plans that cost the same for any domain are shown
+GROUP_MESSAGES = (45, 1_300)
 PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
 
 
@@ -89,14 +93,25 @@ def our_name(mse_overhead: Fraction) -> str:
 
 def our_row(query: Query, task: Task, mse_overhead: Fraction) -> Row:
     """The row of shuffledp at an error target, its plan certified."""
-    forecast = our_plan(query, task, mse_overhead).forecast
+    plan = our_plan(query, task, mse_overhead)
+    return _row_of_plan(our_name(mse_overhead), f"shuffledp, ρ = {float(mse_overhead):g}", plan)
+
+
+def group_row(plan: Callable[[Task, int], Plan[Result]], task: Task, messages: int) -> Row:
+    """The row of shuffledp for any domain, with so many messages at most."""
+    title = f"shuffledp by groups, ≤ {messages:,} messages"
+    return _row_of_plan(f"groups-{messages}", title, plan(task, messages))
+
+
+def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
+    forecast = plan.forecast
     return Row(
-        name=our_name(mse_overhead),
-        title=f"shuffledp, ρ = {float(mse_overhead):g}",
+        name=name,
+        title=title,
         forecast=RivalForecast(
             forecast.rmse, forecast.messages_per_user, forecast.bits_per_message
         ),
-        claim=pure_claim(task.epsilon, "shuffler", "computed", "certificate"),
+        claim=pure_claim(plan.epsilon, "shuffler", "computed", "certificate"),
         central_rmse=forecast.central_rmse,
         ours=True,
     )
@@ -144,6 +159,12 @@ def compare(
         (our_name(overhead), partial(our_row, query, task, overhead))
         for overhead in (OUR_SIDE[query].overheads if overheads is None else overheads)
     ]
+    for_any = OUR_SIDE[query].any_domain
+    if names is None and for_any is not None and task.required_buckets >= LARGE_DOMAIN:
+        makers += [
+            (f"groups-{messages}", partial(group_row, for_any, task, messages))
+            for messages in GROUP_MESSAGES
+        ]
     printed = OUR_SIDE[query].printed
     if names is None and printed is not None:
         makers.append(

@@ -2,6 +2,7 @@
 
 ShuffleDPError
 └── TaskError           a task, key, message or file is not what it claims to be
+    ├── TaskNotNow      a task is not valid yet, or not any more
     ├── BatchRefused    a batch is not what its task's rule allows
     ├── BatchHeld       a batch was opened, but must not be published
     └── StateLost       a file that guards privacy is missing or older than it was
@@ -14,6 +15,15 @@ from shuffledp.errors import ShuffleDPError
 
 class TaskError(ShuffleDPError):
     """A task, key, message or file is not what it claims to be."""
+
+
+class TaskNotNow(TaskError):
+    """A task is not valid yet, or not any more."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """task-early or task-expired."""
 
 
 class BatchRefused(TaskError):

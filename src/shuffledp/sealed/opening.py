@@ -29,9 +29,11 @@ BAD_MESSAGES = ("replayed", "unopened", "malformed")
 
 @dataclass(frozen=True)
 class AllowedNumbers:
-    """Which numbers a protocol's honest users send: +1 for every cell, −1 only for some."""
+    """Which numbers a protocol's honest users send: +1 for every cell, −1 only for some; +1 for the
+    roll call."""
 
     cells: int
+    """With the counters of the roll call."""
     only_plus: tuple[tuple[int, int], ...]
     """Ranges (first, end) of cells that send no −1."""
 
@@ -40,10 +42,11 @@ class AllowedNumbers:
         """The numbers of a protocol."""
         ranges, end = [], 0
         for use in protocol.uses:
+            first, end = end, end + use.copies * use.groups
             if not use.cell.sends_minus:
-                ranges.append((end, end + use.copies))
-            end += use.copies
-        return cls(end, tuple(ranges))
+                ranges.append((first, end))
+        first, end = end, end + protocol.roll_call
+        return cls(end, (*ranges, (first, end)))
 
     def among(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these numbers are allowed."""

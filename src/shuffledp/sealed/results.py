@@ -67,8 +67,7 @@ class OpenedBatch:
         """
         report, shares = self.report(task.protocol), task.publish_shares
         if shares:
-            noise = task.protocol.top_up(shares, entropy)
-            report += task.protocol.with_top_up(noise, shares)
+            report = with_noise(task.protocol, report, shares, entropy)
         return ReportToRelease(report, self.absent + shares)
 
 
@@ -82,6 +81,14 @@ class ReportToRelease(NamedTuple):
     def anomaly(self, protocol: Protocol[Result]) -> float:
         """How implausible it is, in standard deviations."""
         return round(protocol.anomaly(self.report, self.absent), 3)
+
+
+def with_noise(
+    protocol: Protocol[Result], report: Report, shares: int, entropy: Entropy = SYSTEM
+) -> Report:
+    """A batch to which the noise of so many users is added, as if they had reported
+    `absent_value`; `shifted` takes that off the result again."""
+    return report + protocol.with_top_up(protocol.top_up(shares, entropy), shares)
 
 
 def implausible(anomaly: float) -> bool:
@@ -100,7 +107,7 @@ def published(
     the number of dummies, which would tell the number of all other messages, is not published.
     """
     protocol = task.protocol
-    shown = _shifted(result, -float(protocol.absent_value * released.absent))
+    shown = shifted(result, -float(protocol.absent_value * released.absent))
     anomaly = released.anomaly(protocol)
     return {
         "task": task.id.hex(),
@@ -120,7 +127,7 @@ def published(
     }
 
 
-def _shifted(result: R, amount: float) -> R:
+def shifted(result: R, amount: float) -> R:
     """The result with all its estimates and intervals moved by an amount."""
     if not amount:
         return result

@@ -7,7 +7,6 @@ proves the certificate again before it uses the task.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -19,18 +18,30 @@ from shuffledp.privacy.certificate import Certificate, verify
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.results import Result
+from shuffledp.sealed.canonical import canonical_text
+from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, VALID_DAYS, Clock, system_clock
 from shuffledp.sealed.encryption import SUITE_NAME
-from shuffledp.sealed.errors import BatchRefused, TaskError
+from shuffledp.sealed.errors import BatchRefused, TaskError, TaskNotNow
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
-from shuffledp.sealed.schema import (
-    BATCH_ORDERS,
-    LONGEST_TASK_NAME,
-    MOST_TASK_BYTES,
-    TASK,
-    TASK_FORMAT,
-)
+from shuffledp.sealed.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
+
+LOCAL_SHUFFLER = "http://127.0.0.1:8801"
+"""The shuffler of a task that names no other: one on the same machine."""
+NOT_NAMED = "not named"
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Who runs what, in words for the people who are asked."""
+
+    collector: str = NOT_NAMED
+    shuffler: str = NOT_NAMED
+    analyzer: str = NOT_NAMED
+
+
+UNNAMED_OPERATORS = Operators()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +49,16 @@ class Task:
     """One question, its protocol with the proof of its privacy, and how its reports travel."""
 
     name: str
+    """What the operators call it."""
+    question: str
+    """What people are asked."""
+    operators: Operators
+    shuffler: str
+    """Where reports are sent: the shuffler's URL."""
+    not_before: int
+    """Seconds since 1970, UTC: devices answer from here on …"""
+    expires: int
+    """… and before here."""
     certificate: dict[str, Any]
     report_size: int
     """K: every report holds exactly so many messages."""
@@ -63,14 +84,29 @@ class Task:
         order: str = "canonical",
         repeat: bool = False,
         publish_noise: str = "full",
+        question: str | None = None,
+        operators: Operators = UNNAMED_OPERATORS,
+        shuffler: str = LOCAL_SHUFFLER,
+        not_before: int | None = None,
+        expires: int | None = None,
+        clock: Clock = system_clock,
     ) -> Task:
-        """The task of a plan's JSON, with its certificate proved again and K computed."""
+        """The task of a plan's JSON, with its certificate proved again and K computed.
+
+        Without a question people see the name. Without dates it is valid from now on, for 90 days.
+        """
         certificate = verify(plan)
         protocol = certificate.protocol
         batch = batch or BatchRule(protocol.users)
         padding = padding or protocol.best_padding(batch.reports)
+        now = int(clock())
         task = cls(
             name=name,
+            question=name if question is None else question,
+            operators=operators,
+            shuffler=shuffler,
+            not_before=now - CLOCK_SECONDS if not_before is None else not_before,
+            expires=now + VALID_DAYS * DAY_SECONDS if expires is None else expires,
             certificate=certificate.to_dict(),
             report_size=checked_report_size(protocol, batch.reports, padding),
             padding=padding,
@@ -109,6 +145,11 @@ class Task:
         return {
             "format": TASK_FORMAT,
             "name": self.name,
+            "question": self.question,
+            "operators": asdict(self.operators),
+            "shuffler": self.shuffler,
+            "not_before": self.not_before,
+            "expires": self.expires,
             "certificate": self.certificate,
             "report_size": self.report_size,
             "padding": self.padding,
@@ -121,7 +162,7 @@ class Task:
         }
 
     def canonical(self) -> bytes:
-        """The one text of this task: sorted names, no spaces, UTF-8."""
+        """The one text of this task (`shuffledp.sealed.canonical`)."""
         return canonical_text(self.to_dict())
 
     @cached_property
@@ -145,20 +186,38 @@ class Task:
                 f"Reports of {self.report_size:,} messages would overflow too often; "
                 f"at least {need:,} are needed."
             )
-        if len(protocol.cells) > MOST_CELLS:
+        cells = len(protocol.cells) + protocol.roll_call
+        if cells > MOST_CELLS:
             raise TaskError(
-                f"The protocol has {len(protocol.cells):,} cells and a message can name "
+                f"The protocol has {cells:,} cells and a message can name "
                 f"{MOST_CELLS:,}; plan with fewer buckets."
             )
         self._check_words()
         return certificate
 
     def _check_words(self) -> None:
-        if self.order not in BATCH_ORDERS:
-            raise TaskError(f"order must be one of {', '.join(BATCH_ORDERS)}.")
-        if not 0 < len(self.name) <= LONGEST_TASK_NAME or not self.name.isprintable():
-            raise TaskError(
-                f"A task needs a name of 1 to {LONGEST_TASK_NAME} printable characters."
+        """Everything that the schema says, and that the task expires after it begins."""
+        try:
+            TASK.check(self.to_dict(), "task")
+        except ParameterError as error:
+            raise TaskError(str(error)) from None
+        if self.expires <= self.not_before:
+            raise TaskError("A task must expire after it begins; choose a later end.")
+        canonical_text(self.to_dict())
+
+    def check_time(self, now: float, allowance: int = 0) -> None:
+        """Raises `TaskNotNow` unless the task is valid at this time, or was or will be within so
+        many seconds."""
+        if now < self.not_before - allowance:
+            raise TaskNotNow(
+                "task-early",
+                "This task is not valid yet; answer it later, and look at this device's clock.",
+            )
+        if now >= self.expires + allowance:
+            raise TaskNotNow(
+                "task-expired",
+                "This task has expired and takes no more answers; ask the collector for the task "
+                "that follows.",
             )
 
     def check_batch(self, header: BatchHeader, length: int) -> None:
@@ -190,11 +249,6 @@ def checked_report_size(
     return size
 
 
-def canonical_text(data: Mapping[str, Any]) -> bytes:
-    """JSON with sorted names and without spaces, in UTF-8."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def _checked_json(text: str | bytes) -> dict[str, Any]:
     """The JSON of a task, with every field within its bounds."""
     try:
@@ -206,7 +260,7 @@ def _checked_json(text: str | bytes) -> dict[str, Any]:
 
 
 def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
-    """The task in a file or answer; its text must be exactly what its parts say.
+    """The task in a file or answer; its text must be the canonical one, to the byte.
 
     Ensures: raises unless the id of what was read is `expected_id`, where one is given.
     """
@@ -214,6 +268,11 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
     try:
         task = Task(
             name=data["name"],
+            question=data["question"],
+            operators=Operators(**data["operators"]),
+            shuffler=data["shuffler"],
+            not_before=data["not_before"],
+            expires=data["expires"],
             certificate=data["certificate"],
             report_size=data["report_size"],
             padding=data["padding"],
@@ -223,7 +282,7 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
             repeat=data["repeat"],
             publish_noise=data["publish_noise"],
         )
-        same = canonical_text(data) == task.canonical()
+        same = task.canonical() == (text.encode() if isinstance(text, str) else text)
     except ShuffleDPError:
         raise
     except (ValueError, KeyError, TypeError):
@@ -232,8 +291,9 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
         ) from None
     if not same:
         raise TaskError(
-            "The task holds something that this version does not know, or is of another format "
-            f"than {TASK_FORMAT!r}; use the version of shuffledp that made it."
+            "The task's text is not the one that its content has: it was written anew, holds a "
+            "name twice, or holds something that this version does not know; use the file that "
+            "`shuffledp task create` wrote, unchanged."
         )
     if expected_id is not None and task.id != expected_id:
         raise TaskError("The task's content does not match its id; it was changed on its way.")

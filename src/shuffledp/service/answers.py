@@ -32,7 +32,7 @@ def bounded_request(
             size += len(part)
             _check(size, most)
             parts.append(part)
-    return httpx.Response(answer.status_code, content=b"".join(parts))
+    return _read(answer, parts)
 
 
 async def bounded_request_async(
@@ -45,7 +45,13 @@ async def bounded_request_async(
             size += len(part)
             _check(size, most)
             parts.append(part)
-    return httpx.Response(answer.status_code, content=b"".join(parts))
+    return _read(answer, parts)
+
+
+def _read(answer: httpx.Response, parts: list[bytes]) -> httpx.Response:
+    """An answer as it was read: its status, its content, and how long to wait."""
+    kept = {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers}
+    return httpx.Response(answer.status_code, headers=kept, content=b"".join(parts))
 
 
 def _check(size: int, most: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
@@ -15,9 +16,10 @@ ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
 }
 
 
-def serve_role(name: str, path: str | None) -> None:
+def serve_role(name: str, path: str | None, allow_origins: Sequence[str] = ()) -> None:
     """Runs the shuffler or the analyzer with the configuration in a TOML file, until SIGTERM. All
-    files that it makes can be read by its own user only."""
+    files that it makes can be read by its own user only. `allow_origins` adds to the origins that
+    the configuration names."""
     from shuffledp.service.analyzer.app import Analyzer
     from shuffledp.service.shuffler.app import Shuffler
     from shuffledp.service.web.lifecycle import serve
@@ -26,8 +28,8 @@ def serve_role(name: str, path: str | None) -> None:
     os.umask(0o077)
     try:
         if name == "shuffler":
-            serve(Shuffler(load_config(path, ShufflerConfig)))
+            serve(Shuffler(load_config(path, ShufflerConfig, allow_origins=allow_origins)))
         else:
-            serve(Analyzer(load_config(path, AnalyzerConfig)))
+            serve(Analyzer(load_config(path, AnalyzerConfig, allow_origins=allow_origins)))
     except OSError as error:  # TLS files that cannot be read, for example
         raise ConfigError(f"The {name} cannot start: {plain_reason(error)}") from None

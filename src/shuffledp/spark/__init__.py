@@ -11,12 +11,21 @@ is imported when it is needed.
 """
 
 from shuffledp.spark.errors import ClusterError
-from shuffledp.spark.queries import count, histogram, integer_sum, mean, quantiles, real_sum
+from shuffledp.spark.queries import (
+    count,
+    frequencies,
+    histogram,
+    integer_sum,
+    mean,
+    quantiles,
+    real_sum,
+)
 from shuffledp.spark.sessions import session
 
 __all__ = [
     "ClusterError",
     "count",
+    "frequencies",
     "histogram",
     "integer_sum",
     "mean",

@@ -52,18 +52,24 @@ def read(
         return session.read.table(source)
 
 
-def values_of(frame: Any, column: str | None, *, as_text: bool = False) -> Any:
-    """The column alone, as `value`; NaN becomes missing, and decimals become doubles, as on one
-    machine. A column of a CSV file gets its type here, or stays as texts."""
+def values_of(
+    frame: Any, column: str | None, *, as_text: bool = False, user: str | None = None
+) -> Any:
+    """The column as `value`, and the ids of users beside it as `user` if a column of them is named;
+    NaN becomes missing, and decimals become doubles, as on one machine. A column of a CSV file gets
+    its type here, or stays as texts."""
     if isinstance(frame, TextTable):
-        frame = frame.typed(column, as_text=as_text)
-    name = known_column(column, frame.columns)
+        name = known_column(column, frame.frame.columns)
+        frame = frame.typed(column, as_text=as_text, user=user)
+    else:
+        name = known_column(column, frame.columns)
     quoted = f"`{name.replace('`', '``')}`"
     holds = _type_name(frame, name)
     if holds in ("float", "double", "decimal"):
         kind = "float" if holds == "float" else "double"
         quoted = f"nanvl(cast({quoted} as {kind}), cast(null as {kind}))"
-    return frame.selectExpr(f"{quoted} as value")
+    ids = [] if user is None else [f"`{user.replace('`', '``')}` as user"]
+    return frame.selectExpr(f"{quoted} as value", *ids)
 
 
 def _type_name(frame: Any, name: str) -> str:

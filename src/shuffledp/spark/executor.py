@@ -16,7 +16,9 @@ from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
+from shuffledp.queries.local import fill_of, finish_of
 from shuffledp.queries.options import Options
+from shuffledp.queries.persons import Persons, persons_of
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
 from shuffledp.spark.columns import (
@@ -26,8 +28,16 @@ from shuffledp.spark.columns import (
     missing_values,
     values_of,
 )
+from shuffledp.spark.crosstabs import combinations
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
+from shuffledp.spark.persons import (
+    check_user_name,
+    filled,
+    of_persons,
+    refuse_missing,
+    with_users,
+)
 from shuffledp.spark.reports import (
     MOST_PARTS,
     PartWork,
@@ -46,8 +56,13 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
     options.refuse(("progress",), ONE_MACHINE)
     options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
-    values = values_of(data, options.column, as_text=query.reads_texts)
+    persons = persons_of(options.user, options.rows_per_user, query)
+    values = _read(query, data, options, persons)
     _check_column(query, values)
+    if persons is not None:
+        refuse_missing(values)
+        values = of_persons(values, persons, options.entropy)
+        query = persons.ask(query)
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))
@@ -69,8 +84,22 @@ def run(query: Query[R], data: Any, options: Options) -> R:
         what=query.name,
         note=options.note,
         certificate=certify(protocol).to_dict(),
-        finish=query.finish,
+        finish=finish_of(query, persons),
+        times=1 if persons is None else persons.times,
     )
+
+
+def _read(query: Query[R], data: Any, options: Options, persons: Persons | None) -> Any:
+    """What is asked about as the column `value`, with the ids of users beside it as `user` where
+    several rows may be of one."""
+    fill = fill_of(query, options.missing)
+    if query.by:
+        user = None if persons is None else check_user_name(persons.user)
+        return combinations(data, query, fill, user)
+    if persons is None:
+        return filled(values_of(data, options.column, as_text=query.reads_texts), fill)
+    rows = with_users(data, options.column, persons.user, as_text=query.reads_texts)
+    return filled(rows, fill)
 
 
 def _check_column(query: Query[R], values: Any) -> None:
@@ -90,7 +119,8 @@ def _in_two_jobs(
 ) -> tuple[Protocol[R], Report]:
     """(protocol, report): the first job counts the users, and the second draws for them."""
     with _counted(values, grouping) as (counted, rows, missing):
-        plan: Plan[R] = query.plan(checked_users(rows, missing, options.users))
+        users = checked_users(rows, missing, options.users)
+        plan: Plan[R] = query.plan(users).renewed(options.entropy)
         work = PartWork(
             protocol=plan.protocol.to_dict(),
             prepare=query.prepare,

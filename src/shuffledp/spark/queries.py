@@ -7,16 +7,19 @@ work on one machine only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from shuffledp.exact.numbers import ExactNumber, truth
+from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries import questions
 from shuffledp.queries.calls import QUARTILES
+from shuffledp.queries.crosstab_question import histogram_question
+from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.questions import Bounds
@@ -166,8 +169,10 @@ def histogram(
     data: DataFrame,
     *,
     epsilon: ExactNumber,
-    labels: int | Iterable[Label],
+    labels: int | Iterable[Label] | None = None,
     other: Label | None = None,
+    by: Sequence[str] | None = None,
+    domains: Mapping[str, Iterable[Label]] | None = None,
     protocol: None = None,
     **options: Unpack[QueryOptions],
 ) -> HistogramResult:
@@ -182,6 +187,8 @@ def histogram(
                 They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
+        by: Instead of `labels`: several columns, of which combinations are counted.
+        domains: With `by`: the labels of each column.
         options: those of every query (`QueryOptions`).
 
     Raises:
@@ -194,7 +201,43 @@ def histogram(
     [1000.0, 1000.0]
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.Histogram.of(how, epsilon, labels, other), data, how)
+    return run(histogram_question(how, epsilon, (labels, other), (by, domains)), data, how)
+
+
+@with_options
+def frequencies(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    candidates: Iterable[Label] = (),
+    spread: ExactNumber = DEFAULT_SPREAD,
+    protocol: None = None,
+    **options: Unpack[QueryOptions],
+) -> HistogramResult:
+    """How many rows of a column hold each candidate, whatever other values there are.
+
+    `shuffledp.frequencies` on a Spark DataFrame.
+
+    Args:
+        data: A Spark DataFrame.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        candidates: The labels to show, all texts or all whole numbers, known without the data;
+                at most 100,000. The result can be asked about others, at no cost in ε.
+        spread: What the error is planned for: as if values were spread evenly over so many labels
+                (1 over the chance that two rows hold the same).
+        options: those of every query (`QueryOptions`).
+
+    Raises:
+        ShuffleDPError: see `shuffledp.errors`.
+        ClusterError: Spark did not finish; nothing was released.
+
+    >>> from shuffledp import spark
+    >>> rows = session.range(20_000).selectExpr("id % 4 as number")
+    >>> spark.frequencies(rows, epsilon=8, candidates=[1, 2]).values.round(-3).tolist()
+    [5000.0, 5000.0]
+    """
+    how = Options.checked({**options, "protocol": protocol})
+    return run(Frequencies.of(how, epsilon, candidates, spread), data, how)
 
 
 @with_options

@@ -53,17 +53,21 @@ class TextTable:
     lines: Any
     """The file's lines as they are."""
 
-    def typed(self, column: str | None, *, as_text: bool) -> Any:
-        """The frame of this column alone, in the type that its values look like (or as texts), and
-        null where one is missing."""
+    def typed(self, column: str | None, *, as_text: bool, user: str | None = None) -> Any:
+        """The frame of this column, in the type that its values look like (or as texts), and null
+        where one is missing; with the column of users' ids beside it, as texts, if one is named."""
         name = known_column(column, self.frame.columns)
         quoted = f"`{name.replace('`', '``')}`"
         missing = ", ".join(f"'{word}'" for word in _missing_words())
-        texts = self.frame.selectExpr(f"if({quoted} in ({missing}), null, {quoted}) as value")
+        ids = [] if user is None else [f"`{user.replace('`', '``')}`"]
+        texts = self.frame.selectExpr(
+            f"if({quoted} in ({missing}), null, {quoted}) as value",
+            *(f"if({one} in ({missing}), null, {one}) as {one}" for one in ids),
+        )
         with spark_failures(UNREADABLE):
             self._check(texts)
             kind = "string" if as_text else _kind(texts)
-        return texts.selectExpr(f"cast(value as {kind}) as {quoted}")
+        return texts.selectExpr(f"cast(value as {kind}) as {quoted}", *ids)
 
     def _check(self, texts: Any) -> None:
         """Refuses what Spark would pass over in silence: bytes that are no text, and, in a file of

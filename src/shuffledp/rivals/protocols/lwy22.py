@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from flint import fmpz
 from numpy.typing import NDArray
 
 from shuffledp.exact.entropy import SYSTEM, Entropy
@@ -28,6 +27,7 @@ from shuffledp.rivals.base import Bag, Messages, Query, Rival, Task, needs
 from shuffledp.rivals.claim import Claim, approximate_claim
 from shuffledp.rivals.divergence import settles, swap_delta
 from shuffledp.rivals.draws import draw, uniform, whole_values
+from shuffledp.rivals.prime_hash import PrimeHash
 from shuffledp.rivals.protocols.bbgn19 import least_hidden
 
 CHUNK_MESSAGES = 1 << 14  # drawn at once
@@ -79,21 +79,14 @@ class FrequencyOracle(Rival):
         return self.cells < self.buckets
 
     @cached_property
-    def prime(self) -> int:
-        """q: the first prime number above B and b."""
-        number = max(self.buckets, self.cells) + 1
-        while not fmpz(number).is_prime():
-            number += 1
-        return number
+    def hash(self) -> PrimeHash:
+        """The functions that users pick from."""
+        return PrimeHash(self.buckets, self.cells)
 
-    @cached_property
+    @property
     def collision(self) -> Fraction:
-        """c: the chance that two buckets share their hash, exactly: pairs of residues modulo q
-        that agree modulo b."""
-        if not self.hashed:
-            return Fraction(0)
-        q, b = self.prime, self.cells
-        return Fraction((q // b) * (q % b + q - b), q * (q - 1))
+        """c: the chance that two buckets share their hash."""
+        return self.hash.collision if self.hashed else Fraction(0)
 
     @cached_property
     def hidden(self) -> Poisson:
@@ -108,20 +101,15 @@ class FrequencyOracle(Rival):
     def bits_per_message(self) -> int:
         if not self.hashed:
             return (self.buckets - 1).bit_length()
-        return 2 * (self.prime - 1).bit_length() + (self.cells - 1).bit_length()
+        return self.hash.bits
 
     def _hash(self, keys: Messages, values: Any) -> NDArray[np.int64]:
         hashed: NDArray[np.int64] = values
-        if self.hashed:
-            hashed = (keys[:, 0] * values + keys[:, 1]) % self.prime % self.cells
-        return hashed
+        return self.hash.values(keys, values) if self.hashed else hashed
 
     def _keys(self, size: int, entropy: Entropy) -> Messages:
         """(u, v) with u ≠ 0; zeros where nothing is hashed."""
-        if not self.hashed:
-            return np.zeros((size, 2), np.int64)
-        u = 1 + uniform(size, self.prime - 1, entropy)
-        return np.stack([u, uniform(size, self.prime, entropy)], axis=1)
+        return self.hash.keys(size, entropy) if self.hashed else np.zeros((size, 2), np.int64)
 
     def _own(self, values: NDArray[Any], entropy: Entropy) -> Messages:
         codes = whole_values(values, self.buckets - 1)

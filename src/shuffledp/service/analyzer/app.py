@@ -11,11 +11,12 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.results import results_csv
 from shuffledp.sealed.task import Task
+from shuffledp.service.analyzer import operations
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import Announcement, Download, announced, check_delivery
@@ -23,6 +24,8 @@ from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.web.access import require
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Counts
+from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.reasons import given_reason
 from shuffledp.service.web.role import Role
@@ -37,9 +40,10 @@ class Analyzer(Role):
     name = "analyzer"
     about = "opens whole batches and publishes estimates; it never learns who sent what"
     schema = ANALYZER_SCHEMA
+    figures = (Counts("batches", "Batches that reached a state", ("state",)),)
 
-    def __init__(self, config: AnalyzerConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: AnalyzerConfig, clock: Clock = system_clock) -> None:
+        super().__init__(config, clock)
         self.config = config
         self.keys = KeyFolder(config.keys)
 
@@ -54,14 +58,14 @@ class Analyzer(Role):
         await super().stop()
         self.publishing.close()
 
-    def own_routes(self) -> list[Route]:
+    def own_routes(self) -> list[Served]:
         return [
-            Route("/keys", self.answer_keys),
-            Route("/batches/{batch}", self.answer_batch, methods=["PUT"]),
-            Route("/batches/{batch}/discard", self.answer_discard, methods=["POST"]),
-            Route("/ledger/restore", self.answer_restore, methods=["POST"]),
-            Route("/tasks/{task}/results", self.answer_results),
-            Route("/tasks/{task}/results.csv", self.answer_csv),
+            Served(operations.KEYS, self.answer_keys),
+            Served(operations.DELIVER, self.answer_batch),
+            Served(operations.DISCARD, self.answer_discard),
+            Served(operations.RESTORE, self.answer_restore),
+            Served(operations.RESULTS, self.answer_results),
+            Served(operations.RESULTS_CSV, self.answer_csv),
         ]
 
     async def _check_key(self, task: Task) -> None:

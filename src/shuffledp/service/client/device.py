@@ -7,11 +7,8 @@ reports were sent, nothing more is sent until a person decides to begin anew.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.exact.numbers import show
-from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
+from shuffledp.sealed.files import lock, write_whole
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
 
 DEVICE_FORMAT = "shuffledp device 1"
 DEVICE_FILE = "device.json"
-DAY_SECONDS = 86_400
 _LOGGER = logging.getLogger("shuffledp.client")
 
 
@@ -55,7 +52,7 @@ class _Record:
 class Device:
     """The record of one device, in the folder of its outbox."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, clock: Clock = system_clock) -> None:
         self._folder, self._file, self._clock = folder, folder / DEVICE_FILE, clock
 
     def charge(
@@ -164,12 +161,8 @@ class Device:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self._folder / f"{DEVICE_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with lock(self._folder / f"{DEVICE_FILE}.lock", secret=True):
             yield
-        finally:
-            os.close(lock)
 
     def _read(self) -> _Record:
         try:

@@ -1,7 +1,7 @@
 """Sending a value from a device: verify the task, check the device's policy, randomize, pad,
 encrypt, charge, store, send.
 
-    Client(task, "https://shuffler.example", token).send(1)
+    Client(task, task.shuffler, token).send(1)
 
 `Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness.
 """
@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import time
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx
+from platformdirs import user_data_path
+from tenacity import AsyncRetrying, Retrying
 
 from shuffledp.errors import SeededError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
@@ -35,6 +36,7 @@ from shuffledp.service.answers import (
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.retries import NotTaken, retry_options
 from shuffledp.service.errors import (
     Refused,
     Unreachable,
@@ -43,14 +45,15 @@ from shuffledp.service.errors import (
 )
 from shuffledp.service.tokens import token_hash
 
-DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
+DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
 DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
 VERIFY_SECONDS = 120.0
 """For proving a task's certificate again; a task that needs longer is refused."""
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same bytes are sent again."""
+"""Answers after which the same bytes are sent again …"""
+INTERRUPTED = "interrupted"
+"""… and the reason in a 400 after which they are, too."""
 
 
 def new_report_id(token: str) -> bytes:
@@ -79,6 +82,7 @@ class _Sender:
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
     ) -> None:
         if entropy.seeded:
             raise SeededError(
@@ -89,7 +93,8 @@ class _Sender:
             task.verify()  # the certificate is proved again, once, before anything is sent
         self.task = task
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
-        self.policy, self.device = policy, Device(self.outbox.path)
+        self.policy, self.device = policy, Device(self.outbox.path, clock)
+        self._clock = clock
         self._entropy, self._attempts, self._token = entropy, attempts, token
         self._shuffler = shuffler.rstrip("/")
         self._url = f"{shuffler.rstrip('/')}/tasks/{task.id.hex()}/reports"
@@ -98,11 +103,16 @@ class _Sender:
             "Content-Type": "application/octet-stream",
         }
 
+    def check(self) -> None:
+        """Raises `TaskNotNow` or `PolicyRefused` if this device does not answer the task now."""
+        self.task.check_time(self._clock())
+        self.policy.check(self.task)
+
     def encrypt(self, value: Any) -> bytes:
         """The encrypted report of a value, paid for and stored before it is sent;
         `AlreadyAnswered` if this device has answered this task, `PolicyRefused` if the task asks
-        for more than this device agrees to."""
-        self.policy.check(self.task)
+        for more than this device agrees to, `TaskNotNow` if it is not valid now."""
+        self.check()
         self.outbox.refuse_answered(self.task.id)
         self.device.check(self.task, self.policy)
         self.device.trust(self._shuffler, self.task, self.policy)
@@ -113,22 +123,16 @@ class _Sender:
         )
         return body
 
-    def _pauses(self) -> Iterator[float]:
-        """Pauses between attempts, in seconds: doubling up to a longest one, and varied at random,
-        so that clients do not all come back at the same time."""
-        for attempt in range(self._attempts):
-            longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**attempt)
-            yield longest * (0.5 + self._entropy.below(1024) / 1024)
-
-    def _settled(self, answer: httpx.Response | None) -> bool:
-        """Whether the report was acknowledged; False if it is to be sent again. Raises `Refused` if
-        the shuffler refused it for good."""
-        if answer is None or answer.status_code in TEMPORARY_STATUSES:
-            return False
-        if answer.status_code in (200, 201):
-            self.outbox.acknowledge(self.task.id, self.task.repeat)
-            return True
-        raise Refused(*_problem(answer))
+    def _settle(self, answer: httpx.Response) -> None:
+        """Marks the report as acknowledged; raises `NotTaken` if it is to be sent again, and
+        `Refused` if the shuffler refused it for good."""
+        if answer.status_code in TEMPORARY_STATUSES:
+            raise NotTaken(answer)
+        if answer.status_code == 400 and _problem(answer)[2] == INTERRUPTED:
+            raise NotTaken(answer)
+        if answer.status_code not in (200, 201):
+            raise Refused(*_problem(answer))
+        self.outbox.acknowledge(self.task.id, self.task.repeat)
 
     def _given_up(self) -> Unreachable:
         return Unreachable(
@@ -145,10 +149,11 @@ class _Sender:
             self.device.charge(self.task, read_upload(body).report_id, self.policy)
         return body
 
-    def _no_answer(self, error: httpx.TransportError) -> None:
-        """Says so at once if waiting will not help: the server's certificate is not trusted."""
-        if untrusted_certificate(error):
-            raise UntrustedServer(self._shuffler) from None
+    def _no_answer(self, error: httpx.TransportError) -> NotTaken | UntrustedServer:
+        """What to raise: at once, if waiting will not help because the server's certificate is not
+        trusted."""
+        untrusted = untrusted_certificate(error)
+        return UntrustedServer(self._shuffler) if untrusted else NotTaken(None)
 
 
 def _problem(answer: httpx.Response) -> tuple[str, int, str]:
@@ -177,10 +182,18 @@ class Client(_Sender):
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(
-            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+            task,
+            shuffler,
+            token,
+            outbox,
+            policy=policy,
+            entropy=entropy,
+            attempts=attempts,
+            clock=clock,
         )
         self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
 
@@ -195,23 +208,24 @@ class Client(_Sender):
             self._post(body)
 
     def _post(self, body: bytes) -> None:
-        for pause in self._pauses():
-            try:
-                answer = bounded_request(
-                    self._http,
-                    "POST",
-                    self._url,
-                    MOST_SHORT_ANSWER_BYTES,
-                    content=body,
-                    headers=self._headers,
-                )
-            except httpx.TransportError as error:
-                self._no_answer(error)
-                answer = None
-            if self._settled(answer):
-                return
-            time.sleep(pause)
-        raise self._given_up()
+        try:
+            Retrying(**retry_options(self._attempts, self._entropy))(self._once, body)
+        except NotTaken:
+            raise self._given_up() from None
+
+    def _once(self, body: bytes) -> None:
+        try:
+            answer = bounded_request(
+                self._http,
+                "POST",
+                self._url,
+                MOST_SHORT_ANSWER_BYTES,
+                content=body,
+                headers=self._headers,
+            )
+        except httpx.TransportError as error:
+            raise self._no_answer(error) from None
+        self._settle(answer)
 
     def __enter__(self) -> Client:
         return self
@@ -238,10 +252,18 @@ class AsyncClient(_Sender):
         policy: ClientPolicy = DEFAULT_POLICY,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
+        clock: Clock = system_clock,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(
-            task, shuffler, token, outbox, policy=policy, entropy=entropy, attempts=attempts
+            task,
+            shuffler,
+            token,
+            outbox,
+            policy=policy,
+            entropy=entropy,
+            attempts=attempts,
+            clock=clock,
         )
         self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
 
@@ -256,23 +278,24 @@ class AsyncClient(_Sender):
             await self._post(body)
 
     async def _post(self, body: bytes) -> None:
-        for pause in self._pauses():
-            try:
-                answer = await bounded_request_async(
-                    self._http,
-                    "POST",
-                    self._url,
-                    MOST_SHORT_ANSWER_BYTES,
-                    content=body,
-                    headers=self._headers,
-                )
-            except httpx.TransportError as error:
-                self._no_answer(error)
-                answer = None
-            if self._settled(answer):
-                return
-            await asyncio.sleep(pause)
-        raise self._given_up()
+        try:
+            await AsyncRetrying(**retry_options(self._attempts, self._entropy))(self._once, body)
+        except NotTaken:
+            raise self._given_up() from None
+
+    async def _once(self, body: bytes) -> None:
+        try:
+            answer = await bounded_request_async(
+                self._http,
+                "POST",
+                self._url,
+                MOST_SHORT_ANSWER_BYTES,
+                content=body,
+                headers=self._headers,
+            )
+        except httpx.TransportError as error:
+            raise self._no_answer(error) from None
+        self._settle(answer)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -14,19 +14,21 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler import operations
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.dispatch import Dispatch
-from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
+from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
+from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
@@ -40,6 +42,8 @@ from shuffledp.service.web.bodies import (
     rest_of_body,
 )
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Counts
+from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask
@@ -49,11 +53,13 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
-MOST_TOKENS = 100_000
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 MOST_KEYS_BYTES = 16 << 20
 MOST_ARRIVING_BYTES = 64 << 20
 """Of all uploads that are not complete yet; further ones are told 503."""
+
+
+REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
 
 
 class Shuffler(Role):
@@ -62,11 +68,16 @@ class Shuffler(Role):
     name = "shuffler"
     about = "collects encrypted reports, orders whole batches, deletes them after delivery"
     schema = SHUFFLER_SCHEMA
+    figures = (REJECTED, *INTAKE_FIGURES, *DISPATCH_FIGURES)
+    before_operations = (operations.UPLOAD,)
 
     def __init__(
-        self, config: ShufflerConfig, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        config: ShufflerConfig,
+        transport: httpx.AsyncBaseTransport | None = None,
+        clock: Clock = system_clock,
     ) -> None:
-        super().__init__(config)
+        super().__init__(config, clock)
         self.config = config
         self._transport = transport
         self._key_states: dict[PublicKey, str] = {}
@@ -79,7 +90,7 @@ class Shuffler(Role):
         self.tasks.check_new = self._check_key
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
-        self.store = ShufflerStore(self.database, self.tasks, self.report_keys)
+        self.store = ShufflerStore(self.database, self.tasks, self.report_keys, self.clock)
         try:
             await self.store.load()
             await reconcile(self.database, self.store, self.tasks, self.report_keys)
@@ -156,10 +167,10 @@ class Shuffler(Role):
 
     # routes
 
-    def own_routes(self) -> list[Route]:
+    def own_routes(self) -> list[Served]:
         return [
-            Route("/tasks/{task}/close", self.answer_close, methods=["POST"]),
-            Route("/tokens", self.answer_tokens, methods=["POST"]),
+            Served(operations.CLOSE, self.answer_close),
+            Served(operations.TOKENS, self.answer_tokens),
         ]
 
     async def answer_put_task(self, request: Request) -> Response:
@@ -189,9 +200,8 @@ class Shuffler(Role):
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
 
-    def app(self) -> ASGIApp:
-        """The ASGI application; uploads, which are many, bypass the framework's routes."""
-        rest = super().app()
+    def before_routes(self, app: ASGIApp) -> ASGIApp:
+        """Uploads, which are many, bypass the framework's routes."""
 
         async def dispatch(scope: Scope, receive: Receive, send: Send) -> None:
             found = scope["type"] == "http" and UPLOAD_PATH.fullmatch(scope["path"])
@@ -199,7 +209,7 @@ class Shuffler(Role):
                 answer = await self.answer_upload(found[1], Headers(scope=scope), receive)
                 await answer(scope, receive, send)
             else:
-                await rest(scope, receive, send)
+                await app(scope, receive, send)
 
         return dispatch
 
@@ -273,7 +283,7 @@ class Shuffler(Role):
             raise Problem(
                 422, "wrong-key", "The report is encrypted for another key; get the task again."
             )
-        self._refuse_closed(entry)
+        self._refuse_late(entry)
         return upload
 
     async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
@@ -294,9 +304,12 @@ class Shuffler(Role):
         finally:
             self._arriving_bytes -= need
 
-    def _refuse_closed(self, entry: RegisteredTask) -> None:
+    def _refuse_late(self, entry: RegisteredTask) -> None:
+        """A 410 if the task is closed or has expired, or its key is retired."""
         if entry.state != "open":
             raise Problem(410, "task-closed", "This task takes no more reports.")
+        if self.clock() >= entry.task.expires + CLOCK_SECONDS:
+            raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
         if self._key_states.get(entry.task.key, "active") != "active":
             raise Problem(
                 410,

@@ -8,9 +8,9 @@ a batch that leaves early takes all waiting reports.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import (
@@ -40,8 +40,10 @@ PART_BYTES = 1024 * MESSAGE_BYTES
 class ShufflerStore:
     """Reports, tokens and batches in a database."""
 
-    def __init__(self, database: Database, tasks: TaskRegistry, keys: ReportKeys) -> None:
-        self._database, self._tasks, self._keys = database, tasks, keys
+    def __init__(
+        self, database: Database, tasks: TaskRegistry, keys: ReportKeys, clock: Clock
+    ) -> None:
+        self._database, self._tasks, self._keys, self._clock = database, tasks, keys, clock
         self._arrived: dict[int, int] = {}
         self._closed: dict[int, int] = {}
         self._batches: dict[int, int] = {}
@@ -206,7 +208,7 @@ class ShufflerStore:
         return found
 
     async def _note_waiting(self, transaction: Transaction, tasks: frozenset[int]) -> None:
-        rows: list[Row] = [(task, int(time.time())) for task in sorted(tasks)]
+        rows: list[Row] = [(task, int(self._clock())) for task in sorted(tasks)]
         if rows:
             await transaction.insert("waiting", ("task", "since"), rows)
 
@@ -215,7 +217,7 @@ class ShufflerStore:
         during a restart; a clock that jumps can cost accuracy, never privacy, because a batch that
         leaves early gets a noise top-up."""
         rows = await self._database.rows("SELECT since FROM waiting WHERE task=$1", task)
-        return time.time() - rows[0][0] if rows else 0.0
+        return self._clock() - rows[0][0] if rows else 0.0
 
     async def enrol(self, hashes: Sequence[bytes]) -> int:
         """Lets the holders of the tokens with these hashes upload; gives how many were new."""

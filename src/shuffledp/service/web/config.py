@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.web.origins import is_origin
 
 CONFIG_TABLES = ("shuffler", "analyzer")
 
@@ -49,6 +50,9 @@ class ServerConfig:
     verify_seconds: int = 120
     """How long verifying a task may take, in a process of its own."""
     verify_memory_mb: int = 1024
+    allow_origins: tuple[str, ...] = ()
+    """Web pages of these origins may talk to this server, for example https://survey.example; "*"
+    means all. In the environment, separated by commas."""
 
     @property
     def host(self) -> str:
@@ -71,6 +75,10 @@ class ServerConfig:
             found.append("tls_certificate and tls_key go together")
         if self.memory_mb < 1 or self.drain_seconds < 0:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
+        if not all(is_origin(origin) for origin in self.allow_origins):
+            found.append(
+                "allow_origins must be origins like https://survey.example, without a path, or *"
+            )
         connections = (self.most_connections, self.most_connections_per_address)
         seconds = (self.idle_seconds, self.request_seconds, self.verify_seconds)
         if min(*connections, *seconds, self.verify_memory_mb) < 1:
@@ -88,10 +96,16 @@ Config = TypeVar("Config", bound=ServerConfig)
 
 
 def load_config(
-    path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
+    path: str | Path | None,
+    kind: type[Config],
+    environ: Mapping[str, str] | None = None,
+    *,
+    allow_origins: Sequence[str] = (),
 ) -> Config:
-    """A role's configuration; raises `ConfigError` with everything that is wrong."""
+    """A role's configuration, with further origins; raises `ConfigError` with everything that is
+    wrong."""
     config = read_config(path, kind, environ)
+    config = replace(config, allow_origins=(*config.allow_origins, *allow_origins))
     found = config.problems()
     if found:
         raise ConfigError(f"The {kind.table}'s configuration: " + "; ".join(found) + ".")
@@ -139,6 +153,15 @@ def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
 def _typed(value: Any, wanted: type, name: str) -> Any:
     if wanted is int and isinstance(value, str) and value.lstrip("-").isdecimal():
         return int(value)
+    if wanted is tuple:
+        return _texts(value, name)
     if type(value) is not wanted:
         raise ConfigError(f"{name} must be {'a whole number' if wanted is int else 'a text'}.")
     return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ConfigError(f"{name} must be a list of texts.")
+    return tuple(part for part in parts if part)

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shuffledp.service.web.config import ServerConfig
+from shuffledp.service.web.origins import Origins
 from shuffledp.service.web.problems import Problem
 
 MOST_URL_BYTES = 2_048
@@ -56,8 +57,8 @@ class ConnectionLimits:
 class Connections:
     """All open connections of a server; the slow ones are closed."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self.limits = limits
+    def __init__(self, limits: ConnectionLimits, origins: Origins) -> None:
+        self.limits, self.origins = limits, origins
         self.open: set[BoundedProtocol] = set()
         self._per_address: Counter[str] = Counter()
 
@@ -232,8 +233,11 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._ended = True
         body = bytes(Problem(status, code, detail).response().body)
+        said = self.registry.origins.headers(getattr(self, "headers", None) or [])
         self.transport.write(
-            STATUS_LINE[status] + b"content-type: application/problem+json\r\n"
+            STATUS_LINE[status]
+            + b"".join(b"%s: %s\r\n" % header for header in said)
+            + b"content-type: application/problem+json\r\n"
             b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body
         )
         if self.cycle is not None and not self.cycle.response_complete:

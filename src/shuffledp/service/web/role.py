@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any, ClassVar
@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.checking import CheckLimits
+from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
@@ -27,7 +27,9 @@ from shuffledp.service.web.access import require
 from shuffledp.service.web.config import ServerConfig
 from shuffledp.service.web.connections import ConnectionLimits, Connections
 from shuffledp.service.web.logs import log, plain_reason
-from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.metrics import CONTENT_TYPE_LATEST, Counts, Metrics, Seconds
+from shuffledp.service.web.operations import SHARED, Operation, Served
+from shuffledp.service.web.origins import Origins
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
@@ -42,14 +44,20 @@ class Role(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     """What the role does, in one line for its page."""
+    before_operations: ClassVar[tuple[Operation, ...]] = ()
+    """What `before_routes` answers."""
     schema: ClassVar[Schema]
+    figures: ClassVar[tuple[Counts | Seconds, ...]]
+    """What /metrics shows of this role."""
     database: Database
     tasks: TaskRegistry
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
         self.server_config = config
-        self.metrics = Metrics(self.name)
-        self.connections = Connections(ConnectionLimits.of(config))
+        self.clock = clock
+        self.metrics = Metrics(self.name, self.figures)
+        self.origins = Origins(config.allow_origins)
+        self.connections = Connections(ConnectionLimits.of(config), self.origins)
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
@@ -62,8 +70,8 @@ class Role(ABC):
         """What the status says about a task beyond `_task_facts`."""
 
     @abstractmethod
-    def own_routes(self) -> list[Route]:
-        """The routes of this role alone."""
+    def own_routes(self) -> list[Served]:
+        """What this role alone answers."""
 
     async def start(self) -> None:
         """Opens the store and starts the background work."""
@@ -73,7 +81,7 @@ class Role(ABC):
             limits = CheckLimits(
                 self.server_config.verify_seconds, self.server_config.verify_memory_mb
             )
-            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining)
+            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining, self.clock)
             await self.tasks.load()
             work = [*await self.prepare(), self.connections.sweep()]
             self._work = [asyncio.create_task(one) for one in work]
@@ -106,23 +114,33 @@ class Role(ABC):
             finally:
                 await self.stop()
 
-        routes = [*self.own_routes(), *self._shared_routes()]
+        routes = [served.route() for served in (*self.own_routes(), *self._shared())]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+        return self.origins.around(self.before_routes(app))
+
+    def before_routes(self, app: ASGIApp) -> ASGIApp:
+        """The application with what a role answers without going through its routes."""
         return app
 
-    def _shared_routes(self) -> list[Route]:
-        return [
-            Route("/", self.answer_page),
-            Route("/page.css", lambda _: Response(STYLE, media_type="text/css")),
-            Route("/page.js", lambda _: Response(SCRIPT, media_type="text/javascript")),
-            Route("/status", self.answer_status),
-            Route("/livez", lambda _: PlainTextResponse("alive\n")),
-            Route("/readyz", self.answer_ready),
-            Route("/metrics", self.answer_metrics),
-            Route("/tasks/{task}", self.answer_put_task, methods=["PUT"]),
-            Route("/tasks/{task}", self.answer_get_task),
-        ]
+    def _shared(self) -> list[Served]:
+        answers: dict[str, Callable[[Request], Awaitable[Response] | Response]] = {
+            "page": self.answer_page,
+            "style": lambda _: Response(STYLE, media_type="text/css"),
+            "script": lambda _: Response(SCRIPT, media_type="text/javascript"),
+            "status": self.answer_status,
+            "alive": lambda _: PlainTextResponse("alive\n"),
+            "ready": self.answer_ready,
+            "metrics": self.answer_metrics,
+            "put task": self.answer_put_task,
+            "get task": self.answer_get_task,
+        }
+        return [Served(operation, answers[name]) for name, operation in SHARED.items()]
+
+    def operations(self) -> list[Operation]:
+        """Everything that this server answers."""
+        served = [*self.own_routes(), *self._shared()]
+        return [*self.before_operations, *(one.operation for one in served)]
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""
@@ -165,7 +183,7 @@ class Role(ABC):
 
     async def answer_metrics(self, _: Request) -> Response:
         """The metrics for Prometheus."""
-        return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(self.metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def answer_ready(self, _: Request) -> Response:
         """200 while requests can be answered: no shutdown has begun, and the disk takes more."""

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.sealed.checking import CheckLimits, check_task
+from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.schema import MOST_TASK_BYTES
 from shuffledp.sealed.task import Task, task_from_json
 from shuffledp.service.storage.database import Database, Transaction
@@ -18,6 +19,7 @@ from shuffledp.service.web.bodies import read_body
 from shuffledp.service.web.problems import Problem
 
 TASK_ID = re.compile("[0-9a-fA-F]{64}", re.ASCII)
+TASK_CACHING = "public, max-age=31536000, immutable"
 MOST_CHECKS = 1
 """Tasks that are verified at the same time."""
 MOST_WAITING_CHECKS = 16
@@ -44,9 +46,14 @@ class TaskRegistry:
     """All registered tasks by id."""
 
     def __init__(
-        self, database: Database, limits: CheckLimits, stopping: Callable[[], bool]
+        self,
+        database: Database,
+        limits: CheckLimits,
+        stopping: Callable[[], bool],
+        clock: Clock,
     ) -> None:
         self._database, self._limits, self._stopping = database, limits, stopping
+        self._clock = clock
         self._checking = asyncio.Semaphore(MOST_CHECKS)
         self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
@@ -69,6 +76,8 @@ class TaskRegistry:
             return False
         await self._check(body, task_id)
         task = await asyncio.to_thread(_made_ready, body, task_id)
+        if self._clock() >= task.expires:
+            raise Problem(410, "task-expired", "This task has expired; make one that ends later.")
         if self.check_new is not None:
             await self.check_new(task)
 
@@ -138,6 +147,10 @@ class TaskRegistry:
         return JSONResponse({"task": wanted.hex(), "new": fresh}, 201 if fresh else 200)
 
     async def answer_get(self, request: Request) -> Response:
-        """Gives a task in its canonical text."""
+        """Gives a task in its canonical text, which never changes: its name is its hash."""
         entry = self.find(request.path_params["task"])
-        return Response(entry.task.canonical(), media_type="application/json")
+        tag = f'"{entry.task.id.hex()}"'
+        headers = {"Cache-Control": TASK_CACHING, "ETag": tag}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(entry.task.canonical(), headers=headers, media_type="application/json")

@@ -1,11 +1,11 @@
 """An independent check of shuffledp certificates: standard library only, integers only.
 
-    python vectors/check_certificate.py FILE [FILE …]
+    python -m shuffledp_check FILE [FILE …]
 
-It shares no code, no arithmetic library and no search with the package. Bounded cells are checked
-by vectors/check_bounded.py, in fractions. For the others, reals are enclosed
-between integers over 2^BITS; e^x comes from its Taylor series with the remainder added, r(m) from
-its product. What it proves is stated in docs/mathematics.md, "The inequality".
+It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
+bounded.py, in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x comes
+from its Taylor series with the remainder added, r(m) from its product. What it proves is stated in
+docs/mathematics.md, "The inequality".
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from __future__ import annotations
 import json
 import sys
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from check_bounded import BoundedCell, Rejected
+from shuffledp_check.bounded import BoundedCell, Rejected
 
 BITS = 320
 ONE = 1 << BITS
@@ -208,6 +206,13 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
         return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
+    if query == "frequencies":
+        cell, k = read_cell(protocol["cell"]), protocol["cells_per_group"]
+        if cell.largest != 1 or k < 2 or k & (k - 1):
+            raise Rejected("groups need cells for 0 and 1, and 2, 4, 8, … of them")
+        if k == 2:  # one cell counts one of two hash values
+            return max(cell.up_loss, epsilon), [(cell, cell.up_loss, epsilon)]
+        return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
     if query == "real-sum":
         cells = [read_cell(digit) for digit in protocol["digits"]]
         loss = sum((cell.up_loss for cell in cells), start=Fraction(0))
@@ -221,6 +226,18 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     raise Rejected(f"unknown query {query!r}")
 
 
+def users_of_cells(data: dict[str, Any]) -> int:
+    """The users that every cell is sure to have: all, or those of the smallest group that is
+    released, which its own cell names."""
+    protocol, users = data["protocol"], int(data["users"])
+    if protocol["query"] != "frequencies":
+        return users
+    needed = int(protocol["cell"]["users"])
+    if protocol["users"] != users or protocol["groups"] < 1 or needed * protocol["groups"] > users:
+        raise Rejected("there are fewer users than all groups need")
+    return needed
+
+
 def check(data: dict[str, Any]) -> Fraction:
     """ε, if the certificate (or the plan that holds one) proves it; raises `Rejected` otherwise."""
     data = data.get("certificate", data)
@@ -231,27 +248,50 @@ def check(data: dict[str, Any]) -> Fraction:
     loss, cells = budgets(protocol)
     if loss > epsilon or Fraction(data["epsilon"]) != epsilon or Fraction(data["loss"]) != loss:
         raise Rejected("the losses do not add up to what is claimed")
-    if any(cell.users != data["users"] for cell, _, _ in cells):
+    if any(cell.users != users_of_cells(data) for cell, _, _ in cells):
         raise Rejected("the number of users differs")
     for cell, up, down in cells:
         check_cell(cell, up, down)
     return epsilon
 
 
+USAGE = "Give the files of certificates or plans: python -m shuffledp_check FILE [FILE …]"
+CERTIFIED, WRONG_CALL, REFUTED = 0, 2, 3
+"""Exit codes."""
+
+
+def verdict(name: str) -> tuple[int, str]:
+    """The exit code for one file, `-` for standard input, and what to say about it."""
+    try:
+        if name == "-":
+            data = json.load(sys.stdin)
+        else:
+            with open(name, encoding="utf-8") as file:
+                data = json.load(file)
+    except OSError as error:
+        return WRONG_CALL, f"cannot be read ({error.strerror})"
+    except (ValueError, RecursionError):
+        return REFUTED, "rejected: no JSON"
+    try:
+        return CERTIFIED, f"certified for epsilon = {check(data)}"
+    except Rejected as error:
+        return REFUTED, f"rejected: {error}"
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return REFUTED, "rejected: malformed"
+
+
 def main() -> int:
-    status = 0
-    for name in sys.argv[1:]:
-        with open(name, encoding="utf-8") as file:
-            data = json.load(file)
-        try:
-            print(f"{name}: certified for epsilon = {check(data)}")
-        except Rejected as error:
-            print(f"{name}: rejected: {error}")
-            status = 1
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            print(f"{name}: rejected: malformed")
-            status = 1
-    return status
+    """Checks every file that is named; the exit code is 0 only if all of them hold."""
+    names = sys.argv[1:]
+    if not names or names[0].startswith("--"):
+        print(USAGE, file=sys.stderr)
+        return CERTIFIED if "--help" in names else WRONG_CALL
+    codes = []
+    for name in names:
+        code, said = verdict(name)
+        print(f"{name}: {said}")
+        codes.append(code)
+    return max(codes)
 
 
 if __name__ == "__main__":

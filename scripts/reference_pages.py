@@ -1,0 +1,146 @@
+"""Reference pages that are made from the code: Python names, commands, problem codes."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import shuffledp
+from shuffledp.cli.main import parser
+from shuffledp.service.shuffler.arrivals import Verdict
+from shuffledp.service.web.problems import PROBLEM_TITLES
+
+ROOT = Path(__file__).resolve().parents[1]
+SERVICE = ROOT / "src/shuffledp/service"
+REFUSALS = ("Problem", "_end")
+"""The calls that name a problem's status, code and sentence."""
+
+
+PYTHON = """# Python
+
+Everything that `import shuffledp` gives, from its docstrings; their examples are run by the tests.
+`shuffledp.spark` has the same queries for Spark DataFrames. Words are explained in the
+[glossary](../glossary.md), what a column may hold in [data](../data.md)."""
+
+COMMAND_LINE = """# Command line
+
+The help of every command, printed by the program itself. What a command prints with `--json` has
+the names of the [glossary](../glossary.md)."""
+
+PROBLEM_CODES = """# Problem codes
+
+Both servers refuse with problem details (RFC 9457, `application/problem+json`). The code is the end
+of `type`, for example `urn:shuffledp:problem:task-closed`. This table is read off the code of the
+servers; … stands for what is filled in. An answer with `retry_after` says after how many seconds
+the same request can be sent again. What a client has to do about each is in
+[the protocol](../protocol.md), what an operator has to do in [the service](../service.md).
+
+| code | status | what it says |
+|---|---|---|"""
+
+
+def python_page() -> str:
+    """All names of `import shuffledp`, by what they are; Sphinx fills in their docstrings."""
+    groups: dict[str, list[str]] = {"Queries": [], "Planners": [], "Proofs": [], "Classes": []}
+    errors: list[str] = []
+    for name in sorted(set(shuffledp.__all__) - {"__version__"}):
+        thing = getattr(shuffledp, name)
+        if inspect.isclass(thing):
+            (errors if issubclass(thing, Exception) else groups["Classes"]).append(name)
+        elif name.startswith("plan_"):
+            groups["Planners"].append(name)
+        else:
+            groups["Proofs" if name in ("certify", "verify") else "Queries"].append(name)
+    lines = [PYTHON]
+    for title, names in [*groups.items(), ("Errors", errors)]:
+        lines += ["", f"## {title}", ""]
+        lines += [directive(name) for name in names]
+    return "\n".join(lines)
+
+
+def directive(name: str) -> str:
+    """What makes Sphinx write about a name."""
+    kind = "autofunction" if inspect.isfunction(getattr(shuffledp, name)) else "autoclass"
+    return f"```{{eval-rst}}\n.. {kind} :: shuffledp.{name}\n```\n".replace(" ::", "::")
+
+
+def subcommands(of: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """A parser's commands by name; none if it has no commands."""
+    found = (one for one in of._actions if isinstance(one, argparse._SubParsersAction))
+    return {name: command for action in found for name, command in action.choices.items()}
+
+
+def every_command(of: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and everything below it, in the order of the help."""
+    yield of
+    for command in subcommands(of).values():
+        yield from every_command(command)
+
+
+def commands_page() -> str:
+    """The help of every command, as the program prints it."""
+    os.environ.update(COLUMNS="92", NO_COLOR="1")
+    lines = [COMMAND_LINE]
+    for command in every_command(parser()):
+        depth = min(command.prog.count(" ") + 2, 4)
+        lines += ["", f"{'#' * depth} {command.prog}", "", "```text"]
+        lines += [command.format_help().rstrip(), "```"]
+    return "\n".join(lines)
+
+
+def written(node: ast.expr) -> str:
+    """The text of an expression in the code; what is filled in later is shown as …"""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(written(part) for part in parts)
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="Verdict"), attr=name)):
+            return str(Verdict[name].value)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return written(left) + written(right)
+    return "…"
+
+
+def problems() -> dict[tuple[str, int], list[str]]:
+    """The sentences of every refusal of the servers, by code and status, read off the code."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for path in sorted(SERVICE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or len(node.args) != 3:
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            status, code, detail = node.args
+            if (
+                name in REFUSALS
+                and isinstance(status, ast.Constant)
+                and isinstance(status.value, int)
+            ):
+                sentences = found.setdefault((written(code), status.value), [])
+                if (sentence := written(detail)) not in sentences:
+                    sentences.append(sentence)
+    return found
+
+
+def problems_page() -> str:
+    """The table of all problem codes."""
+    lines = [PROBLEM_CODES]
+    for (code, status), sentences in sorted(problems().items()):
+        said = "<br>".join(
+            "the reason in one sentence" if one == "…" else one.replace("|", "\\|")
+            for one in sentences
+        )
+        lines.append(f"| `{code}` | {status} {PROBLEM_TITLES.get(status, '')} | {said} |")
+    return "\n".join(lines)
+
+
+PAGES = {
+    "reference/python.md": python_page,
+    "reference/commands.md": commands_page,
+    "reference/problems.md": problems_page,
+}
+"""Pages of the site that have no file below docs/, and the functions that write them."""

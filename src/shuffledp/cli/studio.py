@@ -1,0 +1,43 @@
+"""`shuffledp studio`: a local web page to plan, rehearse and collect without writing code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import webbrowser
+
+from shuffledp.cli.output import Commands, add_command
+from shuffledp.exact.numbers import whole
+
+
+def add_to(commands: Commands) -> None:
+    """Adds the command `studio`."""
+    parser = add_command(
+        commands,
+        "studio",
+        run,
+        "a local web page to plan, rehearse and collect without code",
+        examples=["studio", "studio --port 8600 --no-browser"],
+        needs=["studio"],
+    )
+    parser.add_argument("--port", default="0", metavar="P", help="where to listen (any free port)")
+    parser.add_argument(
+        "--no-browser", action="store_true", help="only print the link; do not open it"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serves the page on this machine until Ctrl-C."""
+    from shuffledp.studio.serving import serve
+
+    def opened(link: str) -> None:
+        if args.json:
+            print(json.dumps({"link": link}), flush=True)
+        else:
+            print(f"The studio is open at {link}", flush=True)
+            print("The link works once. Ctrl-C ends the studio.", file=sys.stderr)
+        if not args.no_browser:
+            webbrowser.open(link)
+
+    serve(whole(args.port, "--port", least=0, most=65535), opened)

@@ -1,0 +1,56 @@
+"""The true answers to queries, computed from the values themselves. They are not private: only a
+rehearsal, whose caller holds all values, shows them."""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from shuffledp.errors import ParameterError
+from shuffledp.planning.quantiles import checked_axis
+from shuffledp.protocols.dates import date_numbers
+from shuffledp.protocols.histogram import encode_labels
+from shuffledp.queries.quantile_question import Quantiles
+from shuffledp.queries.query import Query, Values
+from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, RealSum
+
+
+@singledispatch
+def truth(query: Query[Any], values: Values) -> list[float]:
+    """The true answers, one for each row of the query's result, from all its prepared values; a new
+    query registers its own with `truth.register`."""
+    raise ParameterError(f"The true answer to {query.name} is not known here; rehearse another.")
+
+
+@truth.register(Count)
+@truth.register(IntegerSum)
+@truth.register(RealSum)
+def true_sum(query: Query[Any], values: Values) -> list[float]:
+    """The sum of all values, correctly rounded."""
+    return [math.fsum(values.tolist())]
+
+
+@truth.register(Mean)
+def true_mean(query: Mean, values: Values) -> list[float]:
+    """The mean of all values."""
+    return [math.fsum(values.tolist()) / len(values)]
+
+
+@truth.register(Histogram)
+def true_counts(query: Histogram, values: Values) -> list[float]:
+    """How many values each label has."""
+    plain = query.for_planning()
+    numbers = encode_labels(values, plain.labels, plain.other)
+    return [float(count) for count in np.bincount(numbers, minlength=len(plain.labels))]
+
+
+@truth.register(Quantiles)
+def true_quantiles(query: Quantiles, values: Values) -> list[float]:
+    """The least values that so many of all values do not exceed."""
+    unit = checked_axis(query.bounds)[2]
+    numbers = date_numbers(values, unit) if unit else values
+    found = np.quantile(numbers, query.probabilities, method="inverted_cdf")
+    return [float(number) for number in found]

@@ -1,0 +1,105 @@
+"""What the analyzer's own routes take and answer."""
+
+from __future__ import annotations
+
+from shuffledp.exact.schema import JsonSchema
+from shuffledp.sealed.result_schema import PUBLISHED
+from shuffledp.sealed.schema import KEY_STATES, PUBLIC_KEY
+from shuffledp.service.web.operations import (
+    BATCH_NAME,
+    NEEDS_JSON,
+    NEEDS_TASK,
+    TASK_NAME,
+    Content,
+    Operation,
+    json_object,
+)
+from shuffledp.service.web.reasons import LONGEST_REASON
+
+STATE: JsonSchema = {"type": "string"}
+_key = PUBLIC_KEY.json_schema()
+KEY: JsonSchema = {
+    **_key,
+    "properties": {**_key["properties"], "state": {"enum": list(KEY_STATES)}},
+    "required": [*_key["required"], "state"],
+}
+UNPUBLISHED: JsonSchema = json_object(
+    number={"type": "integer"},
+    batch=BATCH_NAME,
+    state=STATE,
+    reports={"type": "integer"},
+    problem={"type": "string"},
+    reason={"type": "string"},
+).schema
+
+KEYS = Operation(
+    method="GET",
+    path="/keys",
+    summary="The public halves of all keys and their states",
+    answers={200: json_object(keys={"type": "array", "items": KEY})},
+)
+DELIVER = Operation(
+    method="PUT",
+    path="/batches/{batch}",
+    summary="Stores a batch, once for each id and digest",
+    who="shuffler",
+    body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
+    headers={"X-Content-SHA256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
+    answers=dict.fromkeys((200, 201), json_object(state=STATE)),
+    problems={
+        **NEEDS_TASK,
+        400: ("batch-name", "interrupted"),
+        409: ("batch-differs",),
+        411: ("length",),
+        413: ("batch-size",),
+        422: ("digest", "invalid", "long-batch", "short-batch", "top-up"),
+        503: ("key-missing",),
+    },
+)
+DISCARD = Operation(
+    method="POST",
+    path="/batches/{batch}/discard",
+    summary="Gives up a batch that is not published",
+    who="operator",
+    body=json_object(reason={"type": "string", "minLength": 1, "maxLength": LONGEST_REASON}),
+    answers={
+        200: json_object(
+            batch=BATCH_NAME, state={"enum": ["discarded"]}, reason={"type": ["string", "null"]}
+        )
+    },
+    problems={
+        **NEEDS_JSON,
+        404: ("batch-unknown",),
+        409: ("not-discarded",),
+        422: ("reason",),
+    },
+)
+RESTORE = Operation(
+    method="POST",
+    path="/ledger/restore",
+    summary="Writes the lines of published batches into a lost ledger again",
+    who="operator",
+    answers={200: json_object(lines={"type": "integer"})},
+    problems={422: ("invalid",)},
+)
+RESULTS = Operation(
+    method="GET",
+    path="/tasks/{task}/results",
+    summary="Everything that was published for a task, and why other batches are not",
+    answers={
+        200: json_object(
+            task=TASK_NAME,
+            name={"type": "string"},
+            results={"type": "array", "items": PUBLISHED.json_schema()},
+            unpublished={"type": "array", "items": UNPUBLISHED},
+        )
+    },
+    problems=NEEDS_TASK,
+)
+RESULTS_CSV = Operation(
+    method="GET",
+    path="/tasks/{task}/results.csv",
+    summary="The same as CSV, one line per number",
+    answers={200: Content("text/csv")},
+    problems=NEEDS_TASK,
+)

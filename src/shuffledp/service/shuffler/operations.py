@@ -1,0 +1,59 @@
+"""What the shuffler's own routes take and answer."""
+
+from __future__ import annotations
+
+from shuffledp.service.web.operations import (
+    EMPTY,
+    NEEDS_BODY,
+    NEEDS_JSON,
+    NEEDS_TASK,
+    Content,
+    Operation,
+    json_object,
+)
+
+MOST_TOKENS = 100_000
+
+UPLOAD = Operation(
+    method="POST",
+    path="/tasks/{task}/reports",
+    summary="Stores one encrypted report; sending the same again changes nothing",
+    who="client",
+    body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
+    answers={200: EMPTY, 201: EMPTY},
+    problems={
+        **NEEDS_TASK,
+        **NEEDS_BODY,
+        400: ("interrupted", "malformed"),
+        403: ("token-unknown",),
+        409: ("report-differs", "token-used"),
+        410: ("key-retired", "task-closed", "task-expired"),
+        422: ("wrong-key", "wrong-task"),
+        429: ("busy",),
+        503: ("busy",),
+    },
+)
+CLOSE = Operation(
+    method="POST",
+    path="/tasks/{task}/close",
+    summary="Takes no more reports for a task",
+    who="collector",
+    answers={200: json_object(state={"enum": ["closed"]})},
+    problems=NEEDS_TASK,
+)
+TOKENS = Operation(
+    method="POST",
+    path="/tokens",
+    summary="Enrols clients by the hashes of their tokens",
+    who="operator",
+    body=json_object(
+        sha256={
+            "type": "array",
+            "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "minItems": 1,
+            "maxItems": MOST_TOKENS,
+        }
+    ),
+    answers={201: json_object(new={"type": "integer"})},
+    problems={**NEEDS_JSON, 422: ("tokens",)},
+)

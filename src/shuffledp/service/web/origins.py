@@ -1,0 +1,85 @@
+"""Web pages of other origins that may talk to a server (CORS).
+
+A browser lets a page read the answers of another origin only if they say so. The configuration
+names the origins that may; everybody else gets the same answers without that permission. Tokens
+travel in a header that no browser adds on its own, and there are no cookies, so that a page can do
+here only what its reader's program could do anyway.
+"""
+
+from __future__ import annotations
+
+import re
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+ANY_ORIGIN = "*"
+ORIGIN = re.compile(
+    r"https?://[a-z0-9.\-\[\]:]+|moz-extension://[0-9a-f-]+|chrome-extension://[a-p]+"
+)
+PREFLIGHT_SECONDS = 86_400
+Headers = list[tuple[bytes, bytes]]
+_PERMISSIONS: Headers = [
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type"),
+    (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
+]
+_EXPOSED = (b"access-control-expose-headers", b"ETag, Retry-After")
+_VARY = (b"vary", b"Origin")
+
+
+def is_origin(text: str) -> bool:
+    """Whether a text names an origin as browsers send it: scheme, host, perhaps a port."""
+    return text == ANY_ORIGIN or ORIGIN.fullmatch(text) is not None
+
+
+class Origins:
+    """The origins whose pages may read a server's answers."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        self.allowed = frozenset(origin.encode() for origin in allowed)
+
+    def headers(self, request: Headers) -> Headers:
+        """What an answer to a request with these headers says to browsers."""
+        if not self.allowed:
+            return []
+        origin = _value(request, b"origin")
+        if origin is None or not self.allowed & {origin, ANY_ORIGIN.encode()}:
+            return [_VARY]
+        return [_VARY, (b"access-control-allow-origin", origin), _EXPOSED]
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """An application that tells browsers what `app` answers, also when it refuses."""
+        if not self.allowed:
+            return app
+
+        async def with_origins(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            added = self.headers(scope["headers"])
+            asked = _value(scope["headers"], b"access-control-request-method")
+            if scope["method"] == "OPTIONS" and asked is not None:
+                await _answer_preflight(added, send)
+                return
+
+            async def send_with_headers(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    message = {**message, "headers": [*message["headers"], *added]}
+                await send(message)
+
+            await app(scope, receive, send_with_headers)
+
+        return with_origins
+
+
+async def _answer_preflight(added: Headers, send: Send) -> None:
+    """What a browser asks before it sends a request of another origin; an origin that is not
+    allowed gets no permission."""
+    permissions = _PERMISSIONS if len(added) > 1 else []
+    headers = [*added, *permissions]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _value(headers: Headers, name: bytes) -> bytes | None:
+    return next((value for key, value in headers if key == name), None)

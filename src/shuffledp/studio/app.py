@@ -1,0 +1,206 @@
+"""The studio's routes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from shuffledp.errors import ShuffleDPError
+from shuffledp.service.web.bodies import read_json_body
+from shuffledp.service.web.problems import Problem, exception_answers
+from shuffledp.studio.exports import EXPORTS
+from shuffledp.studio.jobs import JOBS
+from shuffledp.studio.lanes import Lane, Outdated, Workers
+from shuffledp.studio.running import Running
+from shuffledp.studio.uploads import Uploads
+
+PAGE = Path(__file__).with_name("page")
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+MOST_FORM_BYTES = 16 << 20
+
+
+class Studio:
+    """Everything that one running studio holds."""
+
+    def __init__(self) -> None:
+        self.workers, self.uploads, self.running = Workers(), Uploads(), Running()
+        self.lanes = {name: Lane(self.workers) for name in JOBS}
+        self.rates: dict[str, Any] | None = None
+        """What this machine was measured to do, once it was."""
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+
+        @contextlib.asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            self.workers.prepare()
+            try:
+                yield
+            finally:
+                await self.close()
+
+        routes = [
+            Route("/", answer_page),
+            Route("/page/{name}", answer_page),
+            Route("/api/plan", self.answer_plan, methods=["POST"]),
+            Route("/api/frontier", self.answer_frontier, methods=["POST"]),
+            Route("/api/upload", self.answer_upload, methods=["POST"]),
+            Route("/api/sample", self.answer_sample, methods=["POST"]),
+            Route("/api/forget", self.answer_forget, methods=["POST"]),
+            Route("/api/rehearse", self.answer_rehearse, methods=["POST"]),
+            Route("/api/trial", self.answer_trial, methods=["POST"]),
+            Route("/api/connect", self.answer_connect, methods=["POST"]),
+            Route("/api/progress", self.answer_progress),
+            Route("/api/stop", self.answer_stop, methods=["POST"]),
+            Route("/api/export/{kind}", self.answer_export, methods=["POST"]),
+        ]
+        app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+        app.router.redirect_slashes = False
+        return app
+
+    async def close(self) -> None:
+        """Ends all work and removes all files."""
+        await asyncio.to_thread(self.running.stop)
+        await self.workers.close()
+        self.uploads.close()
+
+    # plans
+
+    async def answer_plan(self, request: Request) -> Response:
+        """Plans for a form, line by line."""
+        form = await _object(request)
+        return self._stream("plan", {"form": form, "rates": self.rates})
+
+    async def answer_frontier(self, request: Request) -> Response:
+        """Error against messages, line by line."""
+        return self._stream("frontier", {"form": await _object(request)})
+
+    # rehearsals
+
+    async def answer_upload(self, request: Request) -> Response:
+        """Takes a file; gives its columns."""
+        return await self._columns(await self.uploads.receive(request))
+
+    async def answer_sample(self, _: Request) -> Response:
+        """Takes the bundled sample; gives its columns."""
+        sample = files("shuffledp") / "samples" / "commute.csv"
+        return await self._columns(self.uploads.keep(sample.name, sample.read_bytes()))
+
+    async def _columns(self, path: Path) -> Response:
+        """The columns of the file that was taken; one that cannot be read is removed again."""
+        try:
+            found = await self._answers("look", {"path": str(path)})
+        except ShuffleDPError:
+            self.uploads.forget()
+            raise
+        return JSONResponse({"name": path.name, **found[0]})
+
+    async def answer_forget(self, _: Request) -> Response:
+        """Removes the uploaded file."""
+        self.uploads.forget()
+        return JSONResponse({})
+
+    async def answer_rehearse(self, request: Request) -> Response:
+        """Many runs on the uploaded file, line by line."""
+        asked = await _object(request)
+        given = {name: asked.get(name) for name in ("form", "plan", "column", "runs")}
+        given["path"] = str(self.uploads.required())
+        return self._stream("rehearse", given)
+
+    # collecting
+
+    async def answer_trial(self, request: Request) -> Response:
+        """Starts servers and simulated devices on this machine."""
+        asked = await _object(request)
+        form = {**asked.get("form", {}), "users": asked.get("people")}
+        plan = (await self._answers("trial", {"form": form}))[0]["json"]
+        await asyncio.to_thread(self.running.start_trial, asked, plan)
+        return JSONResponse({"plan": plan}, 201)
+
+    async def answer_connect(self, request: Request) -> Response:
+        """Registers a task at servers that run somewhere."""
+        asked = await _object(request)
+        await asyncio.to_thread(self.running.connect, asked)
+        return JSONResponse({}, 201)
+
+    async def answer_progress(self, _: Request) -> Response:
+        """How far the collection is."""
+        return JSONResponse(await asyncio.to_thread(self.running.progress))
+
+    async def answer_stop(self, _: Request) -> Response:
+        """Stops a trial, or stops watching servers."""
+        await asyncio.to_thread(self.running.stop)
+        return JSONResponse({})
+
+    async def answer_export(self, request: Request) -> Response:
+        """A file to keep: results or the report."""
+        kind = request.path_params["kind"]
+        if kind not in EXPORTS:
+            raise Problem(404, "export", f"There are {', '.join(EXPORTS)}.")
+        asked = await _object(request)
+        results = await asyncio.to_thread(self.running.published)
+        media_type, make = EXPORTS[kind]
+        content = await asyncio.to_thread(make, asked, results)
+        saved = {"Content-Disposition": f'attachment; filename="{kind}"'}
+        return Response(content, media_type=media_type, headers=saved)
+
+    async def _answers(self, job: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+        """All items of a short job."""
+        try:
+            return [item async for item in self.lanes[job].run(job, given)]
+        except Outdated:
+            raise Problem(409, "outdated", "A newer request took the place of this one.") from None
+
+    def _stream(self, job: str, given: dict[str, Any]) -> Response:
+        """The items of a job as lines of JSON; the last line says how it ended."""
+
+        async def lines() -> AsyncIterator[bytes]:
+            try:
+                async with contextlib.aclosing(self.lanes[job].run(job, given)) as items:
+                    async for item in items:
+                        self.rates = item.pop("rates", self.rates)
+                        yield _line(item)
+                yield _line({"end": "done"})
+            except ShuffleDPError as error:
+                yield _line({"end": "refused", "why": str(error)})
+            except Outdated:
+                yield _line({"end": "outdated"})
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+
+def _line(item: dict[str, Any]) -> bytes:
+    return json.dumps(item).encode() + b"\n"
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """The JSON object in a request."""
+    found = await read_json_body(request, MOST_FORM_BYTES)
+    if not isinstance(found, dict):
+        raise Problem(400, "json", "The request must be a JSON object.")
+    return found
+
+
+@cache
+def _page_text(name: str) -> str:
+    return (PAGE / name).read_text("utf-8")
+
+
+async def answer_page(request: Request) -> Response:
+    """The page, or one of its files."""
+    name = request.path_params.get("name", "index.html")
+    path = PAGE / name
+    if path.parent != PAGE or path.suffix not in TYPES or not path.is_file():
+        raise Problem(404, "page", "There is no such file.")
+    return Response(_page_text(name), media_type=TYPES[path.suffix])

@@ -1,0 +1,138 @@
+"""A task at a shuffler and an analyzer: making it, and how far it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import show
+from shuffledp.queries.ledger import Ledger
+from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.results import result_lines
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.collector import call, register
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Two servers, and the ledger of the analyzer where it lies on this machine."""
+
+    shuffler: str
+    analyzer: str
+    ledger: Path | None = None
+
+
+def make_task(plan: str, key: PublicKey, name: str, publish_noise: bool) -> Task:
+    """The task of a plan, named as people see it."""
+    data = json.loads(plan)
+    noise = "full" if publish_noise else "none"
+    batch = BatchRule(int(data["users"]))
+    return Task.create(data, key, name.strip() or "studio", batch, publish_noise=noise)
+
+
+def newest_key(analyzer: str) -> PublicKey:
+    """The newest key that an analyzer says it uses."""
+    found = answer_json(call("GET", f"{analyzer.rstrip('/')}/keys"))["keys"]
+    active = [key for key in found if key.get("state") == "active"]
+    if not active:
+        raise ParameterError("The analyzer has no key in use; its operator makes one: keys new.")
+    return PublicKey.from_dict(active[-1])
+
+
+def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[Place, Task]:
+    """Makes the task with the analyzer's own key and registers it at both servers; the tokens are
+    used for that and not kept."""
+    place = place_of(asked)
+    tokens = {role: str(asked.get(f"{role}_token") or "") for role in ("analyzer", "shuffler")}
+    if not all(tokens.values()):
+        raise ParameterError("Give the collector's token at each server; each is asked for one.")
+    if tokens["analyzer"] == tokens["shuffler"]:
+        raise ParameterError(
+            "The two tokens are the same, so each server could act as the collector at the other; "
+            "make one for each with `shuffledp keys token`."
+        )
+    task = make_task(plan, newest_key(place.analyzer), str(asked.get("name", "")), publish_noise)
+    register(task, place.analyzer, tokens["analyzer"])
+    register(task, place.shuffler, tokens["shuffler"])
+    return place, task
+
+
+def place_of(asked: Mapping[str, Any]) -> Place:
+    """The servers that a form names."""
+    urls = {role: str(asked.get(role) or "").strip() for role in ("shuffler", "analyzer")}
+    for role, url in urls.items():
+        if not url.startswith(("https://", "http://")):
+            raise ParameterError(
+                f"The address of the {role} must begin with https:// (or http:// on this machine)."
+            )
+    return Place(shuffler=urls["shuffler"], analyzer=urls["analyzer"])
+
+
+def progress(place: Place, task: Task) -> Facts:
+    """How far a task is: waiting reports, batches, results with intervals, and the budget."""
+    name = task.id.hex()
+    at_shuffler, at_analyzer = (
+        _task_in(answer_json(call("GET", f"{url.rstrip('/')}/status")), name)
+        for url in (place.shuffler, place.analyzer)
+    )
+    results = at_analyzer.get("results", [])
+    return {
+        "task": name,
+        "name": task.name,
+        "have": at_shuffler.get("have", 0),
+        "need": at_shuffler.get("need", task.batch.reports),
+        "batches": _batches(at_shuffler.get("batches", []), at_analyzer.get("batches", [])),
+        "results": [_shown(result) for result in results],
+        "published": results,
+        "budget": _budget(place, task, len(results)),
+    }
+
+
+def _task_in(status: Mapping[str, Any], name: str) -> Facts:
+    """What a server's status says about a task."""
+    return next((task for task in status["tasks"] if task["task"] == name), {})
+
+
+def _batches(sent: list[Facts], received: list[Facts]) -> list[Facts]:
+    """Every batch with the state that it has at the analyzer, or else at the shuffler."""
+    states = {batch["batch"]: batch for batch in [*sent, *received]}
+    return [
+        {
+            "number": batch["number"],
+            "state": batch["state"],
+            "reports": batch["reports"],
+            "problem": batch.get("problem") or batch.get("reason") or "",
+        }
+        for batch in sorted(states.values(), key=lambda one: int(one["number"]))
+    ]
+
+
+def _shown(result: Mapping[str, Any]) -> Facts:
+    return {
+        "number": result["number"],
+        "reports": result["reports"],
+        "confidence": result["result"]["confidence"],
+        "implausible": result["implausible"],
+        "lines": [list(line) for line in result_lines(result["result"])],
+    }
+
+
+def _budget(place: Place, task: Task, published: int) -> Facts:
+    """What was spent: by the ledger where it lies here, else by the results that were published."""
+    if place.ledger is None:
+        spent = published * task.protocol.epsilon
+        return {"spent": show(spent), "budget": None, "by": "published results"}
+    budget, spent = Fraction(0), Fraction(0)
+    if place.ledger.exists():
+        ledger = Ledger(place.ledger)
+        budget, spent = ledger.budget, ledger.spent()
+    return {"spent": show(spent), "budget": show(budget), "by": "the analyzer's ledger"}

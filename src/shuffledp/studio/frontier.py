@@ -1,0 +1,104 @@
+"""Error against messages, point by point as each is computed: ours as a curve, rivals as points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.plots.frontier import MOST_MESSAGES, PICTURES
+from shuffledp.rivals.base import Query, Task
+from shuffledp.rivals.claim import BASES
+from shuffledp.rivals.ours import OUR_SIDE
+from shuffledp.rivals.registry import rivals_for
+from shuffledp.rivals.table import Row, our_row, rival_row
+from shuffledp.studio.questions import Form, epsilon_of, question_of, users_of
+
+Item = dict[str, Any]
+OVERHEADS = (0.1, 0.5, 2, 8, 40, 200, 1000)
+"""Error targets of our curve for questions that no rival answers."""
+
+
+def frontier(form: Form) -> Iterator[Item]:
+    """Our curve and, where the literature has some, the rivals, each as soon as it is known."""
+    name = question_of(form).name
+    if name not in OUR_SIDE:
+        yield from _ours_alone(form)
+        return
+    query = name
+    task, scale = _task(form), _scale(form)
+    central = rivals_for(query)[0].forecast(task)[0].rmse
+    yield {"central": central * scale}
+    for overhead in PICTURES[query].overheads:
+        try:
+            row = our_row(query, task, Fraction(str(overhead)))
+        except PlanningError:
+            continue
+        yield {"ours": _point(row, scale)}
+    yield from _rivals(query, task, central, scale)
+
+
+def _rivals(query: Query, task: Task, central: float, scale: float) -> Iterator[Item]:
+    for entry in rivals_for(query):
+        if entry.name == "central" or not (entry.pure or task.delta is not None):
+            continue
+        try:
+            row = rival_row(entry, task, central)
+        except (PlanningError, ParameterError) as error:
+            yield {"missing": {"title": entry.title, "why": str(error)}}
+            continue
+        yield {"rival": _point(row, scale)}
+
+
+def _point(row: Row, scale: float) -> Item:
+    claim, forecast = row.claim, row.forecast
+    return {
+        "title": row.title,
+        "messages": forecast.messages_per_user,
+        "error": forecast.rmse * scale,
+        "kind": claim.kind if claim.holds else claim.basis,
+        "why": "" if claim.holds else BASES[claim.basis],
+        "privacy": row.privacy,
+        "trust": claim.trust,
+        "drawn": row.runnable and forecast.messages_per_user <= MOST_MESSAGES,
+    }
+
+
+def _task(form: Form) -> Task:
+    labels = form.get("labels") or []
+    buckets = None
+    if "labels" in question_of(form).fields:
+        buckets = len([one for one in labels if one.strip()]) + bool(form.get("other"))
+    delta = form.get("delta") or None
+    return Task.of(users_of(form), epsilon_of(form), delta, buckets)
+
+
+def _scale(form: Form) -> float:
+    """In what unit errors are, where rivals are compared for values in 0..1."""
+    if question_of(form).name != "real-sum":
+        return 1.0
+    return float(Fraction(str(form["high"])) - Fraction(str(form["low"])))
+
+
+def _ours_alone(form: Form) -> Iterator[Item]:
+    question, users = question_of(form), users_of(form)
+    for overhead in OVERHEADS:
+        try:
+            plan = question.make(form, users, epsilon_of(form), {"mse_overhead": overhead})
+        except PlanningError:
+            continue
+        f = plan.forecast
+        yield {"central": f.central_rmse}
+        yield {
+            "ours": {
+                "title": f"shuffledp, ρ = {overhead:g}",
+                "messages": f.messages_per_user,
+                "error": f.rmse,
+                "kind": "pure",
+                "why": "",
+                "privacy": "pure",
+                "trust": "shuffler",
+                "drawn": True,
+            }
+        }

@@ -1,0 +1,159 @@
+"""What the studio's worker processes do: each job gives its answers one by one, as JSON can hold
+them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from shuffledp.errors import PlanningError
+from shuffledp.exact.numbers import show
+from shuffledp.planning.fleet import Rates, fleet
+from shuffledp.planning.plan import Plan
+from shuffledp.sealed.task import checked_report_size
+from shuffledp.sealed.wire import MOST_BATCH_REPORTS, report_bytes
+from shuffledp.spark.rates import measure
+from shuffledp.studio.frontier import frontier
+from shuffledp.studio.questions import (
+    Form,
+    best_plan,
+    confidence_of,
+    noise_shares,
+    plan_of,
+    question_of,
+)
+from shuffledp.studio.rehearsing import look, rehearse
+from shuffledp.studio.words import (
+    accuracy_sentence,
+    certificate_rows,
+    cost_sentence,
+    epsilon_sentence,
+    plan_facts,
+    published_reach,
+    short,
+    size,
+    trust_rows,
+)
+
+Item = dict[str, Any]
+Job = Callable[..., Iterator[Item]]
+
+
+def plan_json(plan: Plan[Any]) -> str:
+    """The plan as `shuffledp plan --output` writes it."""
+    return json.dumps(plan.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
+    """A first plan at once, a cheaper one if looking longer finds it, then what a fleet costs."""
+    plan: Plan[Any] | None = None
+    try:
+        plan = plan_of(form, cell="bounded")
+        yield {"plan": _shown(form, plan), "final": False}
+    except PlanningError:
+        yield {"note": "The first kind of noise does not do; trying the other one."}
+    try:
+        best = plan_of(form)
+    except PlanningError as error:
+        if plan is None:
+            raise PlanningError(_with_what_is_possible(form, error)) from None
+        best = plan
+    if plan is None or _better(form, best, plan):
+        plan = best
+    yield {"plan": _shown(form, plan), "final": True}
+    yield from _fleet(plan, None if rates is None else Rates(**rates))
+
+
+def _better(form: Form, one: Plan[Any], other: Plan[Any]) -> bool:
+    """Whether a plan is better at what the form looks for."""
+    if form["find"] == "error":
+        return one.forecast.rmse < other.forecast.rmse
+    if form["find"] == "epsilon":
+        return one.epsilon < other.epsilon
+    return one.report_size < other.report_size
+
+
+def _with_what_is_possible(form: Form, error: PlanningError) -> str:
+    """The refusal, with the least error that this ε allows."""
+    if form["find"] != "messages":
+        return str(error)
+    best, often = best_plan(form), confidence_of(form)
+    least = published_reach(best, float(often))
+    added = "; half of that noise is the analyzer's own" if noise_shares(form, best.users) else ""
+    return (
+        f"With ε = {show(best.epsilon)} nobody in this model gets much nearer to the truth than "
+        f"{short(least)}, {show(100 * often)} times in 100{added}. Allow an error of "
+        f"{short(least)}, or a larger ε."
+    )
+
+
+def _shown(form: Form, plan: Plan[Any]) -> Item:
+    """A plan as the page shows it."""
+    often, f = confidence_of(form), plan.forecast
+    return {
+        "json": plan_json(plan),
+        "sentences": [
+            accuracy_sentence(plan, often),
+            cost_sentence(plan),
+            epsilon_sentence(plan.epsilon),
+        ],
+        "facts": plan_facts(plan),
+        "trust": trust_rows(bool(noise_shares(form, plan.users))),
+        "certificate": certificate_rows(plan.certificate.to_dict()),
+        "query": question_of(form).name,
+        "epsilon": show(plan.epsilon),
+        "error": published_reach(plan, float(often)),
+        "messages": plan.report_size,
+        "average": f.messages_per_user,
+        "rmse": f.rmse,
+        "rmse_before": plan.protocol.rmse(plan.users),
+        "publish_noise": bool(noise_shares(form, plan.users)),
+    }
+
+
+def _fleet(plan: Plan[Any], rates: Rates | None) -> Iterator[Item]:
+    """What all devices and both servers need, by what this machine was measured to do."""
+    if plan.users > MOST_BATCH_REPORTS:
+        yield {"fleet": [("Too large", f"a batch holds at most {MOST_BATCH_REPORTS:,} reports")]}
+        return
+    if rates is None:
+        yield {"note": "Measuring how fast this machine encrypts and opens messages."}
+        rates = measure(plan)
+    k = checked_report_size(plan.protocol, plan.users)
+    needs = fleet(plan, rates, k, report_bytes(k), plan.users)
+    rows = [
+        (
+            "On a device",
+            f"{short(1000 * needs.client_seconds)} ms to encrypt a report, "
+            f"{size(needs.report_bytes)} to send",
+        ),
+        ("All devices", f"{size(needs.collected_bytes)} for the shuffler to take in"),
+        *(
+            (step.what.capitalize(), f"{_duration(step.core_seconds)} on one core")
+            for step in needs.steps[:2]
+        ),
+    ]
+    yield {"fleet": rows, "rates": vars(rates)}
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{short(seconds / length)} {unit}"
+    return f"{short(seconds)} seconds"
+
+
+def trial_job(form: Form) -> Iterator[Item]:
+    """The plan of a trial, as JSON text."""
+    yield {"json": plan_json(plan_of(form, cell="bounded"))}
+
+
+JOBS: dict[str, Job] = {
+    "plan": plan_job,
+    "frontier": frontier,
+    "look": look,
+    "rehearse": rehearse,
+    "trial": trial_job,
+}
+"""Every job by the name with which it is asked for."""

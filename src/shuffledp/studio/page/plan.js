@@ -1,0 +1,187 @@
+// The first step: the form, its sliders, and the plan that is found for it.
+
+import { at, list, save, saveExport, show, stream, table } from './asking.js';
+import { drawFrontier, short } from './charts.js';
+
+const ABOUT = { count: 'The number of people', histogram: 'The number of people for each answer',
+  'integer-sum': 'The sum', 'real-sum': 'The sum', quantiles: 'The number of people below any value' };
+const FIELDS = { count: [], histogram: ['labels'], 'integer-sum': ['largest'],
+  'real-sum': ['low'], quantiles: ['low', 'bins'] };
+const SLIDERS = { epsilon: [0.05, 8], error: [1, 1e5], messages: [1, 1e4] };
+const WAIT = 180;
+
+export const state = { plan: null, form: null };
+const frontier = { key: '', ours: [], rivals: [], missing: [], central: 0 };
+let timer = 0, planning = null, drawing = null, listeners = [];
+
+export function onPlan(listener) { listeners.push(listener); }
+
+export function readForm() {
+  const form = new FormData(at('plan-form')), data = Object.fromEntries(form);
+  data.labels = data.labels.split('\n').map((one) => one.trim()).filter(Boolean);
+  data.other = form.has('other');
+  data.publish_noise = form.has('publish_noise');
+  for (const name of ['users', 'error', 'messages', 'epsilon']) data[name] = data[name].replaceAll(',', '').trim();
+  return data;
+}
+
+function place(slider, value) {
+  const [low, high] = SLIDERS[slider];
+  const part = Math.log(Math.max(low, Math.min(high, value)) / low) / Math.log(high / low);
+  at(`${slider}-slide`).value = Math.round(200 * part);
+}
+
+function slid(slider) {
+  const [low, high] = SLIDERS[slider];
+  const value = low * (high / low) ** (at(`${slider}-slide`).value / 200);
+  at(slider).value = slider === 'epsilon' ? Number(value.toPrecision(2))
+    : value < 100 ? Math.round(value) || 1 : Number(value.toPrecision(2));
+}
+
+function arrange() {
+  const question = at('question').value, only = question === 'quantiles';
+  for (const part of document.querySelectorAll('[data-field]')) {
+    part.hidden = !FIELDS[question].includes(part.dataset.field);
+  }
+  at('about').textContent = ABOUT[question];
+  for (const radio of document.querySelectorAll('input[name="find"]')) {
+    radio.disabled = only && radio.value !== 'messages';
+    if (only) radio.checked = radio.value === 'messages';
+  }
+  at('noise-label').hidden = only;
+  const find = document.querySelector('input[name="find"]:checked').value;
+  for (const part of document.querySelectorAll('[data-slider]')) {
+    const found = part.dataset.slider === find;
+    part.classList.toggle('found', found);
+    part.querySelector('input[type="range"]').disabled = found;
+    const number = at(part.dataset.slider);
+    number.readOnly = found;
+  }
+  for (const slider of ['epsilon', 'error', 'messages']) place(slider, Number(at(slider).value) || 1);
+  at('error-shown').textContent = at('error').value;
+}
+
+function fill(form, plan) {
+  const found = form.find;
+  const value = { epsilon: plan.epsilon, error: short(plan.error), messages: plan.messages }[found];
+  at(found).value = String(value).replaceAll(',', '');
+  place(found, Number(at(found).value));
+  at('error-shown').textContent = at('error').value;
+}
+
+function shown(form, plan, final) {
+  state.plan = plan;
+  state.form = form;
+  show(at('plan-problem'), '');
+  at('plan-sentences').replaceChildren(...plan.sentences.map((text) => {
+    const line = document.createElement('p');
+    line.textContent = text;
+    return line;
+  }));
+  at('plan-note').textContent = final ? 'Certified.' : 'Certified. Looking for a cheaper plan…';
+  at('epsilon-words').textContent = '';
+  list(at('facts'), plan.facts);
+  list(at('trust'), plan.trust);
+  table(at('certificate'), [['Where'], ['Inequality'], ['Left', true], ['at most', true]],
+    plan.certificate.map((row) => [row.where, row.says, row.left, row.right]));
+  fill(form, plan);
+  at('save-plan').disabled = at('save-report').disabled = false;
+  redraw();
+  for (const listener of listeners) listener(state);
+}
+
+function refused(error) {
+  state.plan = null;
+  show(at('plan-problem'), error.message);
+  at('plan-note').textContent = '';
+  at('plan-sentences').replaceChildren();
+  for (const id of ['facts', 'fleet', 'trust', 'certificate']) at(id).replaceChildren();
+  at('save-plan').disabled = at('save-report').disabled = true;
+  redraw();
+  for (const listener of listeners) listener(state);
+}
+
+async function askPlan() {
+  planning?.abort();
+  const mine = planning = new AbortController(), form = readForm(), began = Date.now();
+  at('plan-note').textContent = 'Planning…';
+  const clock = setInterval(() => {
+    const slow = ['real-sum', 'quantiles', 'integer-sum'].includes(form.question);
+    at('plan-note').textContent = `Planning for ${Math.round((Date.now() - began) / 1000)} s${
+      slow ? '; sums and quantiles take some seconds' : ''}…`;
+  }, 1000);
+  try {
+    await stream('/api/plan', form, (item) => {
+      if (mine !== planning) return;
+      if (item.note) at('plan-note').textContent = item.note;
+      if (item.plan) shown(form, item.plan, item.final);
+      if (item.final) { clearInterval(clock); askFrontier({ ...form, epsilon: item.plan.epsilon }); }
+      if (item.fleet) { list(at('fleet'), item.fleet); at('plan-note').textContent = 'Certified.'; }
+    }, mine.signal);
+  } catch (error) {
+    if (error.name !== 'AbortError' && mine === planning) refused(error);
+  } finally {
+    clearInterval(clock);
+  }
+}
+
+async function askFrontier(form) {
+  const { question, users, epsilon, delta, labels, other, low, high, largest, bins } = form;
+  const key = JSON.stringify([question, users, epsilon, delta, labels.length, other, low, high, largest, bins]);
+  if (key === frontier.key) return;
+  drawing?.abort();
+  const mine = drawing = new AbortController();
+  Object.assign(frontier, { key, ours: [], rivals: [], missing: [], central: 0 });
+  at('frontier-note').textContent = 'Computing the other plans and protocols…';
+  try {
+    await stream('/api/frontier', form, (item) => {
+      if (mine !== drawing) return;
+      if (item.central) frontier.central = item.central;
+      if (item.ours) frontier.ours.push(item.ours);
+      if (item.rival) frontier.rivals.push(item.rival);
+      if (item.missing) frontier.missing.push(item.missing);
+      redraw();
+    }, mine.signal);
+    if (mine === drawing) at('frontier-note').textContent = frontierNote();
+  } catch (error) {
+    if (error.name === 'AbortError' || mine !== drawing) return;
+    frontier.key = '';
+    at('frontier-note').textContent = error.message;
+  }
+}
+
+function frontierNote() {
+  const noise = state.plan?.publish_noise
+    ? ' The ring above your plan is its error after the analyzer has added its own noise.' : '';
+  if (!frontier.rivals.length) return `No protocol of the literature answers this question here.${noise}`;
+  return `Filled: pure privacy. Hollow: only (ε, δ)-privacy, which may fail. Crosses: the claim is not supported.${noise}`;
+}
+
+function redraw() {
+  drawFrontier(at('frontier'), { ...frontier, plan: state.plan });
+  const rows = [...frontier.ours, ...frontier.rivals].sort((one, other) => one.error - other.error);
+  table(at('frontier-table'), [['Protocol'], ['Error', true], ['Messages', true], ['Privacy'], ['Trusted']],
+    [...rows.map((one) => [one.title, short(one.error), short(one.messages), one.privacy, one.trust]),
+      ...frontier.missing.map((one) => [one.title, '', '', one.why, ''])]);
+}
+
+function changed() {
+  arrange();
+  clearTimeout(timer);
+  timer = setTimeout(askPlan, WAIT);
+}
+
+export function startPlan() {
+  at('plan-form').addEventListener('input', (event) => {
+    const slider = event.target.id.endsWith('-slide') ? event.target.id.slice(0, -6) : '';
+    if (slider) slid(slider);
+    changed();
+  });
+  at('plan-form').addEventListener('submit', (event) => { event.preventDefault(); askPlan(); });
+  at('save-plan').addEventListener('click', () => save('plan.json', state.plan.json, 'application/json'));
+  at('save-report').addEventListener('click', () => saveExport('report.html', {
+    plan: state.plan.json, form: state.form, name: at('name').value, publish_noise: state.plan.publish_noise,
+  }).catch(refused));
+  arrange();
+  askPlan();
+}

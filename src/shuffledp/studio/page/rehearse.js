@@ -1,0 +1,149 @@
+// The second step: a file, a column, many runs beside the truth.
+
+import { at, post, show, stream, table, upload } from './asking.js';
+import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
+import { readForm, state } from './plan.js';
+
+let running = null;
+
+export function describePlan(place, { plan }) {
+  place.textContent = plan ? `Your plan: ${plan.sentences[0]} ε = ${plan.epsilon}.`
+    : 'There is no plan yet: go back to the first step.';
+}
+
+export function arrangeRehearsal() {
+  const question = at('question').value;
+  document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
+  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram'].includes(question);
+  at('run').disabled = !state.plan;
+}
+
+function problem(error) {
+  show(at('rehearse-problem'), error.message);
+  at('rehearse-note').textContent = '';
+}
+
+function clear() {
+  show(at('rehearse-problem'), '');
+  at('rehearse-verdict').replaceChildren();
+  at('rehearse-table').replaceChildren();
+  at('runs-figure').hidden = at('bars-figure').hidden = true;
+}
+
+async function take(found) {
+  clear();
+  at('column-part').hidden = true;
+  at('file-name').textContent = 'Reading…';
+  try {
+    const { name, columns } = await found;
+    at('file-name').textContent = `${name}: ${columns.length} column${columns.length > 1 ? 's' : ''}`;
+    at('column').replaceChildren(...columns.map((one) => new Option(`${one.name} (${one.holds})`, one.name)));
+    at('column-part').hidden = false;
+    arrangeRehearsal();
+    at('column').focus();
+  } catch (error) {
+    at('file-name').textContent = '';
+    problem(error);
+  }
+}
+
+function verdict(lines) {
+  at('rehearse-verdict').replaceChildren(...lines.map((text) => {
+    const line = document.createElement('p');
+    line.textContent = text;
+    return line;
+  }));
+}
+
+function drawRuns(runs, ready, names) {
+  at('runs-figure').hidden = false;
+  if (ready.truth.length === 1) {
+    at('runs-title').textContent = 'Every line is one run: its estimate and interval. The upright line is the truth; red intervals miss it';
+    drawIntervals(at('runs-chart'), runs.map((run) => run[0]), { truth: ready.truth[0],
+      label: `Intervals of ${runs.length} runs beside the truth` });
+  } else {
+    at('runs-title').textContent = 'The last run: bars are the truth, dots the estimates with their intervals';
+    drawAnswers(at('runs-chart'), names, ready.truth.slice(0, names.length), runs.at(-1),
+      'Truth and estimates of the last run');
+  }
+}
+
+function finish(summary, ready, runs) {
+  const many = summary.names.length > 1, all = summary.runs * summary.held.length;
+  const held = summary.held.reduce((sum, one) => sum + one, 0), first = runs[0];
+  const lines = [];
+  if (!many) {
+    lines.push(`Truth: ${short(ready.truth[0])}. First run: ${short(first[0][0])}, interval ${short(first[0][1])} to ${short(first[0][2])}.`);
+  }
+  lines.push(`${held.toLocaleString('en')} of ${all.toLocaleString('en')} intervals hold the truth (${short(100 * summary.coverage)} %; promised: at least ${short(100 * summary.promised)} %, up to chance).`);
+  if (!['quantiles'].includes(at('question').value)) {
+    lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ${short(summary.within.error)} of the truth (promised: ${short(100 * summary.promised)} %).`);
+  }
+  verdict(lines);
+  drawRuns(runs, ready, summary.names);
+  at('bars-figure').hidden = !summary.bars;
+  if (summary.bars) drawBars(at('bars-chart'), summary.bars);
+  table(at('rehearse-table'), [['What'], ['Truth', true], ['Last estimate', true], ['Interval', true],
+    ['Error (RMSE)', true], ['Intervals that hold', true]],
+  summary.names.map((name, row) => {
+    const [value, low, high] = runs.at(-1)[row];
+    return [name, short(ready.truth[row]), short(value), `${short(low)} … ${short(high)}`,
+      short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
+  }));
+  at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows. Forecast error (RMSE) at this data: ${short(summary.forecast)}.`;
+}
+
+async function rehearse(event) {
+  event.preventDefault();
+  running?.abort();
+  const mine = running = new AbortController(), runs = [], wanted = Number(at('runs').value);
+  clear();
+  at('rehearse-note').textContent = 'Reading the column…';
+  at('cancel').hidden = false;
+  at('rehearse-progress').hidden = false;
+  at('rehearse-progress').value = 0;
+  let ready = null, drawn = 0;
+  const form = { ...readForm(), epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
+  try {
+    await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted) }, (item) => {
+      if (item.ready) {
+        ready = item.ready;
+        at('rehearse-note').textContent = ready.replanned
+          ? `The file has ${ready.users.toLocaleString('en')} rows, fewer than the plan needs: a plan for as many people, with the same ε and target, is used here.` : 'Running…';
+      }
+      if (item.run) {
+        runs.push(item.run);
+        at('rehearse-progress').value = runs.length / wanted;
+        if (ready.truth.length === 1 && Date.now() - drawn > 150) { drawn = Date.now(); drawRuns(runs, ready, []); }
+      }
+      if (item.summary) finish(item.summary, ready, runs);
+    }, mine.signal);
+  } catch (error) {
+    if (error.name === 'AbortError') at('rehearse-note').textContent = 'Stopped.';
+    else problem(error);
+  } finally {
+    if (mine === running) { at('cancel').hidden = at('rehearse-progress').hidden = true; }
+  }
+}
+
+export function startRehearse() {
+  at('file').addEventListener('change', () => { if (at('file').files[0]) take(upload(at('file').files[0])); });
+  at('sample').addEventListener('click', () => take(post('/api/sample', {})));
+  at('rehearse-form').addEventListener('submit', rehearse);
+  at('cancel').addEventListener('click', () => running?.abort());
+  at('forget').addEventListener('click', async () => {
+    try { await post('/api/forget', {}); } catch (error) { problem(error); return; }
+    clear();
+    at('file').value = '';
+    at('column-part').hidden = true;
+    at('file-name').textContent = 'The file is removed.';
+  });
+  const drop = at('drop');
+  for (const name of ['dragover', 'dragleave', 'drop']) {
+    drop.addEventListener(name, (event) => {
+      event.preventDefault();
+      drop.classList.toggle('over', name === 'dragover');
+      if (name === 'drop' && event.dataTransfer.files[0]) take(upload(event.dataTransfer.files[0]));
+    });
+  }
+}

@@ -1,0 +1,129 @@
+"""Many runs of the page's question on an uploaded file, beside the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shuffledp.accuracy.lattice import lattice_bins
+from shuffledp.errors import DataError, ShuffleDPError
+from shuffledp.exact.numbers import whole
+from shuffledp.planning.plan import Plan
+from shuffledp.protocols.results import Result
+from shuffledp.queries.column_files import FILE_KINDS, file_columns
+from shuffledp.queries.columns import FileFormat, column_of
+from shuffledp.queries.options import Options
+from shuffledp.queries.rehearsal import Comparison, Rehearsal
+from shuffledp.queries.sources import Source
+from shuffledp.queries.values import WORDS
+from shuffledp.studio.questions import Form, confidence_of, noise_shares, plan_of, query_of
+from shuffledp.studio.words import published_reach
+
+Item = dict[str, Any]
+MOST_RUNS = 2000
+MOST_BUCKETS_SHOWN = 60
+PREVIEW_ROWS = 5
+
+
+def look(path: str) -> Iterator[Item]:
+    """The columns of an uploaded file, each with what it holds."""
+    with _named(path) as file:
+        if not file.name.lower().endswith(FILE_KINDS):
+            raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
+        found = file_columns(Source.of(file), FileFormat())
+    yield {"columns": [{"name": name, "holds": WORDS[holds]} for name, holds in found]}
+
+
+@contextmanager
+def _named(path: str) -> Iterator[Path]:
+    """Lets errors name a file as the person knows it, without the folder that it lies in."""
+    file = Path(path)
+    try:
+        yield file
+    except ShuffleDPError as error:
+        raise DataError(str(error).replace(f"{file.parent}/", "")) from None
+
+
+def rehearse(form: Form, plan: str, path: str, column: str, runs: str) -> Iterator[Item]:
+    """The truth, then the numbers of one run after another, then what all runs say together."""
+    wanted = whole(runs, "runs", most=MOST_RUNS)
+    with _named(path) as file:
+        setup, replanned = _setup(form, plan, file, column)
+    yield {
+        "ready": {
+            "users": setup.users,
+            "planned": setup.plan.users,
+            "replanned": replanned,
+            "truth": setup.truth.tolist(),
+        }
+    }
+    results: list[Result] = []
+    for _ in range(wanted):
+        results.append(setup.run())
+        rows = results[-1].rows()[:MOST_BUCKETS_SHOWN]
+        yield {"run": [[value, low, high] for _, value, low, high in rows]}
+    yield {"summary": _summary(form, setup.plan, results, setup.truth)}
+
+
+def _setup(form: Form, plan: str, file: Path, column: str) -> tuple[Rehearsal[Result], bool]:
+    """The rehearsal with the page's plan, or with a smaller one where the file has fewer rows."""
+    made = Plan.from_dict(json.loads(plan))
+    found = column_of(file, column or None)
+    replanned = found.rows < made.users
+    if replanned:
+        made = plan_of(
+            {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}, users=found.rows
+        )
+    options = Options.checked({"column": column or None, "confidence": confidence_of(form)})
+    query = query_of({**form, "holds": found.holds}, options, made.epsilon)
+    shares = noise_shares(form, made.users)
+    return Rehearsal(query, file, options, plan=made, noise_shares=shares), replanned
+
+
+def _keeps(form: Form) -> str:
+    """What a plan for fewer people looks for, with the same ε."""
+    return "error" if form["find"] == "error" else "messages"
+
+
+def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> Item:
+    """Coverage and errors of all runs together."""
+    found, often = Comparison.of(results, truth), float(confidence_of(form))
+    allowed = published_reach(plan, often)
+    return {
+        "names": list(found.names[:MOST_BUCKETS_SHOWN]),
+        "runs": len(results),
+        "promised": often,
+        "held": [int(number) for number in found.held.sum(axis=0)],
+        "coverage": float(found.held.mean()),
+        "rmse": [float(number) for number in found.rmse],
+        "forecast": results[0].rmse,
+        "within": {"error": allowed, "share": found.within(allowed + 0.5 * (allowed % 1 == 0))},
+        "bars": _bars(results, found),
+    }
+
+
+def _bars(results: list[Result], found: Comparison) -> Item | None:
+    """How often each error came, beside its exact law, for results of one number."""
+    law = getattr(results[0], "errors", None)
+    if found.errors.shape[1] != 1 or law is None or len(results) < 10:
+        return None
+    errors = found.errors[:, 0]
+    places, chances = replace(results[0]).errors()  # type: ignore[attr-defined]
+    edges = lattice_bins(places, 3.5 * max(errors.std(), 1e-9) / len(errors) ** (1 / 3))
+    reach = 1.1 * float(np.abs(errors).max()) + float(edges[1] - edges[0])
+    edges = edges[np.abs(edges) <= reach]
+    if len(edges) < 2:
+        return None
+    measured, _ = np.histogram(errors, bins=edges)
+    expected, _ = np.histogram(places, bins=edges, weights=chances)
+    return {
+        "edges": edges.tolist(),
+        "measured": (measured / len(errors)).tolist(),
+        "expected": expected.tolist(),
+    }

@@ -1,0 +1,149 @@
+"""A plan in sentences and rows for people who read no code: for the page and the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.exact.numbers import show
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.within import reach
+from shuffledp.protocols.report_size import promise
+from shuffledp.studio.questions import QUESTIONS
+
+Rows = list[tuple[str, str]]
+TIMES = (50, 80, 90, 95, 99)
+
+
+def short(number: float) -> str:
+    """A number with three digits, or with thousands separated where it is large."""
+    if abs(number) >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.3g}"
+
+
+def size(amount: float) -> str:
+    """So many bytes, in the unit that fits."""
+    for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if amount >= bytes_each:
+            return f"{short(amount / bytes_each)} {unit}"
+    return f"{amount:.0f} bytes"
+
+
+def published_reach(plan: Plan[Any], confidence: float) -> float:
+    """How far from the truth the published answer is at most; whole numbers after rounding."""
+    found = reach(plan, confidence)
+    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].whole else found
+
+
+def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
+    """What the plan promises about its error, in one sentence."""
+    question = QUESTIONS[plan.protocol.query]
+    rounded = ", rounded to whole numbers," if question.whole else ""
+    return (
+        f"{question.about.capitalize()}{rounded} lies within "
+        f"{short(published_reach(plan, float(confidence)))} of the truth, "
+        f"{show(100 * confidence)} times in 100, whatever the data."
+    )
+
+
+def cost_sentence(plan: Plan[Any]) -> str:
+    """What a device sends, in one sentence."""
+    return (
+        f"Every device sends one report of {plan.report_size:,} encrypted messages "
+        f"({size(plan.encrypted_bytes)}), whatever its value."
+    )
+
+
+def epsilon_sentence(epsilon: Fraction) -> str:
+    """What ε means for one person, in one sentence."""
+    odds = math.exp(float(epsilon))
+    sure = 100 * odds / (1 + odds)
+    return (
+        f"ε = {show(epsilon)}: whatever is published, and whatever the analyzer sees, is at most "
+        f"{short(odds)} times as likely with a person's value as with any other value in its "
+        f"place. Somebody who thought a yes and a no equally likely is afterwards at most "
+        f"{sure:.3g} % sure."
+    )
+
+
+def trust_rows(publish_noise: bool) -> Rows:
+    """Who sees what, and what is assumed of whom."""
+    invented = (
+        "; a shuffler that invents all other reports still learns nothing from what is published, "
+        "because the analyzer adds a full set of noise"
+        if publish_noise
+        else "; a shuffler that invents all other reports could read the last one off the result"
+    )
+    return [
+        ("A person's device", "sees its own value and sends nothing but noisy, encrypted messages"),
+        ("Shuffler", "sees who takes part and equally long encrypted reports; it cannot read them"),
+        ("Analyzer", "opens the mixed messages of all; it does not learn whose they are"),
+        (
+            "Must not happen",
+            "shuffler and analyzer act together: then they learn every value. Let two "
+            f"organisations run them{invented}",
+        ),
+    ]
+
+
+def plan_facts(plan: Plan[Any]) -> Rows:
+    """The numbers behind the sentences."""
+    f = plan.forecast
+    return [
+        ("People needed", f"{plan.users:,}; a batch of fewer is never released"),
+        ("Privacy", f"ε = {show(plan.epsilon)}, pure (δ = 0): {promise(plan.padding)}"),
+        (
+            "Messages per report",
+            f"{plan.report_size:,} (on average {short(f.messages_per_user)} "
+            "before it is filled up)",
+        ),
+        ("Bytes per report", f"{plan.encrypted_bytes:,}, encrypted"),
+        ("Typical error (RMSE)", f"{short(f.rmse)} at the worst data"),
+        (
+            "Central mechanism",
+            f"{short(f.central_rmse)}: what one party trusted with all values "
+            "would have to add for the same ε",
+        ),
+    ]
+
+
+def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Every inequality of a certificate: where it belongs, what it says, both sides."""
+    rows = [
+        {
+            "where": "whole protocol",
+            "says": f"{certificate['rule']} ≤ ε",
+            "left": _decimal(certificate["loss"]),
+            "right": _decimal(certificate["epsilon"]),
+        }
+    ]
+    for number, cell in enumerate(certificate["cells"], start=1):
+        several = f" × {cell['copies']:,}" if cell["copies"] > 1 else ""
+        name = f"{cell['kind']} cell {number}{several}"
+        rows += _proof_rows(name, cell["proof"])
+    return rows
+
+
+def _proof_rows(name: str, proof: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The inequalities of one cell's proof: those of both directions, or its tightest margin."""
+    if "margin" in proof:
+        where = f"{name}, change {proof['inequality']} by {proof['shift']}"
+        says = f"margin at m = {proof['at']}, the tightest place, is above 0"
+        return [{"where": where, "says": says, "left": "0", "right": proof["margin"]}]
+    rows = []
+    for side in ("up", "down"):
+        part = proof[side]
+        for one in (part["loss"], *part["inequalities"]):
+            at = f" at I = {one['I']}, x = {one['x']}" if "I" in one else ""
+            where = f"{name}, {side}"
+            says = one["statement"] + at
+            left, right = one["left"], _decimal(one["right"])
+            rows.append({"where": where, "says": says, "left": left, "right": right})
+    return rows
+
+
+def _decimal(text: str) -> str:
+    return show(Fraction(text))
