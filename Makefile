@@ -1,9 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := cli,frames,plot
-ALL := $(EXTRAS),service,postgres,spark,docs,test
+EXTRAS := frames,plot
+ALL := all,docs,test
 
-.PHONY: demo test check attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo test check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,11 @@ check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
@@ -70,4 +75,4 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 	@touch $@
 
 clean:
-	rm -rf .venv demo.png clients/js/node_modules clients/js/dist
+	rm -rf .venv dist demo.png clients/js/node_modules clients/js/dist

@@ -113,7 +113,7 @@ def frequency_tasks() -> dict[str, Task]:
                 reports=700,
                 groups=5,
                 cells_per_group=k,
-                cell=plan.protocol.uses[0].cell,
+                cell=plan.protocol.cells[0],
                 spread=F(100),
                 hash_seed=hashlib.sha256(name.encode()).hexdigest(),
                 candidates=("a", "ä 🙂") if k == 2 else (),

@@ -64,5 +64,5 @@ def test_the_extra_names_no_server_package() -> None:
         "optional-dependencies"
     ]
     names = {re.split("[^a-z]", need)[0] for need in extras["client"]}
-    assert names == {"cryptography", "httpx"} and not names & set(SERVER_PACKAGES)
+    assert names == {"cryptography", "httpx", "tenacity"} and not names & set(SERVER_PACKAGES)
     assert "shuffledp[client]" in extras["service"]

@@ -113,12 +113,21 @@ def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
                 text = (await server.get("/metrics")).text
                 for line in text.splitlines():
                     assert re.fullmatch(
-                        r"# TYPE \w+ (counter|gauge|histogram)|\w+(\{[^}]*\})? [\d.e+-]+", line
+                        r"# TYPE \w+ (counter|gauge|histogram)|# HELP \w+ \S.*"
+                        r"|\w+(\{[^}]*\})? [\d.e+-]+",
+                        line,
                     ), line
+                described = set(re.findall(r"# HELP (\w+) ", text))
+                assert described == set(re.findall(r"# TYPE (\w+) ", text))
+                assert "process_resident_memory_bytes" in described
             text = (await trio.to_shuffler.get("/metrics")).text
-            assert f'uploads{{task="1",verdict="accepted"}} {USERS}' in text
-            assert 'rejected{reason="size",task="1"} 1' in text
-            assert 'batches{state="scrubbed"} 1' in text
+            assert (
+                f'shuffledp_shuffler_uploads_total{{task="1",verdict="accepted"}} {USERS}.0' in text
+            )
+            assert 'rejected_total{reason="size",task="1"} 1.0' in text
+            other = (await trio.to_analyzer.get("/metrics")).text
+            assert "shuffledp_analyzer_batches_total" in other and "shuffler" not in other
+            assert 'batches_total{state="scrubbed"} 1.0' in text
 
     asyncio.run(walk())
 

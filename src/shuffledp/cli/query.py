@@ -7,15 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import shuffledp
+from shuffledp import samples
 from shuffledp.cli.cluster import cluster
+from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
     Commands,
     add_command,
-    check_output,
-    check_plot,
     emit,
     facts,
     progress_bar,
+    standard_input,
 )
 from shuffledp.cli.plan import (
     add_bounds,
@@ -34,6 +35,18 @@ from shuffledp.protocols.results import NEIGHBOURS, Result
 from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.query import ColumnType
+from shuffledp.queries.sources import Source
+
+EXAMPLES = {
+    "count": "--column bikes",
+    "integer-sum": "--column bikes --largest 1",
+    "real-sum": "--column minutes --bounds 0,120",
+    "mean": "--column minutes --bounds 0,120",
+    "histogram": "--column way --labels walk,bike,bus,train,car",
+    "frequencies": "--column way --candidates walk,bike",
+    "quantiles": "--column minutes --bounds 0,120",
+}
+"""What the example of each query has of its own."""
 
 Asked = dict[str, Any]
 """Keyword arguments of a query."""
@@ -52,7 +65,15 @@ def add_to(commands: Commands) -> None:
         real = _query(commands, name, _real, f"{summary} of real values")
         add_bounds(real)
         _add_clamp(real)
-    add_labels(_query(commands, "histogram", _histogram, "how many rows hold each label"))
+    table = _query(commands, "histogram", _histogram, "how many rows hold each label")
+    add_labels(table, required=False)
+    table.add_argument("--by", metavar="C,C,…", help="several columns: count their combinations")
+    table.add_argument(
+        "--domain",
+        action="append",
+        metavar="C=L,L,…",
+        help="the labels of one of the columns in --by; to be repeated",
+    )
     add_candidates(
         _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
     )
@@ -71,8 +92,24 @@ def add_to(commands: Commands) -> None:
 def _query(
     commands: Commands, name: str, asked: Callable[[argparse.Namespace], Asked], summary: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, lambda args: run(args, name, asked), summary)
-    parser.add_argument("file", metavar="FILE", help="CSV, TSV or Parquet, or a folder of it")
+    parser = add_command(
+        commands,
+        name,
+        lambda args: run(args, name, asked),
+        summary,
+        examples=[
+            f"{name} sample:commute --epsilon 1 {EXAMPLES[name]}",
+            f"{name} s3://bucket/people.parquet --epsilon 1 {EXAMPLES[name]}",
+            f"{name} - --epsilon 1 {EXAMPLES[name]} < people.csv",
+        ],
+        needs=lambda args: ["spark"] if args.engine == "spark" else ["frames"],
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="CSV, TSV or Parquet, or a folder of Parquet files, also in an object store (s3://…); "
+        "- is standard input, sample:commute comes with the program",
+    )
     parser.add_argument("--column", metavar="C", help="which column (if there are several)")
     parser.add_argument("--encoding", metavar="NAME", help="of a CSV file, e.g. latin-1 (utf-8)")
     parser.add_argument(
@@ -131,10 +168,29 @@ def _real(args: argparse.Namespace) -> Asked:
 
 
 def _histogram(args: argparse.Namespace) -> Asked:
+    if args.by is not None or args.domain is not None:
+        return _crosstab(args)
+    if args.labels is None and args.label is None:
+        raise ParameterError("Give --labels for one column, or --by and --domain for several.")
     labels = labels_of(args)
     if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
         labels = _in_the_columns_type(args, labels)
     return {"labels": labels, "other": args.other}
+
+
+def _crosstab(args: argparse.Namespace) -> Asked:
+    """Combinations of several columns, with the labels of each."""
+    if args.labels is not None or args.label is not None or args.other is not None:
+        raise ParameterError("For several columns give --by and --domain alone.")
+    domains: dict[str, list[Any]] = {}
+    for text in args.domain or []:
+        name, equals, labels = text.partition("=")
+        if not equals:
+            raise ParameterError("--domain needs a column and its labels, e.g. way=walk,bike.")
+        names = [label.strip() for label in labels.split(",")]
+        whole = all(is_whole(label) for label in names)
+        domains[name] = [int(label) for label in names] if whole else list(names)
+    return {"by": (args.by or "").split(","), "domains": domains}
 
 
 def _frequencies(args: argparse.Namespace) -> Asked:
@@ -164,17 +220,27 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
     return labels_of_type(labels, holds, getattr(args, "other", None))
 
 
+def _source(args: argparse.Namespace) -> str | Source:
+    """The file, or what standard input holds."""
+    name = str(args.file)
+    if name == STANDARD:
+        if args.engine == "spark":
+            raise ParameterError("Spark does not read standard input; name a file.")
+        return Source.of_bytes(standard_input(), "Standard input")
+    if args.engine == "spark" and name.startswith(samples.PREFIX):
+        return str(samples.path(name.removeprefix(samples.PREFIX)))
+    return name
+
+
 def _file_format(args: argparse.Namespace) -> FileFormat:
     return FileFormat(encoding=args.encoding, delimiter=args.delimiter)
 
 
 def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace], Asked]) -> None:
     """Answers the query, on this machine or on a cluster, and shows the result."""
-    check_output(args)
-    if args.plot:
-        check_plot(args.plot)
     if args.master is not None and args.engine != "spark":
         raise ParameterError("--master names a Spark cluster; add --engine spark.")
+    args.file = _source(args)
     words = {**asked(args), **_options(args)}
     execute = _on_spark if args.engine == "spark" else _on_this_machine
     result = execute(args, name.replace("-", "_"), words)
@@ -226,7 +292,8 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
     ask: Callable[..., Result] = getattr(shuffledp, name)
     if args.protocol is not None:
         return ask(args.file, **words)
-    rows = column_of(args.file, args.column, _file_format(args)).rows
+    (first, *_) = words.get("by") or [args.column]
+    rows = column_of(args.file, first, _file_format(args)).rows
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         return ask(args.file, progress=progress, **words)
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.keys import KeyFolder
@@ -130,6 +128,8 @@ drain_seconds = 0
 
 def wait_ready(url: str, seconds: float = 30.0) -> None:
     """Waits until a server says that it is ready; raises `Unreachable` after so many seconds."""
+    import httpx
+
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(httpx.TransportError):
