@@ -11,6 +11,7 @@ are; then Sphinx makes the site. Nothing is taken from the network, neither now 
 from __future__ import annotations
 
 import argparse
+import json
 import posixpath
 import re
 import shutil
@@ -62,22 +63,30 @@ def turned(path: str, text: str) -> str:
 
 
 def put(path: str, text: str, folder: Path) -> Iterator[str]:
-    """Writes a page to where it is on the site; gives the files that it links to."""
+    """Writes a page or a notebook to where it is on the site; gives the files that it links to."""
     page = folder / place(path)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(turned(path, text), "utf-8")
-    yield from targets(path, text)
+    if not path.endswith(".ipynb"):
+        page.write_text(turned(path, text), "utf-8")
+        yield from targets(path, text)
+        return
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            source = "".join(cell["source"])
+            cell["source"] = turned(path, source)
+            yield from targets(path, source)
+    page.write_text(json.dumps(notebook), "utf-8")
 
 
 def gather(folder: Path) -> None:
     """Brings all pages, notebooks and pictures together in a folder, as Sphinx reads them."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder)
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
     waiting: set[str] = set(PROJECT_PAGES)
     for name, write in PAGES.items():
         waiting.update(put(f"docs/{name}", write(), folder))
-    for path in (ROOT / "docs").rglob("*.md"):
+    for path in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
         waiting.update(put(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"), folder))
     _add_project(waiting, folder)
 

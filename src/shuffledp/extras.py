@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from shuffledp.errors import MissingExtra
 
 _SENDING = ("httpx", "tenacity")
-_FRAMES, _PLOT = ("pyarrow", "narwhals"), ("matplotlib",)
+_FRAMES = ("pyarrow", "narwhals")
+_PLOT = ("matplotlib",)
 _SERVICE = (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn")
 PACKAGES: dict[str, tuple[str, ...]] = {
     "client": _SENDING,

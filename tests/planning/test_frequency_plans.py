@@ -11,7 +11,8 @@ import pytest
 
 from shuffledp import Plan, SeededEntropy, plan_frequencies
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.planning.frequencies import SHORT_GROUP_CHANCE, others_of, users_of_group
+from shuffledp.planning.frequencies import others_of
+from shuffledp.planning.group_search import SHORT_GROUP_CHANCE, users_of_group
 from shuffledp.protocols.frequencies import Frequencies
 
 MILLION = 10**6

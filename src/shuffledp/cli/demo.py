@@ -23,11 +23,11 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--browser", action="store_true", help="serve a survey page to answer in a browser"
     )
+    parser.add_argument("--browsers", default="1", metavar="N", help="answers from the page (1)")
+    parser.add_argument("--port", default="0", help="of the survey page (a free one)")
     parser.add_argument(
-        "--browsers", default="1", metavar="N", help="answers that come from the page (1)"
+        "--question", metavar="TEXT", help="what the survey page asks, for yes or no"
     )
-    parser.add_argument("--port", default="0", metavar="N", help="of the survey page (a free one)")
-    parser.add_argument("--question", help="what the survey page asks, for yes or no")
     parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
 

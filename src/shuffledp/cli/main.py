@@ -41,6 +41,7 @@ COMMANDS = (
 """Modules beside this one, each with `add_to(commands)`."""
 
 GROUPS = {
+    "without writing code": ("studio",),
     "plan and prove": ("plan", "verify", "compare", "simulate"),
     "ask a column": (
         "count",
@@ -51,7 +52,6 @@ GROUPS = {
         "frequencies",
         "quantiles",
     ),
-    "without writing code": ("studio",),
     "keep a budget": ("ledger",),
     "collect from devices": ("demo", "task", "send", "device", "result"),
     "run the servers": ("shuffler", "analyzer", "keys", "config", "backup", "restore"),
@@ -64,6 +64,7 @@ NO_MEMORY = (
     "The memory ran out; what a ledger was charged for is shown by shuffledp ledger show: ask for "
     "less, or use a machine with more memory."
 )
+
 EPILOG = """examples:
   shuffledp count sample:commute --column bikes --epsilon 1
   shuffledp plan count --users 1000000 --epsilon 1

@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
         "studio",
         run,
         "a local web page to plan, rehearse and collect without code",
-        examples=["studio", "studio --no-browser --port 8800"],
+        examples=["studio", "studio --port 8600 --no-browser"],
         needs=["studio"],
     )
     parser.add_argument("--port", default="0", metavar="P", help="where to listen (any free port)")

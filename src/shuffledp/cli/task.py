@@ -27,7 +27,7 @@ from shuffledp.sealed.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
 VERIFY_SECONDS = 600.0
 TASK_FILE = "the task file; - is standard input"
-THE_TASKS = "its URL (the one that the task names)"
+SHUFFLER = "its URL (the one that the task names)"
 
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def add_to(commands: Commands) -> None:
         needs=["client"],
     )
     register.add_argument("task", metavar="FILE", help=TASK_FILE)
-    register.add_argument("--shuffler", metavar="URL", help=THE_TASKS)
-    register.add_argument("--analyzer", required=True, help="its URL")
+    register.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
+    register.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
     close = add_command(
         actions,
         "close",
@@ -64,7 +64,7 @@ def add_to(commands: Commands) -> None:
         needs=["client"],
     )
     close.add_argument("task", metavar="FILE", help=TASK_FILE)
-    close.add_argument("--shuffler", metavar="URL", help=THE_TASKS)
+    close.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     add_token(close, "collector")
     for server in ("shuffler", "analyzer"):
         add_token(register, "collector", server)
@@ -103,7 +103,7 @@ def _add_create(actions: Commands) -> None:
         "--key", required=True, metavar="FILE", help="JSON from `shuffledp keys show`, or -"
     )
     parser.add_argument("--name", required=True, help="a short name, for example: dark mode")
-    parser.add_argument("--question", help="what people are asked (the name)")
+    parser.add_argument("--question", metavar="TEXT", help="what people are asked (the name)")
     parser.add_argument(
         "--shuffler", required=True, metavar="URL", help="where devices send their reports"
     )

@@ -53,7 +53,8 @@ def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, Col
             import pyarrow.parquet as pq
 
             file_format.refuse()
-            schema = pq.read_schema(source.open())
+            with source.open() as opened:
+                schema = pq.read_schema(opened)
             names, types = list(schema.names), list(schema.types)
         elif source.is_empty():
             raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")

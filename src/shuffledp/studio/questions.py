@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.errors import ParameterError
+from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.numbers import as_written, whole
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.histogram import plan_histogram
@@ -28,6 +29,8 @@ Form = Mapping[str, Any]
 OTHER_LABEL = "other"
 FINDS = ("messages", "error", "epsilon")
 """Which of the three is found; the other two are given."""
+NEAR_BEST = (Fraction(1, 20), Fraction(1, 2), Fraction(2), Fraction(8), Fraction(40))
+"""By how much more than the least squared error a plan may err that is called the best."""
 ROUNDING = Fraction(499, 1000)
 """Whole numbers of people are meant rounded: 3.4 is within 3 of 0."""
 
@@ -220,6 +223,14 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
     )
 
 
+def quick_plan(form: Form, users: int) -> AnyPlan:
+    """The plan for so many people that is found fastest."""
+    try:
+        return plan_of(form, "bounded", users)
+    except PlanningError:
+        return plan_of(form, "best", users)
+
+
 def epsilon_of(form: Form) -> Fraction:
     """The ε that the form gives."""
     return _number(form, "epsilon", "ε")
@@ -228,9 +239,14 @@ def epsilon_of(form: Form) -> Fraction:
 def best_plan(form: Form) -> AnyPlan:
     """The plan with nearly the least error that the form's ε allows, whatever it costs."""
     question, n = question_of(form), users_of(form)
-    targets = {"padded": True, "cell": "bounded", "mse_overhead": "0.05"}
-    targets["expected"] = n + noise_shares(form, n)
-    return question.make(form, n, epsilon_of(form), targets)
+    shares = noise_shares(form, n)
+    least = 2 if shares else 1  # the noise of as many users again doubles the squared error
+    common = {"padded": True, "cell": "bounded", "expected": n + shares}
+    for over in NEAR_BEST:
+        targets = {**common, "mse_overhead": (1 + over) * least - 1}
+        with suppress(PlanningError):
+            return question.make(form, n, epsilon_of(form), targets)
+    raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
 
 
 def query_of(form: Form, options: Options, epsilon: Fraction) -> Query[Any]:

@@ -22,7 +22,7 @@ from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
 from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
-from shuffledp.studio.questions import Form, confidence_of, noise_shares, plan_of, query_of
+from shuffledp.studio.questions import Form, confidence_of, noise_shares, query_of, quick_plan
 from shuffledp.studio.words import published_reach
 
 Item = dict[str, Any]
@@ -77,9 +77,8 @@ def _setup(form: Form, plan: str, file: Path, column: str) -> tuple[Rehearsal[Re
     found = column_of(file, column or None)
     replanned = found.rows < made.users
     if replanned:
-        made = plan_of(
-            {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}, users=found.rows
-        )
+        smaller = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
+        made = quick_plan(smaller, found.rows)
     options = Options.checked({"column": column or None, "confidence": confidence_of(form)})
     query = query_of({**form, "holds": found.holds}, options, made.epsilon)
     shares = noise_shares(form, made.users)

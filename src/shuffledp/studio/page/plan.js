@@ -57,7 +57,10 @@ function arrange() {
     const number = at(part.dataset.slider);
     number.readOnly = found;
   }
-  for (const slider of ['epsilon', 'error', 'messages']) place(slider, Number(at(slider).value) || 1);
+  for (const slider of ['epsilon', 'error', 'messages']) {
+    // not the one that is being moved: its number is rounded, and it would never leave its place
+    if (document.activeElement !== at(`${slider}-slide`)) place(slider, Number(at(slider).value) || 1);
+  }
   at('error-shown').textContent = at('error').value;
 }
 
@@ -73,13 +76,13 @@ function shown(form, plan, final) {
   state.plan = plan;
   state.form = form;
   show(at('plan-problem'), '');
+  at('plan-answer').classList.remove('outdated');
   at('plan-sentences').replaceChildren(...plan.sentences.map((text) => {
     const line = document.createElement('p');
     line.textContent = text;
     return line;
   }));
   at('plan-note').textContent = final ? 'Certified.' : 'Certified. Looking for a cheaper plan…';
-  at('epsilon-words').textContent = '';
   list(at('facts'), plan.facts);
   list(at('trust'), plan.trust);
   table(at('certificate'), [['Where'], ['Inequality'], ['Left', true], ['at most', true]],
@@ -90,15 +93,22 @@ function shown(form, plan, final) {
   for (const listener of listeners) listener(state);
 }
 
-function refused(error) {
+// What is shown no longer belongs to the form; nothing can be saved or rehearsed until it does.
+function outdate() {
   state.plan = null;
+  at('plan-answer').classList.add('outdated');
+  at('save-plan').disabled = at('save-report').disabled = true;
+  for (const listener of listeners) listener(state);
+}
+
+function refused(error) {
+  outdate();
+  at('plan-answer').classList.remove('outdated');
   show(at('plan-problem'), error.message);
   at('plan-note').textContent = '';
   at('plan-sentences').replaceChildren();
   for (const id of ['facts', 'fleet', 'trust', 'certificate']) at(id).replaceChildren();
-  at('save-plan').disabled = at('save-report').disabled = true;
   redraw();
-  for (const listener of listeners) listener(state);
 }
 
 async function askPlan() {
@@ -167,6 +177,8 @@ function redraw() {
 
 function changed() {
   arrange();
+  outdate();
+  at('plan-note').textContent = 'Planning…';
   clearTimeout(timer);
   timer = setTimeout(askPlan, WAIT);
 }
@@ -177,6 +189,7 @@ export function startPlan() {
     if (slider) slid(slider);
     changed();
   });
+  for (const id of ['question', 'confidence']) at(id).addEventListener('change', changed);
   at('plan-form').addEventListener('submit', (event) => { event.preventDefault(); askPlan(); });
   at('save-plan').addEventListener('click', () => save('plan.json', state.plan.json, 'application/json'));
   at('save-report').addEventListener('click', () => saveExport('report.html', {
