@@ -14,7 +14,7 @@ export function describePlan(place, { plan }) {
 export function arrangeRehearsal() {
   const question = at('question').value;
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
-  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram'].includes(question);
+  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram', 'frequencies'].includes(question);
   at('run').disabled = !state.plan;
 }
 
