@@ -33,6 +33,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.planning.quantiles import plan_quantiles
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.privacy.certificate import Certificate, certify, verify
+from shuffledp.protocols.crosstab_result import CrosstabResult
 from shuffledp.protocols.frequencies_result import FrequenciesResult
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report, View
@@ -54,6 +55,7 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "CertificateError",
+    "CrosstabResult",
     "DataError",
     "Estimate",
     "FrequenciesResult",

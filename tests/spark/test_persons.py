@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from chi2 import p_value
 
-from shuffledp import SeededEntropy
+from shuffledp import CrosstabResult, SeededEntropy
 from shuffledp import spark as cluster
-from shuffledp.errors import DataError, ParameterError
+from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.queries.persons import Persons
 from shuffledp.spark.persons import of_persons, with_users
 
@@ -75,3 +75,22 @@ def test_missing_values_and_bad_declarations(rows: Any) -> None:
         cluster.integer_sum(gaps, column="number", epsilon=8, largest=9, missing="none")
     with pytest.raises(ParameterError, match="name of a column"):
         cluster.count(rows, column="bit", epsilon=8, user=["a"], rows_per_user=1)
+
+
+def test_combinations_of_columns(spark: Any) -> None:
+    frame = spark.range(12_000).selectExpr(
+        "concat('c', id % 3) as country", "id % 4 as year", "cast(id as string) as id"
+    )
+    domains: dict[str, Any] = {"country": ["c0", "c1", "c2"], "year": [0, 1, 2, 3]}
+    found = cluster.histogram(frame, epsilon=8, by=["country", "year"], domains=domains)
+    assert isinstance(found, CrosstabResult)
+    assert np.allclose(found.values, 1_000, atol=8 * found.rmse)
+    each = cluster.histogram(
+        frame, epsilon=8, by=["year"], domains={"year": range(4)}, user="id", rows_per_user=1
+    )
+    assert each.users == 12_000
+    gaps = frame.selectExpr("if(year = 3, null, country) as country", "year")
+    with pytest.raises(DataError, match="missing"):
+        cluster.histogram(gaps, epsilon=8, by=["country", "year"], domains=domains)
+    with pytest.raises(ValueOutOfRange, match="Some value"):
+        cluster.histogram(frame, epsilon=8, by=["country"], domains={"country": ["c0", "c1"]})

@@ -151,9 +151,9 @@ def bounds_of(args: argparse.Namespace) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def add_labels(parser: argparse.ArgumentParser) -> None:
+def add_labels(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Adds --labels, --label and --other."""
-    named = parser.add_mutually_exclusive_group(required=True)
+    named = parser.add_mutually_exclusive_group(required=required)
     named.add_argument(
         "--labels",
         metavar="L,L,…",

@@ -14,7 +14,6 @@ from shuffledp.cli.output import (
     Commands,
     add_command,
     emit,
-    facts,
     progress_bar,
     standard_input,
 )
@@ -29,9 +28,9 @@ from shuffledp.cli.plan import (
     labels_of,
     targets_of,
 )
+from shuffledp.cli.query_table import result_table
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.exact.numbers import percent, show
-from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.protocols.results import Result
 from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.query import ColumnType
@@ -65,7 +64,15 @@ def add_to(commands: Commands) -> None:
         real = _query(commands, name, _real, f"{summary} of real values")
         add_bounds(real)
         _add_clamp(real)
-    add_labels(_query(commands, "histogram", _histogram, "how many rows hold each label"))
+    table = _query(commands, "histogram", _histogram, "how many rows hold each label")
+    add_labels(table, required=False)
+    table.add_argument("--by", metavar="C,C,…", help="several columns: count their combinations")
+    table.add_argument(
+        "--domain",
+        action="append",
+        metavar="C=L,L,…",
+        help="the labels of one of the columns in --by; to be repeated",
+    )
     add_candidates(
         _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
     )
@@ -160,10 +167,29 @@ def _real(args: argparse.Namespace) -> Asked:
 
 
 def _histogram(args: argparse.Namespace) -> Asked:
+    if args.by is not None or args.domain is not None:
+        return _crosstab(args)
+    if args.labels is None and args.label is None:
+        raise ParameterError("Give --labels for one column, or --by and --domain for several.")
     labels = labels_of(args)
     if isinstance(labels, list) and all(isinstance(label, str) for label in labels):
         labels = _in_the_columns_type(args, labels)
     return {"labels": labels, "other": args.other}
+
+
+def _crosstab(args: argparse.Namespace) -> Asked:
+    """Combinations of several columns, with the labels of each."""
+    if args.labels is not None or args.label is not None or args.other is not None:
+        raise ParameterError("For several columns give --by and --domain alone.")
+    domains: dict[str, list[Any]] = {}
+    for text in args.domain or []:
+        name, equals, labels = text.partition("=")
+        if not equals:
+            raise ParameterError("--domain needs a column and its labels, e.g. way=walk,bike.")
+        names = [label.strip() for label in labels.split(",")]
+        whole = all(is_whole(label) for label in names)
+        domains[name] = [int(label) for label in names] if whole else list(names)
+    return {"by": (args.by or "").split(","), "domains": domains}
 
 
 def _frequencies(args: argparse.Namespace) -> Asked:
@@ -265,7 +291,8 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
     ask: Callable[..., Result] = getattr(shuffledp, name)
     if args.protocol is not None:
         return ask(args.file, **words)
-    rows = column_of(args.file, args.column, _file_format(args)).rows
+    (first, *_) = words.get("by") or [args.column]
+    rows = column_of(args.file, first, _file_format(args)).rows
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         return ask(args.file, progress=progress, **words)
 
@@ -278,47 +305,3 @@ def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
     with cluster(args.master) as session:
         frame = read(session, args.file, encoding=args.encoding, delimiter=args.delimiter)
         return ask(frame, **words)
-
-
-def result_table(result: Result, args: argparse.Namespace) -> Any:
-    """A result as a table, with the assumptions that it rests on."""
-    from rich.console import Group
-
-    rows = [
-        ("privacy", _privacy(result)),
-        ("users", _users(result)),
-        ("messages", f"{result.messages_per_user:,.1f} per user"),
-        ("RMSE", f"{result.rmse:,.4g}"),
-        ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
-    ]
-    if args.ledger:
-        left = shuffledp.Ledger(args.ledger).remaining()
-        rows.append(("ledger", f"ε = {show(left)} remains in {args.ledger}"))
-    if args.plot:
-        rows.append(("picture", args.plot))
-    return Group(_numbers(result), facts("", rows))
-
-
-def _users(result: Result) -> str:
-    if result.neighbours == NEIGHBOURS:
-        return f"{result.users:,}: every row is taken for one user, and their number is public"
-    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
-
-
-def _privacy(result: Result) -> str:
-    if result.seeded:
-        return "none: the seed repeats this result, so that it is not private"
-    return f"ε = {show(result.epsilon)}, pure, in the shuffle model; certified"
-
-
-def _numbers(result: Result) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
-    table.add_column("query")
-    for name in ("estimate", "from", "to"):
-        table.add_column(name, justify="right")
-    for name, *numbers in result.texts():
-        table.add_row(Text(name), *numbers)  # a label may look like markup
-    return table

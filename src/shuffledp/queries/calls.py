@@ -7,16 +7,17 @@ real data, for rows that other parties will randomize, and for research.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, Unpack
 
-from shuffledp.exact.numbers import ExactNumber
+from shuffledp.exact.numbers import ExactNumber, truth
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import local, questions
+from shuffledp.queries.crosstab_question import histogram_question
 from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantile_question import AxisBounds, Quantiles
@@ -187,12 +188,14 @@ def histogram(
     data: object,
     *,
     epsilon: ExactNumber,
-    labels: int | Iterable[Label],
+    labels: int | Iterable[Label] | None = None,
     other: Label | None = None,
+    by: Sequence[str] | None = None,
+    domains: Mapping[str, Iterable[Label]] | None = None,
     protocol: str | None = None,
     **options: Unpack[QueryOptions],
 ) -> HistogramResult:
-    """How many rows of a column hold each label.
+    """How many rows of a column hold each label, or of several columns each combination.
 
     Each row is one user with one label. All estimates are unbiased, and together they are
     ε-differentially private in the shuffle model, proved by the certificate that they carry. Small
@@ -205,10 +208,13 @@ def histogram(
                 They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
+        by: Instead of `labels`: several columns, of which combinations are counted.
+        domains: With `by`: the labels of each column.
         options: those of every query (`QueryOptions`).
 
     Returns:
-        A `HistogramResult`: `labels`, `values`, an interval `low` … `high` for each and
+        A `HistogramResult` (with `by` a `CrosstabResult`, which has `marginal` and `shares`):
+        `labels`, `values`, an interval `low` … `high` for each and
         `joint_low` … `joint_high` for all at once, `rmse` of a bucket, `certificate`,
         `to_frame()`, `plot()`, `to_dict()`. With `protocol`, it
         also carries that protocol's own privacy claim.
@@ -225,7 +231,7 @@ def histogram(
     [500.0, 1000.0, 500.0]
     """
     how = Options.checked({**options, "protocol": protocol})
-    return _run(questions.Histogram.of(how, epsilon, labels, other), data, how)
+    return _run(histogram_question(how, epsilon, (labels, other), (by, domains)), data, how)
 
 
 @with_options
@@ -320,7 +326,8 @@ def quantiles(
     2000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    said = points is not None and truth(points, "points")
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, said)
     if points is None and how.protocol is None and checked.may_be_points:
         holds = local.read_column(checked, data, how).holds
         checked = replace(checked, points=holds == "whole")

@@ -133,6 +133,8 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
 
 def read_column(query: Query[R], data: object, options: Options) -> Column:
     """The column that is asked about; refuses one that the query has no answer for."""
+    if query.by:
+        return _combinations(query, data, options)
     file_format = FileFormat(
         encoding=options.encoding,
         delimiter=options.delimiter,
@@ -143,6 +145,23 @@ def read_column(query: Query[R], data: object, options: Options) -> Column:
     with missing_first(column):
         query.check_column(column.holds)
     return column
+
+
+def _combinations(query: Query[R], data: object, options: Options) -> Column:
+    """The columns that are asked about together, as one column of whole numbers."""
+    columns = []
+    for place, name in enumerate(query.by):
+        file_format = FileFormat(
+            encoding=options.encoding,
+            delimiter=options.delimiter,
+            as_text=query.reads_text_in(place),
+            fill=fill_of(query, options.missing),
+        )
+        columns.append(column_of(data, name, file_format))
+    query.check_columns([column.holds for column in columns])
+    return in_steps(
+        query.codes([np.concatenate(list(column.batches())) for column in columns]), "whole"
+    )
 
 
 def fill_of(query: Query[R], missing: object) -> object:

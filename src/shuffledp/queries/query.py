@@ -8,7 +8,7 @@ values may be counted together beforehand, and what is made of the protocol's re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -72,6 +72,27 @@ class Query(ABC, Generic[R]):
     def for_planning(self) -> Query[R]:
         """The query by which its plan is remembered: without what the plan does not depend on."""
         return self
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of which every row gives one combination; empty where there is one column."""
+        return ()
+
+    @property
+    def label_lists(self) -> tuple[tuple[Label, ...], ...]:
+        """The labels of each of the columns in `by`."""
+        return ()
+
+    def reads_text_in(self, place: int) -> bool:
+        """`reads_texts` for one of the columns in `by`."""
+        return False
+
+    def check_columns(self, holds: Sequence[ColumnType]) -> None:
+        """`check_column` for all columns in `by`."""
+
+    def codes(self, columns: Iterable[Values]) -> Values:
+        """A whole number for each row, from its values in the columns in `by`."""
+        raise ParameterError(f"{self.name} is about one column.")
 
     @property
     def adds_up(self) -> bool:

@@ -18,7 +18,7 @@ from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.local import fill_of, finish_of
 from shuffledp.queries.options import Options
-from shuffledp.queries.persons import persons_of
+from shuffledp.queries.persons import Persons, persons_of
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
 from shuffledp.spark.columns import (
@@ -28,9 +28,16 @@ from shuffledp.spark.columns import (
     missing_values,
     values_of,
 )
+from shuffledp.spark.crosstabs import combinations
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.keyed import JobSecret
-from shuffledp.spark.persons import filled, of_persons, refuse_missing, with_users
+from shuffledp.spark.persons import (
+    check_user_name,
+    filled,
+    of_persons,
+    refuse_missing,
+    with_users,
+)
 from shuffledp.spark.reports import (
     MOST_PARTS,
     PartWork,
@@ -50,10 +57,7 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     options.refuse(("progress",), ONE_MACHINE)
     options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
     persons = persons_of(options.user, options.rows_per_user, query)
-    values = values_of(data, options.column, as_text=query.reads_texts)
-    if persons is not None:
-        values = with_users(data, options.column, persons.user, as_text=query.reads_texts)
-    values = filled(values, fill_of(query, options.missing))
+    values = _read(query, data, options, persons)
     _check_column(query, values)
     if persons is not None:
         refuse_missing(values)
@@ -83,6 +87,19 @@ def run(query: Query[R], data: Any, options: Options) -> R:
         finish=finish_of(query, persons),
         times=1 if persons is None else persons.times,
     )
+
+
+def _read(query: Query[R], data: Any, options: Options, persons: Persons | None) -> Any:
+    """What is asked about as the column `value`, with the ids of users beside it as `user` where
+    several rows may be of one."""
+    fill = fill_of(query, options.missing)
+    if query.by:
+        user = None if persons is None else check_user_name(persons.user)
+        return combinations(data, query, fill, user)
+    if persons is None:
+        return filled(values_of(data, options.column, as_text=query.reads_texts), fill)
+    rows = with_users(data, options.column, persons.user, as_text=query.reads_texts)
+    return filled(rows, fill)
 
 
 def _check_column(query: Query[R], values: Any) -> None:

@@ -46,10 +46,16 @@ def filled(values: Any, fill: object) -> Any:
     return values.select(one, *others)
 
 
-def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = False) -> Any:
-    """The column as `value`, and the ids of users beside it as `user`."""
+def check_user_name(user: object) -> str:
+    """The name of the column of users; refuses a list of ids, which is not on the cluster."""
     if not isinstance(user, str):
         raise ParameterError("On Spark, user must be the name of a column.")
+    return user
+
+
+def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = False) -> Any:
+    """The column as `value`, and the ids of users beside it as `user`."""
+    user = check_user_name(user)
     names = frame.frame.columns if isinstance(frame, TextTable) else frame.columns
     if known_column(user, names) == column:
         raise ParameterError("The column of users and the column of values must be two columns.")

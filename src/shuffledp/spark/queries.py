@@ -7,17 +7,18 @@ work on one machine only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from shuffledp.exact.numbers import ExactNumber
+from shuffledp.exact.numbers import ExactNumber, truth
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries import questions
 from shuffledp.queries.calls import QUARTILES
+from shuffledp.queries.crosstab_question import histogram_question
 from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantile_question import AxisBounds, Quantiles
@@ -168,8 +169,10 @@ def histogram(
     data: DataFrame,
     *,
     epsilon: ExactNumber,
-    labels: int | Iterable[Label],
+    labels: int | Iterable[Label] | None = None,
     other: Label | None = None,
+    by: Sequence[str] | None = None,
+    domains: Mapping[str, Iterable[Label]] | None = None,
     protocol: None = None,
     **options: Unpack[QueryOptions],
 ) -> HistogramResult:
@@ -184,6 +187,8 @@ def histogram(
                 They must be known without the data: reading them off it would tell who is there.
         other: The label under which all unknown labels are counted (added if it is not among
                 `labels`); without it they are refused.
+        by: Instead of `labels`: several columns, of which combinations are counted.
+        domains: With `by`: the labels of each column.
         options: those of every query (`QueryOptions`).
 
     Raises:
@@ -196,7 +201,7 @@ def histogram(
     [1000.0, 1000.0]
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.Histogram.of(how, epsilon, labels, other), data, how)
+    return run(histogram_question(how, epsilon, (labels, other), (by, domains)), data, how)
 
 
 @with_options
@@ -273,7 +278,8 @@ def quantiles(
     50.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    said = points is not None and truth(points, "points")
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, said)
     if points is None and checked.may_be_points:
         whole = column_type(values_of(data, how.column)) == "whole"
         checked = replace(checked, points=whole)
