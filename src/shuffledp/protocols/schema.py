@@ -14,6 +14,7 @@ from shuffledp.exact.schema import (
     Nothing,
     Rational,
     Record,
+    Schema,
     Tagged,
     Text,
     Whole,
@@ -39,6 +40,20 @@ def _counting(query: str) -> Record:
     return Record({"query": Choice((query,)), "epsilon": CELL_EPSILON, "cell": CELL})
 
 
+def _frequencies(query: str) -> dict[str, Schema]:
+    return {
+        "query": Choice((query,)),
+        "epsilon": CELL_EPSILON,
+        "users": Whole(1, MOST_USERS),
+        "groups": Whole(1, frequencies.MOST_GROUPS),
+        "cells_per_group": Whole(2, frequencies.MOST_CELLS_PER_GROUP),
+        "cell": CELL,
+        "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
+        "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, "[0-9a-f]*"),
+        "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
+    }
+
+
 PROTOCOL = Tagged(
     "query",
     {
@@ -62,17 +77,14 @@ PROTOCOL = Tagged(
                 "other": Either((Nothing(), *LABEL.schemas)),
             }
         ),
-        "frequencies": Record(
+        "frequencies": Record(_frequencies("frequencies")),
+        "heavy-hitters": Record(
             {
-                "query": Choice(("frequencies",)),
-                "epsilon": CELL_EPSILON,
-                "users": Whole(1, MOST_USERS),
-                "groups": Whole(1, frequencies.MOST_GROUPS),
-                "cells_per_group": Whole(2, frequencies.MOST_CELLS_PER_GROUP),
-                "cell": CELL,
-                "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
-                "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, "[0-9a-f]*"),
-                "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
+                **_frequencies("heavy-hitters"),
+                "alphabet": Text(1_000, 1),
+                "step": Whole(1, 4),
+                "levels": Whole(1, 64),
+                "threshold": Rational(Fraction(0), Fraction(1)),
             }
         ),
         "quantiles": Record(
