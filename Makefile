@@ -1,14 +1,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := cli,frames,plot
-ALL := $(EXTRAS),service,postgres,spark,docs,test
+EXTRAS := frames,plot
+ALL := all,docs,test
 
-.PHONY: demo test check attack coverage bench bench-service figures docs document-outputs notebooks clean
+.PHONY: demo test check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
 
-test: .venv/test-ready  ## all tests
+test: .venv/test-ready .venv/js-ready  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: .venv/test-ready  ## format, style, types, rooms
@@ -16,6 +16,11 @@ check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
@@ -31,8 +36,12 @@ bench: .venv/bench-ready  ## ratios against peers, in one run
 bench-service: .venv/test-ready  ## the trio under load, on loopback
 	$(BIN)/python scripts/bench_service.py
 
-figures: .venv/demo-ready  ## every picture of the documents, from code
+figures: .venv/test-ready  ## every picture of the documents, from code
 	$(BIN)/python scripts/figures.py
+	SHUFFLEDP_FIGURES=1 $(BIN)/python -m pytest tests/browser/test_survey.py
+
+client: .venv/js-ready  ## the JavaScript client, built anew for the pages of the package
+	cd clients/js && npm run --silent build && cp dist/bundle/*.js ../../src/shuffledp/service/pages/client
 
 docs: .venv/test-ready  ## the documents as a site, in build/site; a warning or a dead link is an error
 	$(BIN)/python scripts/document_pages.py
@@ -56,9 +65,14 @@ notebooks: .venv/test-ready  ## runs the notebooks and stores what they show
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(ALL)]"
 	@touch $@ .venv/demo-ready
 
+.venv/js-ready: .venv/bin/python clients/js/package-lock.json
+	@if command -v npm >/dev/null; then cd clients/js && npm ci --silent; \
+	else echo "npm is not installed: the JavaScript client is not tested (Debian: apt-get install nodejs npm)"; fi
+	@touch $@
+
 .venv/bench-ready: .venv/test-ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
 clean:
-	rm -rf .venv demo.png
+	rm -rf .venv dist demo.png clients/js/node_modules clients/js/dist

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -16,8 +15,6 @@ from walk import analyzer, device, shuffler
 from shuffledp import plan_count, verify
 from shuffledp.cli.plan import plan_table
 from shuffledp.queries.columns import column_of
-
-SAMPLE = Path(__file__).with_name("commute.csv")
 
 
 def main() -> None:
@@ -28,7 +25,7 @@ def main() -> None:
     args = parser.parse_args()
     console = Console(highlight=False)
 
-    values = np.concatenate(list(column_of(SAMPLE, "bikes").batches()))
+    values = np.concatenate(list(column_of("sample:commute", "bikes").batches()))
     console.rule("1  plan: from a target to certified parameters")
     plan = plan_count(users=len(values), epsilon=args.epsilon)
     console.print(plan_table(plan))

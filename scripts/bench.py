@@ -9,6 +9,7 @@ documents comes from this program.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -264,6 +266,44 @@ def importing() -> list[Row]:
     return [("import shuffledp", f"{full - bare:.2f} s", "beyond a bare interpreter")]
 
 
+def browser_client() -> list[Row]:
+    """How large the JavaScript client is, as pages load it."""
+    parts = (files("shuffledp.service") / "pages" / "client").iterdir()
+    sizes = {part.name: len(gzip.compress(part.read_bytes(), 9)) for part in parts}
+    core = sizes.pop("client.js")
+    later = ", ".join(f"{name} {size / 1000:.1f}" for name, size in sorted(sizes.items()))
+    return [("core, gzipped", f"{core / 1000:.2f} kB", f"loaded where needed, in kB: {later}")]
+
+
+FIRST_CALLS = {
+    "count": ("x < 0.5", ""),
+    "histogram": ("(x * 10).astype(int)", ", labels=10"),
+    "integer_sum": ("(x * 31).astype(int)", ", largest=30"),
+    "real_sum": ("x", ", bounds=(0, 1)"),
+    "mean": ("x", ", bounds=(0, 1)"),
+    "quantiles": ("x", ", bounds=(0, 1)"),
+}
+"""Values and arguments of each query."""
+
+
+def first_calls() -> list[Row]:
+    """The first call of each query in a fresh interpreter: planning, proof and release."""
+    found = []
+    for query, (values, words) in FIRST_CALLS.items():
+        code = (
+            "import time, numpy as np, shuffledp\n"
+            "x = np.random.default_rng(1).random(10_000)\n"
+            "start = time.process_time()\n"
+            f"shuffledp.{query}({values}, epsilon=1{words})\n"
+            "print(time.process_time() - start)"
+        )
+        spent = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        found.append((f"first {query} of 10,000 rows", f"{float(spent):.2f} s", "of one core"))
+    return found
+
+
 def main() -> None:
     """Measures everything and prints it as tables or as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -279,6 +319,8 @@ def main() -> None:
         "frameworks": frameworks(10**7 // scale),
         "streaming": streaming(10**8 // scale),
         "import": importing(),
+        "browser client": browser_client(),
+        "first calls": first_calls(),
     }
     if args.json:
         print(json.dumps(parts, indent=2, ensure_ascii=False))

@@ -11,6 +11,7 @@ are; then Sphinx makes the site. Nothing is taken from the network, neither now 
 from __future__ import annotations
 
 import argparse
+import json
 import posixpath
 import re
 import shutil
@@ -24,7 +25,7 @@ from sphinx.cmd.build import build_main
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT_PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md")
-LINK = re.compile(r"(\]\()([^)\s#:]+\.\w+|[\w/.-]+/\w+)((?:#[^)\s]*)?\))")
+LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 """A link to a file or folder: what is before, its path, then an anchor and the end."""
 CODE = re.compile(r"^```.*?^```$|^    .*?$|`[^`\n]*`", re.M | re.S)
 
@@ -49,10 +50,13 @@ def targets(path: str, text: str) -> Iterator[str]:
 
 
 def turned(path: str, text: str) -> str:
-    """A page's text with links to where their targets are on the site."""
+    """A page's text with links to where their targets are on the site. What leads to nothing in
+    the repository stays as it is; Sphinx knows it (a page made from code) or warns."""
 
     def turn(link: re.Match[str]) -> str:
         before, to, end = link.groups()
+        if not (ROOT / target(path, to)).exists():
+            return link[0]
         here = posixpath.dirname(place(path)) or "."
         return before + posixpath.relpath(place(target(path, to)), here) + end
 
@@ -62,22 +66,30 @@ def turned(path: str, text: str) -> str:
 
 
 def put(path: str, text: str, folder: Path) -> Iterator[str]:
-    """Writes a page to where it is on the site; gives the files that it links to."""
+    """Writes a page or a notebook to where it is on the site; gives the files that it links to."""
     page = folder / place(path)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(turned(path, text), "utf-8")
-    yield from targets(path, text)
+    if not path.endswith(".ipynb"):
+        page.write_text(turned(path, text), "utf-8")
+        yield from targets(path, text)
+        return
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            source = "".join(cell["source"])
+            cell["source"] = turned(path, source)
+            yield from targets(path, source)
+    page.write_text(json.dumps(notebook), "utf-8")
 
 
 def gather(folder: Path) -> None:
     """Brings all pages, notebooks and pictures together in a folder, as Sphinx reads them."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder)
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
     waiting: set[str] = set(PROJECT_PAGES)
     for name, write in PAGES.items():
         waiting.update(put(f"docs/{name}", write(), folder))
-    for path in (ROOT / "docs").rglob("*.md"):
+    for path in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]:
         waiting.update(put(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"), folder))
     _add_project(waiting, folder)
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from browsers import Browser, running_browser
 
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 _verdicts: dict[str, list[bool]] = {}
@@ -48,3 +49,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def scale() -> int:
     """How many times as much an attack tries: 1 in the short form, more in full."""
     return 10 if FULL else 1
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A window of Chromium, without a screen."""
+    with running_browser() as window:
+        yield window

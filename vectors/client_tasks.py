@@ -17,6 +17,7 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
+from shuffledp.protocols.frequencies import Frequencies
 from shuffledp.protocols.quantiles import Level, Quantiles
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.rules import BatchRule
@@ -94,6 +95,30 @@ def make_tasks() -> dict[str, Task]:
     found["count, per index"] = make_task(
         plan_count(10_000, 1, mse_overhead="1/2", padded=True).to_dict(), "count, per index"
     )
+    return found
+
+
+def frequency_tasks() -> dict[str, Task]:
+    """Tasks of the last step of the protocol page: frequencies of labels of any domain, in groups
+    of one cell and of four."""
+    found = {}
+    for cell in ("bounded", "paper"):
+        for name, k, plan in (
+            ("frequencies", 2, PLANS["count"](cell)),
+            ("frequencies of numbers", 4, plan_histogram(100, 1, 4, mse_overhead=16, cell=cell)),
+        ):
+            name = f"{name}, {cell}"
+            protocol = Frequencies(
+                epsilon=F(1),
+                reports=700,
+                groups=5,
+                cells_per_group=k,
+                cell=plan.protocol.cells[0],
+                spread=F(100),
+                hash_seed=hashlib.sha256(name.encode()).hexdigest(),
+                candidates=("a", "ä 🙂") if k == 2 else (),
+            )
+            found[name] = make_task(certify(protocol).to_dict(), name)
     return found
 
 
@@ -216,7 +241,7 @@ def wrong_numbers(tasks: dict[str, Task]) -> Iterator[tuple[str, str, str]]:
     yield "proof", "odds downwards lower by a millionth", weaker_odds(count, "down")
     yield "proof", "noise that falls too fast", put(count, CELL + "up.decay", "1/3")
     yield "proof", "noise that is cut earlier", put(count, CELL + "up.cut", 3)
-    yield "proof", "more users than were proved", put(count, CELL + "users", 50)
+    yield "proof", "other users than are claimed", put(count, CELL + "users", 50)
     yield "proof", "more loss than epsilon", put(count, CELL + "up.epsilon", "2")
     yield "proof", "a smaller epsilon claimed", put(count, "certificate.epsilon", "1/2")
     yield "proof", "another number of users claimed", put(count, "certificate.users", 1000)

@@ -17,7 +17,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from client_tasks import BEGIN, KEY, SECRET, described, make_tasks, refused, text_of
+from client_tasks import (
+    BEGIN,
+    KEY,
+    SECRET,
+    described,
+    frequency_tasks,
+    make_tasks,
+    refused,
+    text_of,
+)
 from naive_client import (
     LAWS,
     Data,
@@ -129,6 +138,8 @@ VALUES: dict[str, list[Any]] = {
     "quantiles of whole numbers": [-3, 0, 1, 2, 20],
     "quantiles of days": ["2024-01-01", "2024-12-31", "2024-04-02"],
     "quantiles of seconds": ["1969-12-31T23:59:59", "1970-01-01T00:00:00"],
+    "frequencies": ["a", "ä 🙂", "", "fourteen bytes", "any other text of some length"],
+    "frequencies of numbers": [0, 1, 999_999, 123_456, 7],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
 }
 FIRST_WORDS: list[list[int]] = [[], [ALL_ONES], [ALL_ONES, 0], [ALL_ONES, ALL_ONES], [0] * 4]
@@ -144,6 +155,12 @@ def values(tasks: dict[str, Task]) -> list[Data]:
             value = given[number % len(given)]
             first = FIRST_WORDS[number] if number < len(FIRST_WORDS) else []
             found.append(value_case(name, task, value, first, f"value {name} {number}"))
+    return found
+
+
+def rare_values(tasks: dict[str, Task]) -> list[Data]:
+    """A report and an order that are drawn again."""
+    found = []
     task = tasks["count, paper"]
     many = [0, *[ALL_ONES] * 4, 1 << 63, 0, 0]
     found.append(value_case("count, paper", task, 1, many, "drawn again"))
@@ -242,7 +259,7 @@ def canonical() -> list[Data]:
 
 def client_vectors() -> Data:
     """Everything in vectors/client.json."""
-    tasks = make_tasks()
+    tasks, frequent = make_tasks(), frequency_tasks()
     return {
         "format": "shuffledp client vectors 1",
         "note": NOTE,
@@ -251,9 +268,13 @@ def client_vectors() -> Data:
         "tasks": [described(name, task) for name, task in tasks.items()],
         "refused": refused(tasks),
         "draws": draws(),
-        "values": values(tasks),
+        "values": [*values(tasks), *rare_values(tasks)],
         "encryption": encryption(tasks),
         "reports": reports(tasks),
+        "frequencies": {
+            "tasks": [described(name, task) for name, task in frequent.items()],
+            "values": values(frequent),
+        },
     }
 
 

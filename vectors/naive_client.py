@@ -176,6 +176,52 @@ CELLS = {"bounded": bounded_cell, "paper": paper_cell}
 # Queries: the cells in the order of their numbers, each with the value that it holds
 
 
+PRIME = (1 << 61) - 1
+
+
+def expanded(protocol: Data, use: str, begin: int, size: int) -> int:
+    """The number in bytes begin..begin+size−1 of a use of the seed, little-endian."""
+    head = f"shuffledp hash {use} ".encode() + bytes.fromhex(protocol["hash_seed"])
+    blocks = range(begin // 32, (begin + size - 1) // 32 + 1)
+    data = b"".join(hashlib.sha256(head + at.to_bytes(4, "big")).digest() for at in blocks)
+    at = begin - begin // 32 * 32
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def label_number(protocol: Data, value: str | int) -> int:
+    """A label as a number of 64 bits."""
+    if isinstance(value, int):
+        return value % 2**64
+    point = next(
+        number
+        for at in range(8)
+        if (number := expanded(protocol, "point", 8 * at, 8) & PRIME) < PRIME
+    )
+    text, total = value.encode() + b"\x01", 1
+    for at in range(0, len(text), 7):
+        total = (total * point + int.from_bytes(text[at : at + 7], "little")) % PRIME
+    return total
+
+
+def frequencies(protocol: Data, value: str | int, words: Words) -> list[tuple[int, int]]:
+    """What every cell and every counter of the roll call sends."""
+    groups, k = protocol["groups"], protocol["cells_per_group"]
+    while (word := words.next()) >= 2**64 // groups * groups:
+        pass
+    group, bits = word % groups, k.bit_length() - 1
+    place = expanded(protocol, "shifts", 4 * group, 4) & (k - 1)
+    number = label_number(protocol, value)
+    for bit in range(bits):
+        row = expanded(protocol, "matrices", 8 * (group * bits + bit), 8)
+        place ^= ((row & number).bit_count() & 1) << bit
+    held = [int(place == cell) for cell in range(k)] if k > 2 else [place]
+    sent = [(0, 0)] * (groups * len(held))
+    for cell, one in enumerate(held):
+        kind = CELLS[protocol["cell"]["kind"]]
+        sent[group * len(held) + cell] = kind(protocol["cell"], one, words)
+    return sent + [(int(one == group), 0) for one in range(groups)]
+
+
 def encoded(protocol: Data, value: Any, words: Words) -> list[tuple[Data, int]]:
     query = protocol["query"]
     if query in ("count", "integer-sum"):
@@ -225,6 +271,8 @@ def quantiles(protocol: Data, value: Any) -> list[tuple[Data, int]]:
 
 def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]]:
     """How many +1 and −1 each cell sends."""
+    if protocol["query"] == "frequencies":
+        return frequencies(protocol, value, words)
     return [
         CELLS[cell["kind"]](cell, held, words) for cell, held in encoded(protocol, value, words)
     ]

@@ -7,6 +7,7 @@
 docs/glossary.md explains every word.
 """
 
+from shuffledp import samples
 from shuffledp.errors import (
     BudgetExceeded,
     CertificateError,
@@ -97,5 +98,6 @@ __all__ = [
     "plan_real_sum",
     "quantiles",
     "real_sum",
+    "samples",
     "verify",
 ]

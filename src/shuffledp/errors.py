@@ -11,6 +11,7 @@
     ├── PlanningError           no parameters reach this target; says why
     ├── CertificateError        a certificate could not be given
     │   ├── PrivacyViolation    the inequality fails; carries the witness
+    │   ├── FalseClaim          a certificate claims what does not follow from its parameters
     │   ├── Undecided           the precision limit came before a decision
     │   └── TooCostly           the time limit came before a decision
     ├── BudgetExceeded          a ledger refuses to spend
@@ -87,6 +88,10 @@ class PrivacyViolation(CertificateError):
     def __init__(self, message: str, witness: dict[str, object]) -> None:
         super().__init__(message)
         self.witness = witness
+
+
+class FalseClaim(CertificateError, ParameterError):
+    """A certificate claims what does not follow from its parameters."""
 
 
 class Undecided(CertificateError):

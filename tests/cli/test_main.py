@@ -40,7 +40,6 @@ MISTAKES = [
     ("plan", "quantiles", "--users", "1000", "--epsilon", "1", "--max-messages", "5"),
     ("plan", "nothing"),
     ("nothing",),
-    (),
     ("verify", "no-such-file.json"),
     ("count", "no-such-file.csv", "--epsilon", "1"),
     ("count", "FILE", "--column", "nope", "--epsilon", "1"),

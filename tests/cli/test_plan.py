@@ -56,7 +56,7 @@ def test_a_plan_goes_to_a_file_and_is_certified_from_it(
     cell["up"]["odds"] = ["1/1000000000"]
     path.write_text(json.dumps(data))
     code, out, err = run(capsys, "verify", str(path))
-    assert code == 2 and "not certified" in err and not out
+    assert code == 3 and "not certified" in err and not out
 
 
 def test_a_certificate_with_something_unknown_in_it_is_refused(

@@ -107,7 +107,7 @@ def test_a_picture_onto_a_folder_costs_nothing(
 
 
 @pytest.mark.parametrize(
-    ("package", "more"), [("rich", ()), ("matplotlib", ("--plot", "x.png")), ("pyarrow", ())]
+    ("package", "more"), [("matplotlib", ("--plot", "x.png")), ("pyarrow", ())]
 )
 def test_a_missing_extra_costs_nothing(
     csv: str, ledger: Ledger, package: str, more: tuple[str, ...]

@@ -51,8 +51,9 @@ def test_a_good_page_runs(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(GOOD)
     blocks.run_page(page)
+    page.write_text(GOOD.replace("\n3 of 4", "\n3 of 5"))
     blocks.run_page(page, write=True)
-    assert page.read_text() == GOOD.replace("read 12", "read 7")
+    assert page.read_text() == GOOD
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from shuffledp.exact.laws import (
     NegativeBinomial,
     Poisson,
 )
-from shuffledp.exact.sampler import Sampler, Uniform, invert, sampler, thresholds
+from shuffledp.exact.sampler import Sampler, sampler, thresholds
 from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.exact.uniform import Uniform, invert
 
 F = Fraction
 

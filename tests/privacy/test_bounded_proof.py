@@ -1,6 +1,5 @@
 """The proof of the bounded cell: what it accepts, what it refuses, and a second program's word."""
 
-import importlib.util
 import json
 import math
 from dataclasses import replace
@@ -30,21 +29,13 @@ from shuffledp.protocols import PROTOCOLS, Counting, Histogram, IntegerSum, Quan
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.quantiles import Level
 from shuffledp.protocols.results import Result
+from shuffledp_check import bounded as bounded_checker
+from shuffledp_check import certificate as checker
+from shuffledp_check.bounded import Rejected
 
 F = Fraction
 ROOT = Path(__file__).parents[2]
 ENTRIES = json.loads((ROOT / "vectors/bounded.json").read_text())
-
-
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"vectors/{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-CHECKER = load("check_bounded")
 
 
 def planned(users: int = 10**4, largest: int = 1, loss: str = "1") -> BoundedCell:
@@ -94,8 +85,8 @@ def test_the_package_and_the_second_program_agree(entry: dict[str, Any]) -> None
 
     def second() -> bool:
         try:
-            CHECKER.check(entry)
-        except CHECKER.Rejected:
+            bounded_checker.check(entry)
+        except Rejected:
             return False
         return True
 
@@ -183,7 +174,7 @@ def test_every_index_and_value_is_covered_by_the_ends() -> None:
             for side in (cell.up, cell.down)
         ]
         for side in data:
-            CHECKER.Direction(cell.users, largest, side).check()
+            bounded_checker.Direction(cell.users, largest, side).check()
 
 
 def test_what_the_proof_says() -> None:
@@ -225,26 +216,24 @@ def protocols(bit: BoundedCell, digit: BoundedCell) -> list[Protocol[Result]]:
 @pytest.mark.parametrize("number", range(5), ids=list(PROTOCOLS))
 def test_the_checker_of_certificates_knows_bounded_cells(number: int) -> None:
     """Losses are composed by the query: up + down where two copies change."""
-    checker = load("check_certificate")
     bit, digit = planned(100, 1), planned(100, 2)
     protocol = protocols(bit, digit)[number]
     certificate = certify(protocol).to_dict()
     assert checker.check(certificate) == protocol.epsilon
     assert verify(json.loads(json.dumps(certificate))).epsilon == protocol.epsilon
     damaged = {**certificate, "protocol": protocols(halved(bit), halved(digit))[number].to_dict()}
-    with pytest.raises(checker.Rejected):
+    with pytest.raises(Rejected):
         checker.check(damaged)
     with pytest.raises(PrivacyViolation):
         verify(damaged)
     cheaper = {**certificate, "epsilon": str(protocol.epsilon / 2)}
-    with pytest.raises(checker.Rejected):
+    with pytest.raises(Rejected):
         checker.check(cheaper)
     with pytest.raises(ParameterError):
         verify(cheaper)
 
 
 def test_digits_of_both_kinds_may_stand_together() -> None:
-    checker = load("check_certificate")
     paper = plan_integer_sum(100, 1, 2, cell="paper").protocol.uses[0].cell
     protocol = RealSum(epsilon=F(2), digits=(paper, planned(100)), low=F(0), high=F(1))
     certificate = certify(protocol).to_dict()

@@ -90,7 +90,7 @@ def test_limits_of_groups_and_processes_count(
     assert memory.free_bytes() == 1000 << 20
     (tmp_path / "memory.max").write_text("350\n")
     assert memory.free_bytes() == 250
-    monkeypatch.setattr(memory.resource, "getrlimit", lambda _: (10, 10))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (10, 10))
     assert memory.free_bytes() == 0
 
 

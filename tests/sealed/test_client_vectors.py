@@ -34,7 +34,8 @@ from shuffledp.service.client.sending import Client, new_report_id
 
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "client.json").read_text("utf-8"))
-TASKS = {entry["name"]: entry for entry in VECTORS["tasks"]}
+LATER = VECTORS["frequencies"]
+TASKS = {entry["name"]: entry for entry in [*VECTORS["tasks"], *LATER["tasks"]]}
 
 
 class GivenWords(Entropy):
@@ -137,7 +138,7 @@ def test_draws(entry: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_values(name: str) -> None:
     task, tried = read(name), 0
-    for case in VECTORS["values"]:
+    for case in [*VECTORS["values"], *LATER["values"]]:
         if case["task"] == name:
             words = GivenWords(case["words"])
             assert report_numbers(task, value_of(task, case["value"]), words) == case["numbers"]

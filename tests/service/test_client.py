@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import httpx
@@ -19,7 +22,7 @@ from shuffledp.protocols.report import Report
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
-from shuffledp.service.client import sending
+from shuffledp.service.client import retries
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.sending import AsyncClient, Client
 from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
@@ -33,7 +36,7 @@ def task(tmp_path: Path) -> Task:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 def answering(answers: list[int | Exception], seen: list[bytes]) -> httpx.MockTransport:
@@ -219,3 +222,71 @@ def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
 
     asyncio.run(walk())
     assert len(seen) == 2 and len(set(seen)) == 1
+
+
+def test_the_shuffler_says_how_long_to_wait(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retry-After is honoured, within what a person waits; an interrupted upload is sent again."""
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    problem = {"type": "urn:shuffledp:problem:interrupted", "detail": "broke off"}
+    answers = [
+        httpx.Response(503, headers={"Retry-After": "7"}),
+        httpx.Response(429, headers={"Retry-After": "99999"}),
+        httpx.Response(503, headers={"Retry-After": "soon"}),
+        httpx.Response(400, json=problem),
+        httpx.Response(201),
+    ]
+    left = iter(answers)
+    transport = httpx.MockTransport(lambda _: next(left))
+    with Client(task, "http://s", "t", tmp_path, policy=TRUSTING, transport=transport) as client:
+        client.send(1)
+    assert slept[:2] == [7.0, 30.0] and all(pause < 1 for pause in slept[2:])
+    assert len(slept) == 4
+    malformed = httpx.MockTransport(
+        lambda _: httpx.Response(400, json=problem | {"type": "urn:shuffledp:problem:malformed"})
+    )
+    again = Client(task, "http://s", "t", tmp_path / "b", policy=TRUSTING, transport=malformed)
+    with pytest.raises(Refused):
+        again.send(1)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_nobody_waits_after_the_last_attempt(
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[Client] | type[AsyncClient],
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    transport = httpx.MockTransport(lambda _: httpx.Response(503))
+    client = kind(task, "http://s", "t", tmp_path, policy=TRUSTING, attempts=3, transport=transport)
+    with pytest.raises(Unreachable, match="in 3 attempts"):
+        if isinstance(client, Client):
+            client.send(1)
+        else:
+            asyncio.run(client.send(1))
+    assert len(slept) == 2
+
+
+def test_how_long_the_shuffler_asks_to_wait() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    past = format_datetime(datetime.now(UTC) - timedelta(seconds=20), usegmt=True)
+    for text, low, high in (
+        ("7", 7, 7),
+        ("9" * 500, 99_999, 1e9),
+        (later, 15, 20),
+        (past, 0, 0),
+        ("soon", 0, 0),
+        ("-1", 0, 0),
+        ("", 0, 0),
+    ):
+        answer = httpx.Response(503, headers={"Retry-After": text})
+        assert low <= retries.asked_seconds(answer) <= high

@@ -63,7 +63,7 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
         "https://shuffler.example/",
         "--expires",
         "30d",
-        "--out",
+        "--output",
         task,
         "--json",
     )
@@ -76,7 +76,7 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
         assert "Registered" in run(
             "task", "register", task, "--shuffler", shuffler, "--analyzer", analyzer
         )
-        run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--out", tmp_path / "t")
+        run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--output", tmp_path / "t")
         tokens = (tmp_path / "t").read_text().split()
         assert "Nothing is published" in run("result", "--task", task, "--analyzer", analyzer)
         for user, token in enumerate(tokens):
@@ -101,7 +101,7 @@ def test_keys_and_tokens(tmp_path: Path, run: Run) -> None:
     assert "retired" in run("keys", "retire", tmp_path, "--id", 1)
     with pytest.raises(ShuffleDPError, match="no active key"):
         run("keys", "show", tmp_path)
-    run("keys", "destroy", tmp_path, "--id", 1)
+    run("keys", "destroy", tmp_path, "--id", 1, "--yes")
     assert json.loads(run("keys", "new", tmp_path))["key_id"] == 2
     made = json.loads(run("keys", "token", "--json"))
     assert len(made["sha256"]) == 64 and made["token"] not in made["sha256"]

@@ -2,104 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import os
-import shutil
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
-import pytest
-from service_needs import missing
+from browsers import Browser
 from service_programs import Programs
 from service_trio import USERS, Trio, bearing
 
 from shuffledp.sealed.reports import encrypt_report
-from shuffledp.service.demo import free_port
 from shuffledp.service.web.page import interval_svg, render
-
-PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
-"""A folder for screenshots, for those who want to look."""
-
-
-class Browser:
-    """As much of the WebDriver protocol as these tests need."""
-
-    def __init__(self, url: str) -> None:
-        options = {
-            "args": [
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--window-size=1100,900",
-            ]
-        }
-        wanted = {
-            "alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-        }
-        self._http = httpx.Client(timeout=60)
-        answer = self._http.post(f"{url}/session", json={"capabilities": wanted}).json()
-        self._session = f"{url}/session/{answer['value']['sessionId']}"
-
-    def call(self, path: str, **data: Any) -> Any:
-        return self._http.post(f"{self._session}/{path}", json=data).json()["value"]
-
-    def open(self, url: str) -> None:
-        self.call("url", url=url)
-
-    def run(self, script: str) -> Any:
-        return self.call("execute/sync", script=f"return {script}", args=[])
-
-    def wait(self, script: str, seconds: float = 15) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.run(script):
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"never true in the page: {script}")
-
-    def complaints(self) -> list[str]:
-        return [line["message"] for line in self.call("se/log", type="browser")]
-
-    def picture(self, name: str) -> bytes:
-        data = self._http.get(f"{self._session}/screenshot").json()["value"]
-        image = base64.b64decode(data)
-        if PICTURES:
-            Path(PICTURES, f"{name}.png").write_bytes(image)
-        return image
-
-    def close(self) -> None:
-        self._http.delete(self._session)
-        self._http.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    driver = shutil.which("chromedriver")
-    if driver is None or not (shutil.which("chromium") or shutil.which("chrome")):
-        missing("Chromium with ChromeDriver", "Debian: apt-get install chromium chromium-driver")
-        return
-    port = free_port()
-    program = subprocess.Popen(
-        [driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(100):
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/status").status_code == 200:
-                    break
-            time.sleep(0.1)
-        window = Browser(f"http://127.0.0.1:{port}")
-        yield window
-        window.close()
-    finally:
-        program.terminate()
-        program.wait(15)
 
 
 def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:

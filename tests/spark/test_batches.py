@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import shuffledp
-from shuffledp.cli.main import Parser
+from shuffledp.cli.parsing import Parser
 from shuffledp.errors import BudgetExceeded
 from shuffledp.planning.counting import plan_count
 from shuffledp.queries.batches import publish_batch
@@ -302,8 +302,8 @@ def test_the_commands_shuffle_and_open_a_batch(
         return json.loads(capsys.readouterr().out)
 
     out = str(tmp_path / "out")
-    done = run("shuffle-batch", *inputs, "--out", out, "--batch-id", "ab" * 16)
+    done = run("shuffle-batch", *inputs, "--output", out, "--batch-id", "ab" * 16)
     assert done["batch"] == "ab" * 16 and done["order"] == "canonical"
-    result = run("open-batch", out, "--keys", str(folder.path), "--out", f"{out}.json")
+    result = run("open-batch", out, "--keys", str(folder.path), "--output", f"{out}.json")
     assert result == json.loads(Path(f"{out}.json").read_text())
     assert result["reports"] == USERS and abs(result["result"]["estimate"] - USERS / 2) < 60

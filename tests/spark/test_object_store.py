@@ -11,6 +11,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow.fs import FileSelector, FileSystem
 
 from shuffledp.planning.counting import plan_count
+from shuffledp.queries.sources import file_system, shown
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.reports import encrypt_report
@@ -50,7 +51,7 @@ def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
     uris = [f"s3://me:secret@sealed/in/{number}?{store}" for number in (0, 1)]
     for number, half in enumerate(halves):
         (tmp_path / str(number)).write_bytes(half)
-        system, inside = files.file_system(uris[number])
+        system, inside = file_system(uris[number])
         with system.open_output_stream(inside) as out:
             out.write(half)
     target = f"s3://me:secret@sealed/out/batch?{store}"
@@ -59,7 +60,7 @@ def test_a_batch_in_a_bucket_has_the_same_bytes_and_result(
         spark, [str(tmp_path / n) for n in "01"], str(tmp_path / "batch"), task, batch_id=NAME
     )
     assert far == near and far["copies_dropped"] == 5
-    system, inside = files.file_system(target)
+    system, inside = file_system(target)
     with system.open_input_stream(inside) as batch:
         assert batch.read() == (tmp_path / "batch").read_bytes()
     left = system.get_file_info(FileSelector("sealed/out", recursive=True))
@@ -89,5 +90,5 @@ def test_a_missing_object_is_named_without_credentials(
     ],
 )
 def test_what_is_shown_of_a_path_and_what_lies_beside_it(path: str, said: str, parts: str) -> None:
-    assert files.shown(path) == said
+    assert shown(path) == said
     assert files.beside(path, ".parts") == parts

@@ -77,11 +77,11 @@ def values_of(case: Case) -> NDArray[Any]:
         "one value": np.full(case.users, 0.37),
     }[case.data]
     if case.query == "count":
-        return (rng.random(case.users) < parts.mean()).astype(np.int64)
+        return np.asarray(rng.random(case.users) < parts.mean(), np.int64)
     if case.query in ("real-sum", "mean"):
-        return parts * 5 - 2
+        return np.asarray(parts * 5 - 2)
     largest = LARGEST if case.query == "integer-sum" else BUCKETS - 1
-    return np.rint(parts * largest).astype(np.int64)
+    return np.asarray(np.rint(parts * largest), np.int64)
 
 
 def truth_of(case: Case, values: NDArray[Any]) -> Floats:

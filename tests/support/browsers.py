@@ -81,6 +81,18 @@ class Browser:
         conditions = {"offline": away, "latency": 0, "throughput": 10**9}
         self.call("chromium/network_conditions", network_conditions=conditions)
 
+    def press(self, keys: str) -> None:
+        """Presses these keys where the focus is."""
+        pressed = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        keyboard = {"type": "key", "id": "keyboard", "actions": pressed}
+        self.call("actions", actions=[keyboard])
+
+    def dark(self, wanted: bool) -> None:
+        """Has pages shown to somebody who prefers dark ones, or not (Chromium only)."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
+        command = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [scheme]}}
+        self.call("goog/cdp/execute", **command)
+
     def new_tab(self) -> str:
         """Opens a tab; gives its handle."""
         return str(self.call("window/new", type="tab")["handle"])

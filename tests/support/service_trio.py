@@ -30,6 +30,8 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 USERS = 20
+MADE = system_clock()
+"""When all tasks are made, so that equal ones have equal ids."""
 TRUSTING = ClientPolicy(
     most_epsilon_per_task=Fraction(1000),
     most_epsilon_per_period=Fraction(1000),
@@ -63,8 +65,6 @@ class Trio:
 
     def __init__(self, folder: Path, stores: dict[str, str] | None = None, **shuffler: Any) -> None:
         self.folder = folder
-        self.made = system_clock()
-        """When all its tasks are made, so that equal ones have equal ids."""
         self.seconds_ahead = 0.0
         """By how much the servers' clocks run ahead."""
         stores = stores or {role: f"sqlite:{folder}/{role}.db" for role in ("shuffler", "analyzer")}
@@ -102,7 +102,7 @@ class Trio:
         """A task under the newest key; `batch` holds settings of its rule."""
         rule = BatchRule(**{"reports": users, **options.pop("batch", {})})
         key = self.keys.all()[-1].public
-        options.setdefault("clock", lambda: self.made)
+        options.setdefault("clock", lambda: MADE)
         return Task.create(small_plan(users, cell), key, name, rule, **options)
 
     @contextlib.asynccontextmanager

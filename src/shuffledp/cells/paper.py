@@ -44,7 +44,8 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
 from shuffledp.exact.numbers import ball, exact, probability, show, to_float, whole
-from shuffledp.exact.sampler import Uniform, invert, sampler
+from shuffledp.exact.sampler import sampler
+from shuffledp.exact.uniform import Uniform, invert
 
 MOST_INPUT_PAIRS = 10**9
 LARGEST_FLOOD_MEAN = Fraction(10**100)

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import argparse
 
+from shuffledp.cli.needs import file_only
 from shuffledp.cli.output import Commands, add_command, emit
 
 
 def add_to(commands: Commands) -> None:
     """Adds the commands `backup` and `restore`."""
-    backup = add_command(commands, "backup", run_backup, "copy a server's store while it runs")
+    backup = add_command(
+        commands,
+        "backup",
+        run_backup,
+        "copy a server's store while it runs",
+        examples=["backup --store sqlite:shuffler.db --output shuffler.backup"],
+        needs=["service"],
+    )
     backup.add_argument("--store", required=True, help="as in its configuration: sqlite:<path>")
-    backup.add_argument("--output", required=True, help="the file to make")
-    restore = add_command(commands, "restore", run_restore, "put a backup back, server stopped")
-    restore.add_argument("--backup", required=True, help="the file that `backup` made")
+    backup.add_argument("--output", required=True, metavar="FILE", help="the file to make")
+    restore = add_command(
+        commands,
+        "restore",
+        run_restore,
+        "put a backup back, server stopped",
+        examples=["restore --backup shuffler.backup --store sqlite:shuffler.db"],
+        needs=["service"],
+    )
+    restore.add_argument(
+        "--backup", required=True, metavar="FILE", help="the file that `backup` made"
+    )
     restore.add_argument("--store", required=True, help="as in its configuration: sqlite:<path>")
 
 
@@ -21,7 +38,7 @@ def run_backup(args: argparse.Namespace) -> None:
     """Makes a backup."""
     from shuffledp.service.storage.backups import back_up
 
-    size = back_up(args.store, args.output)
+    size = back_up(args.store, file_only(args.output))
     emit(
         args,
         {"file": args.output, "bytes": size},

@@ -8,24 +8,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.needs import file_only
+from shuffledp.cli.output import Commands, add_command, emit, facts, write_output
 from shuffledp.exact.numbers import checked_confidence
-from shuffledp.sealed.files import write_whole
 
 
 def add_to(commands: Commands) -> None:
     """Adds the commands `shuffle-batch` and `open-batch`."""
     shuffle = add_command(
-        commands, "shuffle-batch", run_shuffle, "order encrypted messages as a batch, on Spark"
+        commands,
+        "shuffle-batch",
+        run_shuffle,
+        "order encrypted messages as a batch, on Spark",
+        examples=["shuffle-batch day.reports --task task.json --output day.batch"],
+        needs=["spark"],
     )
     shuffle.add_argument("files", nargs="+", metavar="FILE", help="reports, or one batch")
-    shuffle.add_argument("--out", required=True, metavar="FILE", help="where the batch goes")
+    shuffle.add_argument("--output", required=True, metavar="FILE", help="where the batch goes")
     shuffle.add_argument(
         "--order", choices=("canonical", "uniform"), help="default: what the task says"
     )
     shuffle.add_argument("--batch-id", metavar="HEX", help="32 hexadecimal digits (random)")
     opening = add_command(
-        commands, "open-batch", run_open, "open a batch, drop copies and tally it, on Spark"
+        commands,
+        "open-batch",
+        run_open,
+        "open a batch, drop copies and tally it, on Spark",
+        examples=["open-batch day.batch --task task.json --keys keys --output result.json"],
+        needs=["spark"],
     )
     opening.add_argument("file", metavar="FILE", help="the batch")
     opening.add_argument("--keys", required=True, metavar="FOLDER", help="the analyzer's keys")
@@ -36,7 +46,7 @@ def add_to(commands: Commands) -> None:
     )
     opening.add_argument("--ledger", metavar="FILE", help="draw on this budget, once per batch")
     opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
-    opening.add_argument("--out", metavar="FILE", help="also write the result as JSON")
+    opening.add_argument("--output", metavar="FILE", help="also write the result as JSON")
     for one in (shuffle, opening):
         one.add_argument("--task", required=True, metavar="FILE", help="the task file")
         one.add_argument("--master", metavar="URL", help="the Spark master (local[*])")
@@ -58,15 +68,18 @@ def run_shuffle(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
     from shuffledp.spark.batch_jobs import shuffle_batch
 
+    file_only(args.output)
     task, name = read_task(args.task), _batch_id(args.batch_id)
     with cluster(args.master) as session:
-        done = shuffle_batch(session, args.files, args.out, task, order=args.order, batch_id=name)
+        done = shuffle_batch(
+            session, args.files, args.output, task, order=args.order, batch_id=name
+        )
     emit(
         args,
         done,
         lambda out: out.print(
             facts(
-                f"{done['messages']:,} messages in {done['order']} order: {args.out}",
+                f"{done['messages']:,} messages in {done['order']} order: {args.output}",
                 [
                     (field, str(done[field]))
                     for field in ("batch", "reports", "copies_dropped", "sha256")
@@ -92,19 +105,17 @@ def run_open(args: argparse.Namespace) -> None:
         done = open_batch(
             session, args.file, task, key, seen=args.seen, ledger=args.ledger, confidence=confidence
         )
-    if args.out:
-        write_whole(args.out, json.dumps(done, indent=2, ensure_ascii=False) + "\n")
     rows = [
         (line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
         for line in result_lines(done["result"])
     ]
     dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())
-    emit(
+    title = f"{done['name']}: {done['reports']:,} reports"
+    write_output(
         args,
+        json.dumps(done, indent=2, ensure_ascii=False) + "\n",
         done,
-        lambda out: out.print(
-            facts(f"{done['name']}: {done['reports']:,} reports", [*rows, ("dropped", dropped)])
-        ),
+        lambda out: out.print(facts(title, [*rows, ("dropped", dropped)])),
     )
 
 

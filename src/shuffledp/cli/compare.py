@@ -26,7 +26,14 @@ DEFAULT_BUCKETS = "16"
 def add_to(commands: Commands) -> None:
     """Adds `compare` to the commands."""
     parser = add_command(
-        commands, "compare", run, "compare with every protocol of the literature, by computed error"
+        commands,
+        "compare",
+        run,
+        "compare with every protocol of the literature, by computed error",
+        examples=[
+            "compare count --users 10000 --epsilon 1 --delta 1e-6",
+            "compare histogram --users 10000 --epsilon 1 --buckets 100 --plot frontier.png",
+        ],
     )
     parser.add_argument("query", choices=tuple(OUR_SIDE), help="the query")
     parser.add_argument("--users", required=True, metavar="N", help="users who take part")

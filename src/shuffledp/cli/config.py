@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `config`."""
-    parser = commands.add_parser("config", help="check a configuration", allow_abbrev=False)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    check = add_command(actions, "check", run_check, "say what is wrong before a server starts")
+    actions = add_group(commands, "config", "check a server's configuration")
+    check = add_command(
+        actions,
+        "check",
+        run_check,
+        "say what is wrong before a server starts",
+        examples=["config check shuffler --config service.toml"],
+        needs=["service"],
+    )
     check.add_argument("role", choices=("shuffler", "analyzer"))
-    check.add_argument("--config", help="the TOML file")
+    check.add_argument("--config", metavar="FILE", help="the TOML file")
 
 
 def run_check(args: argparse.Namespace) -> None:

@@ -1,29 +1,44 @@
-"""`shuffledp demo`: the whole service on this machine, with simulated users."""
+"""`shuffledp demo`: the whole service on this machine, with simulated users or a survey page."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, add_command, emit, facts, note
 from shuffledp.exact.numbers import percent, whole
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `demo`."""
     parser = add_command(
-        commands, "demo", run, "a local shuffler, analyzer and simulated users, in one go"
+        commands,
+        "demo",
+        run,
+        "a local shuffler, analyzer and simulated users, in one go",
+        examples=["demo", "demo --users 1000 --epsilon 0.5 --keep"],
+        needs=["service"],
     )
-    parser.add_argument("--users", default="200", help="simulated users (200)")
-    parser.add_argument("--epsilon", default="1", help="ε (1)")
+    parser.add_argument("--users", default="200", metavar="N", help="simulated users (200)")
+    parser.add_argument("--epsilon", default="1", metavar="E", help="ε (1)")
+    parser.add_argument(
+        "--browser", action="store_true", help="serve a survey page to answer in a browser"
+    )
+    parser.add_argument("--browsers", default="1", metavar="N", help="answers from the page (1)")
+    parser.add_argument("--port", default="0", help="of the survey page (a free one)")
+    parser.add_argument(
+        "--question", metavar="TEXT", help="what the survey page asks, for yes or no"
+    )
     parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.browser:
+        run_page(args)
+        return
     from shuffledp.service.demo import run_demo
 
     users = whole(args.users, "users", least=2, most=100_000)
-    found = run_demo(users, args.epsilon, lambda line: print(line, file=sys.stderr), args.keep)
+    found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep)
     result = found["result"]
     low, high = result["interval"]
     emit(
@@ -41,4 +56,20 @@ def run(args: argparse.Namespace) -> None:
                 ],
             )
         ),
+    )
+
+
+def run_page(args: argparse.Namespace) -> None:
+    """Serves the survey page until it is interrupted."""
+    from shuffledp.service.survey import MOST_BROWSERS, QUESTION, run_survey
+
+    users = whole(args.users, "users", least=2, most=100_000)
+    run_survey(
+        users,
+        args.epsilon,
+        lambda line: note(args, line),
+        browsers=whole(args.browsers, "browsers", most=min(MOST_BROWSERS, users - 1)),
+        port=whole(args.port, "port", least=0, most=65_535),
+        question=args.question or QUESTION,
+        keep=args.keep,
     )

@@ -6,26 +6,44 @@ import argparse
 import json
 from pathlib import Path
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
 from shuffledp.cli.send import add_policy, given_policy
 from shuffledp.exact.numbers import show
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `device` with its actions."""
-    parser = commands.add_parser(
-        "device", help="what this device agrees to and has spent", allow_abbrev=False
+    actions = add_group(commands, "device", "what this device agrees to and has spent")
+    policy = add_command(
+        actions,
+        "policy",
+        run_policy,
+        "print a policy, to change and use",
+        examples=["device policy --least-users 1000 > policy.json"],
+        needs=["client"],
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    policy = add_command(actions, "policy", run_policy, "print a policy, to change and use")
     add_policy(policy)
-    shown = add_command(actions, "show", run_show, "the ε that was spent, and remembered keys")
+    shown = add_command(
+        actions,
+        "show",
+        run_show,
+        "the ε that was spent, and remembered keys",
+        examples=["device show", "device show --outbox outbox --json"],
+        needs=["client"],
+    )
     add_policy(shown)
     anew = add_command(
-        actions, "begin-anew", run_begin_anew, "begin an empty record where one was lost"
+        actions,
+        "begin-anew",
+        run_begin_anew,
+        "begin an empty record where one was lost",
+        examples=["device begin-anew"],
+        needs=["client"],
     )
     for one in (shown, anew):
-        one.add_argument("--outbox", help="folder of the device (your data folder)")
+        one.add_argument(
+            "--outbox", metavar="FOLDER", help="folder of the device (your data folder)"
+        )
 
 
 def run_policy(args: argparse.Namespace) -> None:

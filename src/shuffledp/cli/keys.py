@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.cli.output import Commands, add_command, add_group, confirm, emit
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `keys` with its actions."""
-    parser = commands.add_parser("keys", help="the analyzer's keys, and tokens", allow_abbrev=False)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = add_group(commands, "keys", "the analyzer's keys, and tokens")
     for name, run, summary in (
         ("new", run_new, "a fresh key; print its public half"),
         ("show", run_show, "the public half of the newest active key, for `task create --key`"),
@@ -26,11 +25,22 @@ def add_to(commands: Commands) -> None:
             "erase a key: what was encrypted for it can never be opened again",
         ),
     ):
-        action = add_command(actions, name, run, summary)
-        action.add_argument("folder", help="the analyzer's key folder")
-        if name in ("retire", "destroy"):
-            action.add_argument("--id", type=int, required=True, help="the key's number")
-    add_command(actions, "token", run_token, "a fresh token and the hash to configure")
+        numbered = name in ("retire", "destroy")
+        example = f"keys {name} keys" + (" --id 1" if numbered else " > key.json")
+        action = add_command(actions, name, run, summary, examples=[example])
+        action.add_argument("folder", metavar="FOLDER", help="the analyzer's key folder")
+        if numbered:
+            action.add_argument("--id", type=int, required=True, metavar="N", help="its number")
+        if name == "destroy":
+            action.add_argument("--yes", action="store_true", help="do not ask")
+    add_command(
+        actions,
+        "token",
+        run_token,
+        "a fresh token and the hash to configure",
+        examples=["keys token", "keys token --json"],
+        needs=["client"],
+    )
 
 
 def run_new(args: argparse.Namespace) -> None:
@@ -63,7 +73,14 @@ def run_retire(args: argparse.Namespace) -> None:
 def run_destroy(args: argparse.Namespace) -> None:
     from shuffledp.sealed.keys import KeyFolder
 
-    KeyFolder(args.folder).destroy(args.id)
+    folder = KeyFolder(args.folder)
+    folder.known(args.id)  # a wrong number is not asked about
+    if not args.yes:
+        confirm(
+            f"Destroy key {args.id} in {args.folder}? What was encrypted for it can then never be "
+            "opened."
+        )
+    folder.destroy(args.id)
     emit(
         args,
         {"key_id": args.id, "state": "destroyed"},

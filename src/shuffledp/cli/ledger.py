@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import decimals, percent, show, whole
 from shuffledp.queries.ledger import Entry, Ledger
@@ -13,13 +13,24 @@ from shuffledp.sealed.results import ResultLine, result_lines
 
 def add_to(commands: Commands) -> None:
     """Adds `ledger create` and `ledger show`."""
-    parser = commands.add_parser("ledger", help="create or show a privacy budget")
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    create = add_command(actions, "create", run_create, "make a new ledger")
-    create.add_argument("file", metavar="FILE")
+    actions = add_group(commands, "ledger", "create or show a privacy budget")
+    create = add_command(
+        actions,
+        "create",
+        run_create,
+        "make a new ledger",
+        examples=["ledger create budget.json --budget 3"],
+    )
+    create.add_argument("file", metavar="FILE", help="the ledger's file")
     create.add_argument("--budget", required=True, metavar="E", help="ε in all")
-    shown = add_command(actions, "show", run_show, "what was spent and what remains")
-    shown.add_argument("file", metavar="FILE")
+    shown = add_command(
+        actions,
+        "show",
+        run_show,
+        "what was spent and what remains",
+        examples=["ledger show budget.json", "ledger show budget.json --entry last"],
+    )
+    shown.add_argument("file", metavar="FILE", help="the ledger's file")
     shown.add_argument(
         "--entry", metavar="N", help="show the result of this entry again (1, 2, … or last)"
     )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import logging
 import sys
+import time
+import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
-from shuffledp.cli.output import speak_plainly
-from shuffledp.errors import ShuffleDPError
+from shuffledp.cli.needs import check_needs
+from shuffledp.cli.output import add_loudness, speak_plainly
+from shuffledp.cli.parsing import Parser
+from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
 
 COMMANDS = (
@@ -31,23 +35,45 @@ COMMANDS = (
     "demo",
     "studio",
     "cluster",
+    "completion",
     "version",
 )
 """Modules beside this one, each with `add_to(commands)`."""
 
+GROUPS = {
+    "without writing code": ("studio",),
+    "plan and prove": ("plan", "verify", "compare", "simulate"),
+    "ask a column": (
+        "count",
+        "integer-sum",
+        "real-sum",
+        "mean",
+        "histogram",
+        "frequencies",
+        "quantiles",
+    ),
+    "keep a budget": ("ledger",),
+    "collect from devices": ("demo", "task", "send", "device", "result"),
+    "run the servers": ("shuffler", "analyzer", "keys", "config", "backup", "restore"),
+    "work on a cluster": ("shuffle-batch", "open-batch"),
+    "this program": ("completion", "version"),
+}
+"""Every command, in the order and the groups of the help."""
 
 NO_MEMORY = (
     "The memory ran out; what a ledger was charged for is shown by shuffledp ledger show: ask for "
     "less, or use a machine with more memory."
 )
 
+EPILOG = """examples:
+  shuffledp count sample:commute --column bikes --epsilon 1
+  shuffledp plan count --users 1000000 --epsilon 1
+  shuffledp COMMAND --help
 
-class Parser(argparse.ArgumentParser):
-    """A parser that answers wrong input with one sentence and exit code 2."""
+Exit codes: 0 done, 2 wrong call or something missing, 3 certificate refuted, 130 interrupted."""
 
-    def error(self, message: str) -> NoReturn:
-        sentence = message[0].upper() + message[1:].rstrip(".")
-        self.exit(2, f"{sentence}; see {self.prog} --help.\n")
+WRONG, REFUTED, INTERRUPTED = 2, 3, 130
+_LOGGER = logging.getLogger("shuffledp")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -55,9 +81,11 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(
         prog="shuffledp",
         description="Pure differential privacy in the shuffle model: plan, run, verify.",
-        allow_abbrev=False,
+        epilog=EPILOG,
     )
+    top.groups = GROUPS
     top.add_argument("--version", action="version", version=f"shuffledp {__version__}")
+    add_loudness(top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:
         importlib.import_module(f"shuffledp.cli.{name}").add_to(commands)
@@ -65,35 +93,50 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 130
-    if interrupted."""
+    """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 3 if a
+    certificate is refuted, 130 if interrupted."""
     speak_plainly()
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    for place in range(len(words) - 1, 0, -1):
-        option, value = words[place - 1 : place + 1]
-        dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
-        if option == "--bounds" or dashed:  # a bound below 0 and a token with a dash are no options
-            words[place - 1 : place + 1] = [f"{option}={value}"]
-    args = parser().parse_args(words)
+    args = parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
+    verbose = getattr(args, "verbose", False)
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
+    start = time.perf_counter()
     try:
+        check_needs(args)
         args.run(args)
     except ShuffleDPError as error:
+        if verbose:
+            traceback.print_exc()
         print(str(error), file=sys.stderr)
-        return 2
+        return REFUTED if isinstance(error, PrivacyViolation | FalseClaim) else WRONG
     except MemoryError:
         print(NO_MEMORY, file=sys.stderr)
-        return 2
+        return WRONG
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
             raise
         print(f"Standard output takes no more ({error.strerror}); make room.", file=sys.stderr)
-        return 2
+        return WRONG
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
-        return 130
+        return INTERRUPTED
+    if verbose:
+        _LOGGER.info("done in %.2f s", time.perf_counter() - start)
     return 0
+
+
+def joined(arguments: Sequence[str]) -> list[str]:
+    """The words of a call, with values that begin with a dash joined to their options: a bound
+    below 0 and a token with a dash are no options."""
+    words = list(arguments)
+    for place in range(len(words) - 1, 0, -1):
+        option, value = words[place - 1 : place + 1]
+        dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
+        if option == "--bounds" or dashed:
+            words[place - 1 : place + 1] = [f"{option}={value}"]
+    return words
 
 
 if __name__ == "__main__":

@@ -17,24 +17,31 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
-from shuffledp.cli.output import Commands, add_command, emit, facts
+from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
 from shuffledp.errors import ParameterError
 from shuffledp.planning.choice import CELL_CHOICES
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.planning.heavy_hitters import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
-from shuffledp.sealed.files import write_whole
 from shuffledp.sealed.wire import MOST_REPORT_SIZE
 
 AnyPlan = Plan[Any]
+EXAMPLES = {
+    "count": "",
+    "integer-sum": " --largest 10",
+    "real-sum": " --bounds 0,120 --rmse 400",
+    "histogram": " --labels walk,bike,bus",
+    "frequencies": " --domain 2^64",
+    "quantiles": " --bounds 0,120",
+}
+"""What the example of each query's plan has of its own."""
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages")
 
 
 def add_to(commands: Commands) -> None:
     """Adds `plan`, with one command per query below it."""
-    parser = commands.add_parser("plan", help="find the cheapest certified parameters")
-    queries = parser.add_subparsers(metavar="QUERY", required=True)
+    queries = add_group(commands, "plan", "find the cheapest certified parameters", "QUERY")
     _query(queries, "count", _count, "how many users hold 1")
     integers = _query(queries, "integer-sum", _integer_sum, "the sum of whole numbers 0..D")
     integers.add_argument("--largest", required=True, metavar="D", help="the largest value")
@@ -60,7 +67,14 @@ def add_to(commands: Commands) -> None:
 def _query(
     queries: Commands, name: str, make: Callable[[argparse.Namespace], AnyPlan], summary: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(queries, name, lambda args: run(args, make), f"plan: {summary}")
+    example = f"plan {name} --users 10000 --epsilon 1{EXAMPLES[name]}"
+    parser = add_command(
+        queries,
+        name,
+        lambda args: run(args, make),
+        f"plan: {summary}",
+        examples=[example, f"{example} --padded --output plan.json"],
+    )
     parser.add_argument(
         "--users", required=True, metavar="N", help="honest users who are sure to take part"
     )
@@ -85,7 +99,9 @@ def _query(
     parser.add_argument(
         "--fleet", action="store_true", help="also size a fleet, from rates measured here"
     )
-    parser.add_argument("--output", metavar="FILE", help="also write the plan as JSON")
+    parser.add_argument(
+        "--output", metavar="FILE", help="also write the plan as JSON; -: JSON and nothing else"
+    )
     return parser
 
 
@@ -317,9 +333,8 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
         fleet = fleet_for(plan)
         data["fleet"] = fleet.to_dict()
         tables.append(facts(f"Fleet for {fleet.users:,} users", fleet.rows()))
-    if args.output:
-        write_whole(args.output, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-    emit(args, data, lambda console: console.print(plan_table(plan), *tables))
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    write_output(args, text, data, lambda console: console.print(plan_table(plan), *tables))
 
 
 def plan_table(plan: AnyPlan) -> Any:

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import shuffledp
+from shuffledp import samples
 from shuffledp.cli.cluster import cluster
+from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
     Commands,
     add_command,
-    check_output,
-    check_plot,
     emit,
-    facts,
     progress_bar,
+    standard_input,
 )
 from shuffledp.cli.plan import (
     add_bounds,
@@ -29,12 +29,24 @@ from shuffledp.cli.plan import (
     labels_of,
     targets_of,
 )
+from shuffledp.cli.query_table import result_table
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.exact.numbers import percent, show
-from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.protocols.results import Result
 from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.query import ColumnType
+from shuffledp.queries.sources import Source
+
+EXAMPLES = {
+    "count": "--column bikes",
+    "integer-sum": "--column bikes --largest 1",
+    "real-sum": "--column minutes --bounds 0,120",
+    "mean": "--column minutes --bounds 0,120",
+    "histogram": "--column way --labels walk,bike,bus,train,car",
+    "frequencies": "--column way --candidates walk,bike",
+    "quantiles": "--column minutes --bounds 0,120",
+}
+"""What the example of each query has of its own."""
 
 Asked = dict[str, Any]
 """Keyword arguments of a query."""
@@ -81,8 +93,24 @@ def add_to(commands: Commands) -> None:
 def _query(
     commands: Commands, name: str, asked: Callable[[argparse.Namespace], Asked], summary: str
 ) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, lambda args: run(args, name, asked), summary)
-    parser.add_argument("file", metavar="FILE", help="CSV, TSV or Parquet, or a folder of it")
+    parser = add_command(
+        commands,
+        name,
+        lambda args: run(args, name, asked),
+        summary,
+        examples=[
+            f"{name} sample:commute --epsilon 1 {EXAMPLES[name]}",
+            f"{name} s3://bucket/people.parquet --epsilon 1 {EXAMPLES[name]}",
+            f"{name} - --epsilon 1 {EXAMPLES[name]} < people.csv",
+        ],
+        needs=lambda args: ["spark"] if args.engine == "spark" else ["frames"],
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="CSV, TSV or Parquet, or a folder of Parquet files, also in an object store (s3://…); "
+        "- is standard input, sample:commute comes with the program",
+    )
     parser.add_argument("--column", metavar="C", help="which column (if there are several)")
     parser.add_argument("--encoding", metavar="NAME", help="of a CSV file, e.g. latin-1 (utf-8)")
     parser.add_argument(
@@ -197,17 +225,27 @@ def _in_the_columns_type(args: argparse.Namespace, labels: list[str]) -> list[An
     return labels_of_type(labels, holds, getattr(args, "other", None))
 
 
+def _source(args: argparse.Namespace) -> str | Source:
+    """The file, or what standard input holds."""
+    name = str(args.file)
+    if name == STANDARD:
+        if args.engine == "spark":
+            raise ParameterError("Spark does not read standard input; name a file.")
+        return Source.of_bytes(standard_input(), "Standard input")
+    if args.engine == "spark" and name.startswith(samples.PREFIX):
+        return str(samples.path(name.removeprefix(samples.PREFIX)))
+    return name
+
+
 def _file_format(args: argparse.Namespace) -> FileFormat:
     return FileFormat(encoding=args.encoding, delimiter=args.delimiter)
 
 
 def run(args: argparse.Namespace, name: str, asked: Callable[[argparse.Namespace], Asked]) -> None:
     """Answers the query, on this machine or on a cluster, and shows the result."""
-    check_output(args)
-    if args.plot:
-        check_plot(args.plot)
     if args.master is not None and args.engine != "spark":
         raise ParameterError("--master names a Spark cluster; add --engine spark.")
+    args.file = _source(args)
     words = {**asked(args), **_options(args)}
     execute = _on_spark if args.engine == "spark" else _on_this_machine
     result = execute(args, name.replace("-", "_"), words)
@@ -273,47 +311,3 @@ def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
     with cluster(args.master) as session:
         frame = read(session, args.file, encoding=args.encoding, delimiter=args.delimiter)
         return ask(frame, **words)
-
-
-def result_table(result: Result, args: argparse.Namespace) -> Any:
-    """A result as a table, with the assumptions that it rests on."""
-    from rich.console import Group
-
-    rows = [
-        ("privacy", _privacy(result)),
-        ("users", _users(result)),
-        ("messages", f"{result.messages_per_user:,.1f} per user"),
-        ("RMSE", f"{result.rmse:,.4g}"),
-        ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
-    ]
-    if args.ledger:
-        left = shuffledp.Ledger(args.ledger).remaining()
-        rows.append(("ledger", f"ε = {show(left)} remains in {args.ledger}"))
-    if args.plot:
-        rows.append(("picture", args.plot))
-    return Group(_numbers(result), facts("", rows))
-
-
-def _users(result: Result) -> str:
-    if result.neighbours == NEIGHBOURS:
-        return f"{result.users:,}: every row is taken for one user, and their number is public"
-    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
-
-
-def _privacy(result: Result) -> str:
-    if result.seeded:
-        return "none: the seed repeats this result, so that it is not private"
-    return f"ε = {show(result.epsilon)}, pure, in the shuffle model; certified"
-
-
-def _numbers(result: Result) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
-    table.add_column("query")
-    for name in ("estimate", "from", "to"):
-        table.add_column(name, justify="right")
-    for name, *numbers in result.texts():
-        table.add_row(Text(name), *numbers)  # a label may look like markup
-    return table

@@ -14,8 +14,20 @@ from shuffledp.exact.numbers import percent
 
 def add_to(commands: Commands) -> None:
     """Adds the command `result`."""
-    parser = add_command(commands, "result", run, "read a task's published results")
-    parser.add_argument("--task", required=True, help="the task file, or the task's id")
+    parser = add_command(
+        commands,
+        "result",
+        run,
+        "read a task's published results",
+        examples=[
+            "result --task task.json --analyzer https://analyzer.example",
+            "result --task task.json --analyzer https://analyzer.example --csv > results.csv",
+        ],
+        needs=["client"],
+    )
+    parser.add_argument(
+        "--task", required=True, metavar="FILE", help="the task file, or the task's id"
+    )
     parser.add_argument("--analyzer", required=True, help="its URL")
     parser.add_argument("--csv", action="store_true", help="print CSV and nothing else")
 

@@ -9,8 +9,10 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import Commands, add_command, emit, read_json
-from shuffledp.cli.task import add_token, given_token, read_task
+from shuffledp.cli.task import read_task
+from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,8 +24,18 @@ LONGEST_VALUE = 10_000
 
 def add_to(commands: Commands) -> None:
     """Adds the command `send`."""
-    parser = add_command(commands, "send", run, "send your value for a task to the shuffler")
-    parser.add_argument("--task", required=True, help="the task file")
+    parser = add_command(
+        commands,
+        "send",
+        run,
+        "send your value for a task to the shuffler",
+        examples=[
+            "send --task task.json --token-file token.txt",
+            "send --task task.json --resume",
+        ],
+        needs=["client"],
+    )
+    parser.add_argument("--task", required=True, metavar="FILE", help="the task file")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--value",
@@ -32,8 +44,10 @@ def add_to(commands: Commands) -> None:
         "processes, so only for trials",
     )
     what.add_argument("--resume", action="store_true", help="send the stored report again")
-    parser.add_argument("--shuffler", help="its URL (the one that the task names)")
-    parser.add_argument("--outbox", help="folder where encrypted reports wait (your data folder)")
+    parser.add_argument("--shuffler", metavar="URL", help="its URL (the one that the task names)")
+    parser.add_argument(
+        "--outbox", metavar="FOLDER", help="folder where encrypted reports wait (your data folder)"
+    )
     parser.add_argument("--attempts", type=int, default=8, help="before giving up for now")
     add_token(parser, "client")
     add_policy(parser)
@@ -42,7 +56,9 @@ def add_to(commands: Commands) -> None:
 def add_policy(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what this device agrees to."""
     group = parser.add_argument_group("what this device agrees to (each replaces the policy's)")
-    group.add_argument("--policy", help="JSON file: `shuffledp device policy` prints one")
+    group.add_argument(
+        "--policy", metavar="FILE", help="JSON file: `shuffledp device policy` prints one"
+    )
     group.add_argument("--most-epsilon-per-task", metavar="E", help="(2)")
     group.add_argument("--most-epsilon-per-period", metavar="E", help="(4)")
     group.add_argument("--period-days", metavar="N", help="(30)")
@@ -80,7 +96,7 @@ def given_policy(args: argparse.Namespace) -> ClientPolicy:
 
 def given_value(args: argparse.Namespace) -> str:
     """The value from standard input, the environment, a prompt or, with a warning, the option."""
-    if args.value == "-":
+    if args.value == STANDARD:
         return sys.stdin.readline(LONGEST_VALUE).rstrip("\r\n")
     if args.value is not None:
         print(
@@ -101,6 +117,8 @@ def given_value(args: argparse.Namespace) -> str:
 def run(args: argparse.Namespace) -> None:
     from shuffledp.service.client.sending import Client
 
+    if (args.value, args.task, args.token_file).count(STANDARD) > 1:
+        raise ParameterError("Standard input can give one thing only; name files for the others.")
     task = read_task(args.task)
     token = given_token(args, "client")
     with Client(

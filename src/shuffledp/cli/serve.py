@@ -6,11 +6,10 @@ from __future__ import annotations
 import argparse
 import re
 
-from shuffledp.cli.output import Commands, add_command, emit
-from shuffledp.cli.task import add_token, given_token
+from shuffledp.cli.output import Commands, add_command, add_group, emit, write_output
+from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import whole
-from shuffledp.sealed.files import write_whole
 
 LONGEST_REASON = 200
 
@@ -27,21 +26,41 @@ def add_to(commands: Commands) -> None:
         "restore-ledger",
         run_restore,
         "after a loss: write the lines of all published batches into the ledger again",
+        examples=["analyzer restore-ledger --analyzer https://analyzer.example"],
+        needs=["client"],
     )
     restore.add_argument("--analyzer", required=True, help="its URL")
     add_token(restore, "operator")
-    enrol = add_command(shuffler, "enrol", run_enrol, "make tokens for clients")
+    enrol = add_command(
+        shuffler,
+        "enrol",
+        run_enrol,
+        "make tokens for clients",
+        examples=[
+            "shuffler enrol --shuffler https://shuffler.example --count 1000 --output tokens.txt"
+        ],
+        needs=["client"],
+    )
     enrol.add_argument("--shuffler", required=True, help="its URL")
-    enrol.add_argument("--count", type=int, required=True, help="how many")
-    enrol.add_argument("--out", required=True, help="file for the tokens, one per line")
+    enrol.add_argument("--count", type=int, required=True, metavar="N", help="how many")
+    enrol.add_argument(
+        "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
+    )
     enrol.add_argument(
         "--once", action="store_true", help="each token for one report in all (else: one per task)"
     )
     add_token(enrol, "operator")
     discard = add_command(
-        shuffler, "discard", run_discard, "give up a batch for good, with the server stopped"
+        shuffler,
+        "discard",
+        run_discard,
+        "give up a batch for good, with the server stopped",
+        examples=["shuffler discard --config service.toml --task ID --batch 3 --reason lost"],
+        needs=["service"],
     )
-    discard.add_argument("--config", help="the TOML file (overridden by the environment)")
+    discard.add_argument(
+        "--config", metavar="FILE", help="the TOML file (overridden by the environment)"
+    )
     discard.add_argument("--task", required=True, help="the task's id")
     discard.add_argument("--batch", required=True, help="the batch's number in the status")
     discard.add_argument("--reason", required=True, help="why, for the log")
@@ -49,7 +68,14 @@ def add_to(commands: Commands) -> None:
 
 def _add_analyzer_discard(analyzer: Commands) -> None:
     batch = add_command(
-        analyzer, "discard", run_discard_batch, "give up a batch that is not published"
+        analyzer,
+        "discard",
+        run_discard_batch,
+        "give up a batch that is not published",
+        examples=[
+            "analyzer discard --analyzer https://analyzer.example --batch ID --reason damaged"
+        ],
+        needs=["client"],
     )
     batch.add_argument("--analyzer", required=True, help="its URL")
     batch.add_argument("--batch", required=True, help="its id; see `shuffledp result`")
@@ -58,10 +84,18 @@ def _add_analyzer_discard(analyzer: Commands) -> None:
 
 
 def _add_role(commands: Commands, name: str, summary: str) -> Commands:
-    parser = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    serve = add_command(actions, "serve", run_serve, f"run the {name} until SIGTERM")
-    serve.add_argument("--config", help="the TOML file (overridden by the environment)")
+    actions = add_group(commands, name, summary)
+    serve = add_command(
+        actions,
+        "serve",
+        run_serve,
+        f"run the {name} until SIGTERM",
+        examples=[f"{name} serve --config service.toml"],
+        needs=["service"],
+    )
+    serve.add_argument(
+        "--config", metavar="FILE", help="the TOML file (overridden by the environment)"
+    )
     serve.add_argument(
         "--allow-origin",
         action="append",
@@ -114,11 +148,13 @@ def run_enrol(args: argparse.Namespace) -> None:
     token = given_token(args, "operator")
     prefix = ONCE_PREFIX if args.once else EACH_PREFIX
     tokens = enrol(args.shuffler, token, args.count, prefix)
-    write_whole(args.out, "\n".join(tokens) + "\n", secret=True)
-    emit(
+    said = f"{len(tokens):,} tokens are in {args.output}; give each client one."
+    write_output(
         args,
-        {"tokens": len(tokens), "file": args.out},
-        lambda out: out.print(f"{len(tokens):,} tokens are in {args.out}; give each client one."),
+        "\n".join(tokens) + "\n",
+        {"tokens": len(tokens), "file": args.output},
+        lambda out: out.print(said),
+        secret=True,
     )
 
 

@@ -13,8 +13,6 @@ from shuffledp.accuracy.lattice import lattice_bins
 from shuffledp.cli.output import (
     Commands,
     add_command,
-    check_output,
-    check_plot,
     emit,
     facts,
     progress_bar,
@@ -34,7 +32,14 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     """Adds `simulate` to the commands."""
     parser = add_command(
-        commands, "simulate", run, "run a count or an integer sum many times, show errors"
+        commands,
+        "simulate",
+        run,
+        "run a count or an integer sum many times, show errors",
+        examples=[
+            "simulate --users 10000 --epsilon 1",
+            "simulate --users 10000 --epsilon 1 --largest 5 --runs 200 --plot errors.png",
+        ],
     )
     parser.add_argument("--users", required=True, metavar="N", help="users in every run")
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
@@ -51,9 +56,6 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Runs the protocol many times and shows measured errors beside the forecast."""
-    check_output(args)
-    if args.plot:
-        check_plot(args.plot)
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)

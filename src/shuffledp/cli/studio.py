@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 import webbrowser
 
 from shuffledp.cli.output import Commands, add_command
-from shuffledp.errors import MissingExtra
 from shuffledp.exact.numbers import whole
-
-NEEDED = ("starlette", "uvicorn", "httpx", "apsw", "pyarrow", "matplotlib")
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `studio`."""
     parser = add_command(
-        commands, "studio", run, "a local web page to plan, rehearse and collect without code"
+        commands,
+        "studio",
+        run,
+        "a local web page to plan, rehearse and collect without code",
+        examples=["studio", "studio --port 8600 --no-browser"],
+        needs=["studio"],
     )
     parser.add_argument("--port", default="0", metavar="P", help="where to listen (any free port)")
     parser.add_argument(
@@ -28,11 +29,6 @@ def add_to(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Serves the page on this machine until Ctrl-C."""
-    for package in NEEDED:
-        try:
-            importlib.import_module(package)
-        except ImportError:
-            raise MissingExtra(package, "studio") from None
     from shuffledp.studio.serving import serve
 
     def opened(link: str) -> None:

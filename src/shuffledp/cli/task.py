@@ -8,14 +8,26 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
+from shuffledp.cli.needs import STANDARD
+from shuffledp.cli.output import (
+    Commands,
+    add_command,
+    add_group,
+    emit,
+    facts,
+    read_json,
+    standard_input,
+    write_output,
+)
+from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
-from shuffledp.sealed.files import write_whole
 
 VERIFY_SECONDS = 600.0
+TASK_FILE = "the task file; - is standard input"
+SHUFFLER = "its URL (the one that the task names)"
 
 
 if TYPE_CHECKING:
@@ -24,49 +36,47 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     """Adds the command `task` with its actions."""
-    parser = commands.add_parser(
-        "task", help="make, check and register tasks for the service", allow_abbrev=False
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
     for name, run, summary in (
         ("show", run_show, "what a task asks for"),
         ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
     ):
-        add_command(actions, name, run, summary).add_argument("task", help="the task file")
-    register = add_command(actions, "register", run_register, "tell the servers about a task")
-    register.add_argument("task", help="the task file")
-    register.add_argument("--shuffler", help="its URL (the one that the task names)")
-    register.add_argument("--analyzer", required=True, help="its URL")
-    close = add_command(actions, "close", run_close, "take no more reports for a task")
-    close.add_argument("task", help="the task file")
-    close.add_argument("--shuffler", help="its URL (the one that the task names)")
+        one = add_command(actions, name, run, summary, examples=[f"task {name} task.json"])
+        one.add_argument("task", metavar="FILE", help=TASK_FILE)
+    register = add_command(
+        actions,
+        "register",
+        run_register,
+        "tell the servers about a task",
+        examples=["task register task.json --analyzer https://analyzer.example"],
+        needs=["client"],
+    )
+    register.add_argument("task", metavar="FILE", help=TASK_FILE)
+    register.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
+    register.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
+    close = add_command(
+        actions,
+        "close",
+        run_close,
+        "take no more reports for a task",
+        examples=["task close task.json"],
+        needs=["client"],
+    )
+    close.add_argument("task", metavar="FILE", help=TASK_FILE)
+    close.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     add_token(close, "collector")
     for server in ("shuffler", "analyzer"):
-        register.add_argument(
-            f"--{server}-token",
-            help=f"the collector's token at the {server}; best given as "
-            f"{_collector_variable(server)}",
-        )
-
-
-def _collector_variable(server: str) -> str:
-    return f"SHUFFLEDP_COLLECTOR_TOKEN_{server.upper()}"
+        add_token(register, "collector", server)
 
 
 def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
     """The collector's tokens at both servers, which must differ: each server learns the one that it
     is sent, and must not be able to use it at the other."""
-    import os
-
-    found = {}
-    for server in ("analyzer", "shuffler"):
-        variable = _collector_variable(server)
-        found[server] = getattr(args, f"{server}_token") or os.environ.get(variable, "")
-        if not found[server]:
-            raise ParameterError(
-                f"The collector's token at the {server} is missing; set {variable}."
-            )
+    found = {
+        server: given_token(args, "collector", server, option=f"{server}_token")
+        for server in ("analyzer", "shuffler")
+    }
     if found["analyzer"] == found["shuffler"]:
         raise ParameterError(
             "The collector has the same token at both servers, so each could act as the collector "
@@ -75,29 +85,25 @@ def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-def add_token(parser: argparse.ArgumentParser, who: str) -> None:
-    """Adds the option --token, for a token that is better given in the environment."""
-    parser.add_argument("--token", help=f"the {who}'s token; best given in the environment")
-
-
-def given_token(args: argparse.Namespace, who: str, server: str = "") -> str:
-    """The token from the option or the environment; `server` says where it is valid, for those
-    who have one at each server."""
-    import os
-
-    variable = f"SHUFFLEDP_{who.upper()}_TOKEN" + (f"_{server.upper()}" if server else "")
-    token = args.token or os.environ.get(variable, "")
-    if not token:
-        raise ParameterError(f"The {who}'s token is missing; set {variable}.")
-    return str(token)
-
-
 def _add_create(actions: Commands) -> None:
-    parser = add_command(actions, "create", run_create, "a task from a plan and an analyzer's key")
-    parser.add_argument("--plan", required=True, help="JSON from `shuffledp plan … --json`")
-    parser.add_argument("--key", required=True, help="JSON from `shuffledp keys show`")
+    parser = add_command(
+        actions,
+        "create",
+        run_create,
+        "a task from a plan and an analyzer's key",
+        examples=[
+            'task create --plan plan.json --key key.json --name "dark mode" '
+            "--shuffler https://shuffler.example --output task.json"
+        ],
+    )
+    parser.add_argument(
+        "--plan", required=True, metavar="FILE", help="JSON from `shuffledp plan … --json`, or -"
+    )
+    parser.add_argument(
+        "--key", required=True, metavar="FILE", help="JSON from `shuffledp keys show`, or -"
+    )
     parser.add_argument("--name", required=True, help="a short name, for example: dark mode")
-    parser.add_argument("--question", help="what people are asked (the name)")
+    parser.add_argument("--question", metavar="TEXT", help="what people are asked (the name)")
     parser.add_argument(
         "--shuffler", required=True, metavar="URL", help="where devices send their reports"
     )
@@ -115,7 +121,9 @@ def _add_create(actions: Commands) -> None:
         help="when they may no more: a date (UTC) like 2031-01-31, or a time from now like 12h or "
         f"30d ({VALID_DAYS}d)",
     )
-    parser.add_argument("--out", required=True, help="where the task file goes")
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="where the task file goes, or -"
+    )
     parser.add_argument(
         "--reports",
         type=int,
@@ -173,8 +181,7 @@ def run_create(args: argparse.Namespace) -> None:
         not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
         expires=moment(args.expires, "expires"),
     )
-    write_whole(args.out, task.canonical())
-    emit(args, summary(task), lambda out: out.print(table(task)))
+    write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
 
 
 def moment(text: str, name: str, clock: Clock = system_clock) -> int:
@@ -203,6 +210,8 @@ def read_task(path: str) -> Task:
     from shuffledp.sealed.schema import MOST_TASK_BYTES
     from shuffledp.sealed.task import task_from_json
 
+    if path == STANDARD:
+        return task_from_json(standard_input(MOST_TASK_BYTES))
     try:
         with open(path, "rb") as file:
             text = file.read(MOST_TASK_BYTES + 1)

@@ -16,9 +16,18 @@ VERIFY_SECONDS = 600.0
 def add_to(commands: Commands) -> None:
     """Adds `verify`."""
     parser = add_command(
-        commands, "verify", run, "check a certificate or a plan: everything is proved again"
+        commands,
+        "verify",
+        run,
+        "check a certificate or a plan: everything is proved again",
+        examples=[
+            "verify plan.json",
+            "plan count --users 1000 --epsilon 1 --json | shuffledp verify -",
+        ],
     )
-    parser.add_argument("file", metavar="FILE", help="JSON from `shuffledp plan … --json`")
+    parser.add_argument(
+        "file", metavar="FILE", help="JSON from `shuffledp plan … --json`; - is standard input"
+    )
 
 
 def run(args: argparse.Namespace) -> None:

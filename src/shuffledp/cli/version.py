@@ -15,7 +15,11 @@ PACKAGES = ("python-flint", "numpy", "cryptography")
 def add_to(commands: Commands) -> None:
     """Adds `version`."""
     add_command(
-        commands, "version", run, "versions of the program and of the packages it computes with"
+        commands,
+        "version",
+        run,
+        "versions of the program and of the packages it computes with",
+        examples=["version", "version --json"],
     )
 
 

@@ -16,7 +16,8 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.arrangement import subset, uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Binomial, Law
-from shuffledp.exact.sampler import Sampler, Uniform, invert, sampler
+from shuffledp.exact.sampler import Sampler, sampler
+from shuffledp.exact.uniform import Uniform, invert
 
 Integers = NDArray[np.int64]
 

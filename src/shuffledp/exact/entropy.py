@@ -61,7 +61,8 @@ def _count_fork() -> None:
     _forks += 1
 
 
-os.register_at_fork(after_in_child=_count_fork)
+if hasattr(os, "register_at_fork"):  # a system without it cannot fork
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 class Entropy:

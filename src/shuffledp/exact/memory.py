@@ -6,7 +6,6 @@ programs may take, and a process limit how much this one may. Elsewhere nothing 
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 from shuffledp.errors import ParameterError
@@ -53,6 +52,10 @@ def _of_group() -> int | None:
 
 def _of_process() -> int | None:
     """What is left of the limit on this process's address space, if there is one."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         return None

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
@@ -109,15 +109,21 @@ class Real(Schema):
         return {"type": "number"}
 
 
+class Pattern(NamedTuple):
+    """What a text looks like: a regular expression that Python and JavaScript read alike, and the
+    same in words."""
+
+    regex: str
+    words: str = ""
+
+
 @dataclass(frozen=True)
 class Text(Schema):
     """A text of so many characters, all of which UTF-8 can hold."""
 
     longest: int
     shortest: int = 0
-    pattern: str | None = None
-    form: str | None = None
-    """The pattern in words."""
+    pattern: Pattern | None = None
 
     def check(self, data: object, name: str) -> None:
         if (
@@ -126,11 +132,11 @@ class Text(Schema):
             or any("\ud800" <= letter <= "\udfff" for letter in data)
         ):
             _refuse(name, f"a text of {self.shortest} to {self.longest:,} characters")
-        if self.pattern is not None and not re.fullmatch(self.pattern, data, re.ASCII):
-            _refuse(name, self.form or f"a text of the form {self.pattern}")
+        if self.pattern is not None and not re.fullmatch(self.pattern.regex, data, re.ASCII):
+            _refuse(name, self.pattern.words or f"a text of the form {self.pattern.regex}")
 
     def json_schema(self) -> JsonSchema:
-        form = {} if self.pattern is None else {"pattern": f"^{self.pattern}$"}
+        form = {} if self.pattern is None else {"pattern": f"^({self.pattern.regex})$"}
         return {"type": "string", "minLength": self.shortest, "maxLength": self.longest, **form}
 
 

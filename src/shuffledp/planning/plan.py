@@ -213,6 +213,10 @@ class Plan(Generic[R_co]):
                 "The plan is incomplete or malformed; ask for it again where it was made."
             ) from None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled plan is proved again when it is loaded, as one in a file is."""
+        return Plan.from_dict, (self.to_dict(),)
+
     def save(self, path: str | Path) -> None:
         """Writes the plan as JSON."""
         try:

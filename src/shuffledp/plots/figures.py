@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp.errors import MissingExtra, ParameterError
+from shuffledp.errors import ParameterError
 from shuffledp.sealed.files import check_writable, write_whole
 
 if TYPE_CHECKING:
@@ -24,12 +24,10 @@ PICTURE_FORMATS = ("png", "svg", "pdf")
 
 def new_figure(wide: float = 7.5, high: float = 4.2, panels: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure of so many inches with so many axes side by side, without a window."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        from shuffledp.plots.notebook import NotebookFigure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
+    from shuffledp.plots.notebook import NotebookFigure
+
     figure = NotebookFigure(figsize=(wide, high), layout="constrained", dpi=DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     axes: Sequence[Axes] = figure.subplots(1, panels, squeeze=False)[0]

@@ -15,8 +15,8 @@ PLACEHOLDERS = ("LastResort", "Fallback", "Blank")
 """Fonts that have a sign for every character, but not the character."""
 
 NO_FONT = (
-    "No installed font has the characters of all labels, which are numbered in the picture instead; "
-    "install one, for example Noto Sans CJK for Chinese, Japanese and Korean."
+    "No installed font has the characters of all labels, which are numbered in the picture "
+    "instead; install one, for example Noto Sans CJK for Chinese, Japanese and Korean."
 )
 
 

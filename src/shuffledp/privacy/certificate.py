@@ -2,7 +2,7 @@
 
 `certify` gives a certificate, raises `PrivacyViolation` with a witness, or raises `Undecided`.
 A certificate is plain JSON. Whoever holds it can check it again, with `verify` or with the
-independent program `vectors/check_certificate.py`, which shares no code with this package.
+independent program `shuffledp_check`, which shares no code with this package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.errors import ParameterError, PrivacyViolation
+from shuffledp.errors import FalseClaim, ParameterError, PrivacyViolation
 from shuffledp.exact.numbers import show
 from shuffledp.privacy.proofs import Proof, prove
 from shuffledp.privacy.schema import CERTIFICATE, CERTIFICATE_FORMAT
@@ -159,8 +159,8 @@ def _says(given: object, claims: dict[str, Any]) -> bool:
     )
 
 
-def _altered(name: str) -> ParameterError:
-    return ParameterError(
+def _altered(name: str) -> FalseClaim:
+    return FalseClaim(
         f"The certificate's {name!r} does not follow from its parameters; "
         "it was changed or made by another program: ask for a new one."
     )

@@ -79,8 +79,15 @@ def new_hash_seed(entropy: Entropy = SYSTEM) -> str:
 
 
 def _expanded(seed: bytes, use: bytes, size: int) -> bytes:
-    """So many bytes for one use of the seed."""
-    return hashlib.shake_256(b"shuffledp hash " + use + b" " + seed).digest(size)
+    """So many bytes for one use of the seed: SHA-256 hashes of it with a counter, which every
+    platform has and whose blocks can be computed one by one (docs/protocol.md)."""
+    head = hashlib.sha256(b"shuffledp hash " + use + b" " + seed)
+    blocks = []
+    for counter in range(-(-size // head.digest_size)):
+        block = head.copy()
+        block.update(counter.to_bytes(4, "big"))
+        blocks.append(block.digest())
+    return b"".join(blocks)[:size]
 
 
 def times(a: Numbers, b: int) -> Numbers:

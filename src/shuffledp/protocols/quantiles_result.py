@@ -100,6 +100,8 @@ class QuantilesResult(Result):
             raise ParameterError(
                 "A range needs a lower end below its upper end, and a part within the bounds."
             )
+        if (start, end) == (0, self.axis.bins):
+            return self._everybody()
         inner, outer = (math.ceil(start), math.floor(end)), (math.floor(start), math.ceil(end))
         bins = np.arange(self.axis.bins)
         parts = np.clip(np.minimum(bins + 1, end) - np.maximum(bins, start), 0.0, 1.0)
@@ -117,6 +119,12 @@ class QuantilesResult(Result):
             rmse=math.sqrt(variance + unknown),
             **self._common(),
         )
+
+    def _everybody(self) -> Estimate:
+        """The number of users within the bounds, which is public."""
+        count = float(self.users)
+        name = self._range_name("", "", 0, self.axis.bins, (0, self.axis.bins))
+        return Estimate(query=name, value=count, low=count, high=count, rmse=0.0, **self._common())
 
     def _range_ends(self, start: int, end: int) -> tuple[float, float]:
         """The interval of the number of users in buckets start..end−1."""

@@ -22,7 +22,7 @@ from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball
-from shuffledp.exact.sampler import Uniform
+from shuffledp.exact.uniform import Uniform
 from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.report import Report, View

@@ -12,6 +12,7 @@ from shuffledp.exact.schema import (
     Flag,
     Listing,
     Nothing,
+    Pattern,
     Rational,
     Record,
     Schema,
@@ -49,7 +50,9 @@ def _frequencies(query: str) -> dict[str, Schema]:
         "cells_per_group": Whole(2, frequencies.MOST_CELLS_PER_GROUP),
         "cell": CELL,
         "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
-        "hash_seed": Text(2 * SEED_BYTES, 2 * SEED_BYTES, "[0-9a-f]*"),
+        "hash_seed": Text(
+            2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")
+        ),
         "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
     }
 

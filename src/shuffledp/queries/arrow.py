@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import DataError, MissingExtra
+from shuffledp.errors import DataError
+from shuffledp.extras import require
 from shuffledp.queries.arrays import MISSING, from_objects, settled
 from shuffledp.queries.query import ColumnType
 
 
 def pyarrow() -> Any:
     """The package pyarrow; raises `MissingExtra` if it is not installed."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise MissingExtra("pyarrow", "frames") from None
+    require("frames")
+    import pyarrow as pa
+
     return pa
 
 

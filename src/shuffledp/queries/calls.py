@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, Unpack
 
-from shuffledp.exact.numbers import ExactNumber
+from shuffledp.exact.numbers import ExactNumber, truth
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
@@ -326,7 +326,8 @@ def quantiles(
     2000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    said = points is not None and truth(points, "points")
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, said)
     if points is None and how.protocol is None and checked.may_be_points:
         holds = local.read_column(checked, data, how).holds
         checked = replace(checked, points=holds == "whole")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.queries.columns import Column, FileFormat, known_column
 from shuffledp.queries.filling import filled_chunk
 from shuffledp.queries.query import ColumnType
+from shuffledp.queries.sources import Source
 
 TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 FILE_KINDS = (*TEXT_FILES, ".parquet")
@@ -24,82 +24,82 @@ BLOCK_BYTES = 1 << 24
 Batches = Callable[[], Iterator[NDArray[Any]]]
 
 
-def file_column(path: Path, column: str | None, file_format: FileFormat) -> Column:
+def file_column(source: Source, column: str | None, file_format: FileFormat) -> Column:
     """A column of a file, or of a folder of Parquet files."""
-    name = path.name.lower()
-    if path.is_dir():
+    if source.is_folder():
         file_format.refuse()
         reader = _folder
-    elif not name.endswith(FILE_KINDS):
+    elif not source.name.endswith(FILE_KINDS):
         raise ParameterError(
-            f"{path} must end in {', '.join(FILE_KINDS[:-1])} or {FILE_KINDS[-1]} to be read, or "
-            "be a folder of Parquet files."
+            f"{source.shown} must end in {', '.join(FILE_KINDS[:-1])} or {FILE_KINDS[-1]} to be "
+            "read, or be a folder of Parquet files."
         )
-    elif not path.is_file():
-        raise ParameterError(f"There is no file {path}; check the path.")
-    elif name.endswith(".parquet"):
+    elif not source.is_file():
+        raise ParameterError(f"There is no file {source.shown}; check the path.")
+    elif source.name.endswith(".parquet"):
         file_format.refuse()
         reader = _parquet
     else:
-        return _csv(path, column, file_format)
-    with _reading(path):
-        return _with_rows(path, reader(path, column, file_format.fill))
+        return _csv(source, column, file_format)
+    with _reading(source):
+        return _with_rows(source, reader(source, column, file_format.fill))
 
 
-def file_columns(path: Path, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
+def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
     """The columns of a CSV or Parquet file by name, with what their first lines suggest that they
     hold."""
-    with _reading(path):
-        if path.name.lower().endswith(".parquet"):
+    with _reading(source):
+        if source.name.endswith(".parquet"):
             import pyarrow.parquet as pq
 
             file_format.refuse()
-            schema = pq.read_schema(path)
+            with source.open() as opened:
+                schema = pq.read_schema(opened)
             names, types = list(schema.names), list(schema.types)
-        elif path.stat().st_size == 0:
-            raise DataError(f"{path} is empty; it needs a header line and a line per user.")
+        elif source.is_empty():
+            raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
         else:
-            names, types = _header(path, file_format)
+            names, types = _header(source, file_format)
         return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
 
 
-def _with_rows(path: Path, found: Column) -> Column:
+def _with_rows(source: Source, found: Column) -> Column:
     if found.rows == 0:
-        raise DataError(f"{path} has no rows; a protocol needs at least one user.")
+        raise DataError(f"{source.shown} has no rows; a protocol needs at least one user.")
     return found
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(source: Source) -> Iterator[None]:
     """Turns what pyarrow says of a file into one sentence without the file's values."""
     pa = pyarrow()
     try:
         yield
     except UnicodeError:
-        raise DataError(_not_utf8(path)) from None
+        raise DataError(_not_utf8(source)) from None
     except (pa.ArrowException, OSError) as error:
         if "UTF8" in str(error) or "codec" in str(error):
-            raise DataError(_not_utf8(path)) from None
-        ending = path.name.lower().removesuffix(".gz").rpartition(".")[2].upper()
-        shown = "Parquet" if path.is_dir() or ending == "PARQUET" else ending
+            raise DataError(_not_utf8(source)) from None
+        ending = source.name.removesuffix(".gz").rpartition(".")[2].upper()
+        shown = "Parquet" if source.is_folder() or ending == "PARQUET" else ending
         raise DataError(
-            f"{path} cannot be read as {shown}; check that it is complete and has one type of "
-            "values in each column."
+            f"{source.shown} cannot be read as {shown}; check that it is complete and has one type "
+            "of values in each column."
         ) from None
 
 
-def _not_utf8(path: Path) -> str:
+def _not_utf8(source: Source) -> str:
     return (
-        f"{path} has text that is not in the encoding UTF-8 (or the one that was named); name its "
-        "encoding with encoding (--encoding), for example latin-1."
+        f"{source.shown} has text that is not in the encoding UTF-8 (or the one that was named); "
+        "name its encoding with encoding (--encoding), for example latin-1."
     )
 
 
-def _guarded(path: Path, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
+def _guarded(source: Source, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
     """Batches of NumPy arrays, made from Arrow arrays that are read from a file."""
 
     def batches() -> Iterator[NDArray[Any]]:
-        with _reading(path):
+        with _reading(source):
             for part in make():
                 if len(part):
                     yield to_numpy(part if fill is None else filled_chunk(part, fill))
@@ -107,33 +107,40 @@ def _guarded(path: Path, make: Callable[[], Iterator[Any]], fill: object) -> Bat
     return batches
 
 
-def _parquet(path: Path, column: str | None, fill: object) -> Column:
+def _parquet(source: Source, column: str | None, fill: object) -> Column:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    with source.open() as opened, pq.ParquetFile(opened) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
     name = known_column(column, schema.names)
 
     def parts() -> Iterator[Any]:
         # without pre-buffering: it would hold the whole column of a large file
-        with pq.ParquetFile(path, pre_buffer=False) as opened:
-            for batch in opened.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
+        with source.open() as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
                 yield batch.column(0)
 
     holds = arrow_type(schema.field(name).type)
-    return Column(rows=rows, holds=holds, batches=_guarded(path, parts, fill))
+    return Column(rows=rows, holds=holds, batches=_guarded(source, parts, fill))
 
 
-def _folder(path: Path, column: str | None, fill: object) -> Column:
+def _folder(source: Source, column: str | None, fill: object) -> Column:
     """All Parquet files below a folder, as Spark and others write them."""
     import pyarrow.dataset as ds
 
-    if next(path.rglob("*.parquet"), None) is None:
+    files = source.parquet_files()
+    if not files:
         raise ParameterError(
-            f"{path} is a folder without Parquet files; name a file, or a folder that has some."
+            f"{source.shown} is a folder without Parquet files; name a file, or a folder that has "
+            "some."
         )
-    files = [str(file) for file in sorted(path.rglob("*.parquet")) if not _hidden(file, path)]
-    data = ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=str(path))
+    data = ds.dataset(
+        files,
+        format="parquet",
+        filesystem=source.system,
+        partitioning="hive",
+        partition_base_dir=source.inside,
+    )
     name = known_column(column, data.schema.names)
 
     def parts() -> Iterator[Any]:
@@ -142,44 +149,39 @@ def _folder(path: Path, column: str | None, fill: object) -> Column:
             yield batch.column(0)
 
     holds = arrow_type(data.schema.field(name).type)
-    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(path, parts, fill))
+    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(source, parts, fill))
 
 
-def _hidden(file: Path, folder: Path) -> bool:
-    """Whether a file is one that programs keep for themselves: its name begins with . or _."""
-    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-
-
-def _csv(path: Path, column: str | None, file_format: FileFormat) -> Column:
+def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
     """Two passes: one counts the rows and settles the type, one gives the values."""
-    if path.stat().st_size == 0:
-        raise DataError(f"{path} is empty; it needs a header line and a line per user.")
-    with _reading(path):
-        names, kinds = _header(path, file_format)
+    if source.is_empty():
+        raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
+    with _reading(source):
+        names, kinds = _header(source, file_format)
         name = known_column(column, names)
         pa, found = pyarrow(), kinds[names.index(name)]
         if found in (pa.binary(), pa.large_binary()):
-            raise DataError(_not_utf8(path))
+            raise DataError(_not_utf8(source))
         tried = [pa.string()] if file_format.as_text else [found, pa.float64(), pa.string()]
         if not pa.types.is_integer(found) and not file_format.as_text:
             tried.remove(pa.float64())
         for arrow in tried:  # later lines may hold what the first ones do not
-            parts = _csv_reader(path, file_format, name, arrow, only=len(names) == 1)
+            parts = _csv_reader(source, file_format, name, arrow, only=len(names) == 1)
             try:
                 rows = sum(len(part) for part in parts())
                 break
             except pa.ArrowInvalid as error:
                 if arrow == tried[-1] or "conversion error" not in str(error):
                     raise
-    batches = _guarded(path, parts, file_format.fill)
+    batches = _guarded(source, parts, file_format.fill)
     column_found = Column(rows=rows, holds=arrow_type(arrow), batches=batches)
-    return _with_rows(path, column_found)
+    return _with_rows(source, column_found)
 
 
-def _csv_options(path: Path, file_format: FileFormat) -> dict[str, Any]:
+def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
     import pyarrow.csv as pc
 
-    tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    tabs = source.name.removesuffix(".gz").endswith(".tsv")
     delimiter = file_format.delimiter or ("\t" if tabs else ",")
     encoding = file_format.encoding or "utf8"
     try:
@@ -194,22 +196,25 @@ def _csv_options(path: Path, file_format: FileFormat) -> dict[str, Any]:
     }
 
 
-def _header(path: Path, file_format: FileFormat) -> tuple[list[str], list[Any]]:
+def _header(source: Source, file_format: FileFormat) -> tuple[list[str], list[Any]]:
     """The columns' names and the types that the first lines of a CSV file suggest."""
     import pyarrow.csv as pc
 
     convert = pc.ConvertOptions(strings_can_be_null=True)
-    options = _csv_options(path, file_format)
-    with pc.open_csv(path, convert_options=convert, **options) as opened:
+    options = _csv_options(source, file_format)
+    with (
+        source.stream() as stream,
+        pc.open_csv(stream, convert_options=convert, **options) as opened,
+    ):
         return list(opened.schema.names), list(opened.schema.types)
 
 
 def _csv_reader(
-    path: Path, file_format: FileFormat, name: str, arrow: Any, *, only: bool
+    source: Source, file_format: FileFormat, name: str, arrow: Any, *, only: bool
 ) -> Callable[[], Iterator[Any]]:
     import pyarrow.csv as pc
 
-    options = _csv_options(path, file_format)
+    options = _csv_options(source, file_format)
     # in a file of one column, an empty line is a row without a value
     options["parse_options"].ignore_empty_lines = not only
     convert = pc.ConvertOptions(
@@ -217,7 +222,10 @@ def _csv_reader(
     )
 
     def parts() -> Iterator[Any]:
-        with pc.open_csv(path, convert_options=convert, **options) as opened:
+        with (
+            source.stream() as stream,
+            pc.open_csv(stream, convert_options=convert, **options) as opened,
+        ):
             for batch in opened:
                 yield batch.column(0)
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import DataError, MissingExtra, ParameterError
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.extras import require
 from shuffledp.queries.arrays import (
     MISSING,
     MIXED,
@@ -30,6 +31,7 @@ from shuffledp.queries.arrays import (
 from shuffledp.queries.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.queries.filling import filled_array, filled_objects
 from shuffledp.queries.query import ColumnType
+from shuffledp.queries.sources import Source
 
 STEP = 1 << 20
 """Rows of an array that are looked at together."""
@@ -78,10 +80,11 @@ def column_of(
 ) -> Column:
     """The column behind a source. Its batches refuse missing values, which would be users without
     a value."""
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | Source):
         from shuffledp.queries.column_files import file_column
 
-        return file_column(Path(source), column, file_format)
+        found = source if isinstance(source, Source) else Source.of(source)
+        return file_column(found, column, file_format)
     file_format.refuse()
     fill = file_format.fill
     if isinstance(source, np.ndarray):
@@ -112,10 +115,9 @@ def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
 
 
 def _frame_column(source: object, column: str | None, fill: object) -> Column:
-    try:
-        import narwhals.stable.v2 as nw
-    except ImportError:
-        raise MissingExtra("narwhals", "frames") from None
+    require("frames")
+    import narwhals.stable.v2 as nw
+
     _check_names(source)
     try:
         frame = nw.from_native(_as_series(source), allow_series=True)

@@ -7,9 +7,7 @@ An entry keeps the result that was released, so that it can be shown again at no
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +19,7 @@ from typing import Any
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
 from shuffledp.exact.json_text import read_json
 from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show
-from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.files import lock, write_whole
 
 LEDGER_FORMAT = "shuffledp ledger 1"
 MOST_LEDGER_BYTES = 256 << 20
@@ -189,16 +187,16 @@ class Ledger:
     def _locked(self) -> Iterator[None]:
         """Lets one process at a time into the block; a process that ends gives its lock back."""
         try:
-            lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o666)
+            held = lock(self.path.with_name(f"{self.path.name}.lock"))
+            held.acquire()
         except OSError as error:
             raise ParameterError(
                 f"The ledger {self.path} cannot be locked ({error.strerror}); check its folder."
             ) from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(lock)
+            held.release()
 
     def _read(self) -> tuple[Fraction, list[Entry]]:
         try:

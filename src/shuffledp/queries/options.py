@@ -165,11 +165,12 @@ class Options:
         _check_missing(values.get("missing"))
         values["confidence"] = checked_confidence(values.get("confidence", cls.confidence))
         ledger = values.get("ledger")
-        if ledger is not None and not isinstance(ledger, Ledger):
-            values["ledger"] = Ledger(ledger)
+        values["ledger"] = _checked_ledger(ledger)
         values["note"] = _checked_note(values.get("note", ""), ledger)
         values["per_user"] = truth(values.get("per_user", False), "per_user")
         values["entropy"] = _checked_entropy(values.get("entropy", SYSTEM), values.get("seed"))
+        if values.get("progress") is not None and not callable(values["progress"]):
+            raise ParameterError("progress must be a function that is told how many rows are done.")
         _check_file_format(values.get("encoding"), values.get("delimiter"))
         return cls(**values)
 
@@ -199,6 +200,16 @@ def _check_missing(missing: object) -> None:
         )
     if missing is not None and not isinstance(missing, str | int | float | np.generic | Fraction):
         raise ParameterError("missing must be a value of the column's type, or the word bucket.")
+
+
+def _checked_ledger(ledger: object) -> Ledger | None:
+    if ledger is None or isinstance(ledger, Ledger):
+        return ledger
+    if not isinstance(ledger, str | Path):
+        raise ParameterError(
+            f"ledger must be a Ledger or the path of one; a {type(ledger).__name__} was given."
+        )
+    return Ledger(ledger)
 
 
 def _checked_note(note: object, ledger: object) -> str:

@@ -12,7 +12,8 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.arrangement import uniform_below
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.laws import Bernoulli, Binomial, Law, NegativeBinomial
-from shuffledp.exact.sampler import Uniform, invert, sampler
+from shuffledp.exact.sampler import sampler
+from shuffledp.exact.uniform import Uniform, invert
 
 Counts = NDArray[np.int64]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import Any
 
 from shuffledp.errors import ShuffleDPError, TooCostly
 from shuffledp.sealed.errors import TaskError
@@ -45,8 +45,7 @@ def check_task(
     with the reason if it did not, `TooCostly` where a limit came first, and `InterruptedError` soon
     after `stop` says so. The process has ended when this returns.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # so that a check starts in milliseconds
+    context = _context()
     ours, theirs = context.Pipe()
     process = context.Process(
         target=_run, args=(theirs, text, expected_id, limits), daemon=True, name="task check"
@@ -69,6 +68,16 @@ def check_task(
         ours.close()
     if kind != "verified":
         raise TaskError(reason)
+
+
+def _context() -> Any:
+    """How the other process is started: in milliseconds where a program that was loaded before can
+    be forked, from nothing elsewhere (Windows)."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _receive(pipe: Connection, seconds: float, stop: Callable[[], bool]) -> tuple[str, str]:
@@ -97,6 +106,10 @@ def _run(pipe: Connection, text: bytes, expected_id: bytes, limits: CheckLimits)
 
 def _limit(limits: CheckLimits) -> None:
     """Limits this process's CPU time, and its memory beyond what it has already."""
+    try:
+        import resource
+    except ImportError:  # Windows: the other process's time is limited by the one that waits for it
+        return
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime) + limits.seconds + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

@@ -1,11 +1,27 @@
-"""Files are written completely or not at all."""
+"""Files are written completely or not at all, and locked between programs, on every system."""
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from pathlib import Path
+from typing import Any
+
+from filelock import BaseFileLock, FileLock
 
 from shuffledp.errors import ParameterError
+
+WINDOWS = os.name == "nt"
+READERS_END_SECONDS = 5.0
+LOCK_PAUSE_SECONDS = 0.01
+CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES}
+"""What file systems answer that do not know how to make a folder durable."""
+
+
+def private(path: str, flags: int) -> int:
+    """An opener for `open`: files that it makes can be read by their owner alone."""
+    return os.open(path, flags, 0o600)
 
 
 def write_whole(
@@ -20,24 +36,38 @@ def write_whole(
     data = content.encode() if isinstance(content, str) else content
     part = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     try:
-        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if secret else 0o666)
+        file = open(part, "xb", opener=private if secret else None)  # noqa: SIM115
     except OSError as error:
         raise _unwritable(target, error) from None
     try:
-        with os.fdopen(handle, "wb") as file:
-            if not secret and target.exists():
-                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
+        with file:
             file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(part, target)
+        if not secret and target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
+        _replace(part, target)
         if durable:
             sync(target.parent)
     except OSError as error:
         raise _unwritable(target, error) from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def _replace(part: Path, target: Path) -> None:
+    """Gives a file the name of another. Windows refuses while a program reads the other one, so
+    this waits a little for readers to end."""
+    end = time.monotonic() + READERS_END_SECONDS
+    while True:
+        try:
+            os.replace(part, target)
+            return
+        except PermissionError:
+            if not WINDOWS or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def _unwritable(target: Path, error: OSError) -> ParameterError:
@@ -61,9 +91,31 @@ def check_writable(path: str | Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Makes a file's contents durable, or the renames in a folder."""
-    handle = os.open(path, os.O_RDONLY)
+    """Makes a file's contents durable, or the renames in a folder where the system can do that:
+    Windows and some network file systems make them durable by themselves or not at all."""
+    folder = path.is_dir()
+    if folder and WINDOWS:
+        return
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if not (folder and error.errno in CANNOT_SYNC):
+            raise
     finally:
         os.close(handle)
+
+
+def lock(path: Path, seconds: float = -1, *, secret: bool = False) -> BaseFileLock:
+    """A lock between programs, to be used with `with`: one of them at a time is in the block, and a
+    program that ends, even by SIGKILL, gives its lock back. Waits for at most so many seconds
+    (below 0: for ever) and then raises `filelock.Timeout`. The empty file stays where it is:
+    removing it would let two programs in.
+    """
+    if not path.parent.is_dir():  # filelock would make it
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    rights: dict[str, Any] = {"mode": 0o600} if secret else {}  # else as the umask says
+    # not bound to a thread: a server may give its lock back in another one than it took it in
+    return FileLock(
+        path, timeout=seconds, poll_interval=LOCK_PAUSE_SECONDS, thread_local=False, **rights
+    )

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shuffledp.exact.json_text import read_json_file
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.files import sync
+from shuffledp.sealed.files import private, sync
 
 KEY_FORMAT = "shuffledp analyzer key 1"
 MOST_KEY_BYTES = 4096
@@ -108,7 +108,7 @@ class KeyFolder:
 
     def retire(self, key_id: int) -> PrivateKey:
         """The key with state `retired`, stored so: it opens batches, but takes no new reports."""
-        key = replace(self._known(key_id), state="retired")
+        key = replace(self.known(key_id), state="retired")
         self.write(key)
         return key
 
@@ -118,7 +118,7 @@ class KeyFolder:
         Ensures: its bytes were overwritten where they lie, and that is on disk, before the file is
         renamed. (A file system that writes elsewhere, or a backup, may keep older copies.)
         """
-        self._known(key_id)
+        self.known(key_id)
         file = self._file(key_id)
         with open(file, "r+b") as old:
             _overwrite(old)
@@ -137,7 +137,7 @@ class KeyFolder:
         }
         file = self._file(key.key_id)
         part = file.with_suffix(".part")
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as out:
+        with open(part, "w", opener=private, encoding="utf-8") as out:
             json.dump(data, out)
             out.flush()
             os.fsync(out.fileno())
@@ -145,12 +145,17 @@ class KeyFolder:
             part.replace(file)
             sync(self.path)
             return
-        with open(file, "r+b") as old:  # the same secret must not stay behind in the old file
-            part.replace(file)
-            sync(self.path)
-            _overwrite(old)
+        old = file.with_suffix(".old")  # the same secret must not stay behind in the old file
+        old.unlink(missing_ok=True)
+        os.link(file, old)
+        part.replace(file)
+        sync(self.path)
+        with open(old, "r+b") as left:
+            _overwrite(left)
+        old.unlink()
 
-    def _known(self, key_id: int) -> PrivateKey:
+    def known(self, key_id: int) -> PrivateKey:
+        """The key of this number; raises `TaskError` if there is none."""
         key = next((key for key in self.all() if key.key_id == key_id), None)
         if key is None:
             raise TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")

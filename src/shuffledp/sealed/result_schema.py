@@ -9,6 +9,7 @@ from shuffledp.exact.schema import (
     Choice,
     Flag,
     Listing,
+    Pattern,
     Real,
     Record,
     Schema,
@@ -17,14 +18,16 @@ from shuffledp.exact.schema import (
     Whole,
 )
 from shuffledp.privacy.schema import SENTENCE
+from shuffledp.protocols.hashing import MOST_CANDIDATES
 from shuffledp.protocols.histogram import MOST_BUCKETS
 from shuffledp.protocols.schema import LABEL
 from shuffledp.sealed.opening import BAD_MESSAGES
 from shuffledp.sealed.rules import PUBLISH_NOISES, TOP_UPS
-from shuffledp.sealed.schema import LONGEST_TASK_NAME, SHOWN, SHOWN_FORM
+from shuffledp.sealed.schema import KEY_TEXT, LONGEST_TASK_NAME, SHOWN
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS
 
-HASH, BATCH_ID = Text(64, 64, "[0-9a-f]{64}"), Text(32, 32, "[0-9a-f]{32}")
+HASH = KEY_TEXT
+BATCH_ID = Text(32, 32, Pattern("[0-9a-f]{32}"))
 INTERVAL = Listing(Real(), 2, 2)
 SHORT = Text(100)
 COUNT = Whole(0, 1 << 62)
@@ -61,6 +64,7 @@ RESULT = Tagged(
             for query in ("count", "integer-sum", "real-sum")
         },
         "histogram": Record(_result("histogram", buckets=Listing(BUCKET, 2, MOST_BUCKETS))),
+        "frequencies": Record(_result("frequencies", buckets=Listing(BUCKET, 0, MOST_CANDIDATES))),
         "quantiles": Record(
             _result(
                 "quantiles",
@@ -75,7 +79,7 @@ RESULT = Tagged(
 PUBLISHED = Record(
     {
         "task": HASH,
-        "name": Text(LONGEST_TASK_NAME, 1, SHOWN, SHOWN_FORM),
+        "name": Text(LONGEST_TASK_NAME, 1, SHOWN),
         "batch": BATCH_ID,
         "number": Whole(1, 1 << 32),
         "reports": Whole(1, MOST_BATCH_REPORTS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.exact.schema import Choice, Flag, Record, Text, Whole
+from shuffledp.exact.schema import Choice, Flag, Pattern, Record, Text, Whole
 from shuffledp.privacy.schema import CERTIFICATE
 from shuffledp.protocols.report_size import PADDINGS
 from shuffledp.sealed.encryption import SUITE_NAME
@@ -14,28 +14,26 @@ BATCH_ORDERS = ("canonical", "uniform")
 LONGEST_TASK_NAME, LONGEST_QUESTION, LONGEST_OPERATOR, LONGEST_URL = 100, 1_000, 200, 300
 LATEST_SECOND = 253_402_300_799
 """The end of the year 9999."""
-SHOWN = r"[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*"
-"""Texts that people are shown: no control characters, no line ends, nothing that turns the
-direction of writing round."""
-SHUFFLER_URL = (
+SHOWN = Pattern(
+    r"[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*",
+    "a text on one line, without control characters",
+)
+"""Texts that people are shown: also nothing that turns the direction of writing round."""
+SHUFFLER_URL = Pattern(
     r"(https://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])"
     r"|http://(127\.0\.0\.1|localhost|\[::1\]))"
-    r"(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~-]+)*"
-)
-"""https, or http on the same machine; perhaps a port and a path; no slash at the end."""
-SHOWN_FORM = "a text on one line, without control characters"
-URL_FORM = (
-    "a URL like https://shuffler.example, or http:// on this machine, without a slash at its end"
+    r"(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~-]+)*",
+    "a URL like https://shuffler.example, or http:// on this machine, without a slash at its end",
 )
 MOST_TASK_BYTES = 8 << 20
 KEY_STATES = ("active", "retired")
 LARGEST_KEY_ID, LARGEST_EPOCH = (1 << 16) - 1, (1 << 32) - 1
-KEY_TEXT = Text(64, 64, "[0-9a-f]{64}")
+KEY_TEXT = Text(64, 64, Pattern("[0-9a-f]{64}"))
 
 PUBLIC_KEY = Record(
     {"key_id": Whole(1, LARGEST_KEY_ID), "epoch": Whole(1, LARGEST_EPOCH), "public": KEY_TEXT}
 )
-OPERATOR = Text(LONGEST_OPERATOR, 1, SHOWN, SHOWN_FORM)
+OPERATOR = Text(LONGEST_OPERATOR, 1, SHOWN)
 OPERATORS = Record({"collector": OPERATOR, "shuffler": OPERATOR, "analyzer": OPERATOR})
 BATCH_RULE = Record(
     {
@@ -48,10 +46,10 @@ BATCH_RULE = Record(
 TASK = Record(
     {
         "format": Choice((TASK_FORMAT,)),
-        "name": Text(LONGEST_TASK_NAME, 1, SHOWN, SHOWN_FORM),
-        "question": Text(LONGEST_QUESTION, 1, SHOWN, SHOWN_FORM),
+        "name": Text(LONGEST_TASK_NAME, 1, SHOWN),
+        "question": Text(LONGEST_QUESTION, 1, SHOWN),
         "operators": OPERATORS,
-        "shuffler": Text(LONGEST_URL, 1, SHUFFLER_URL, URL_FORM),
+        "shuffler": Text(LONGEST_URL, 1, SHUFFLER_URL),
         "not_before": Whole(0, LATEST_SECOND),
         "expires": Whole(1, LATEST_SECOND),
         "certificate": CERTIFICATE,

@@ -8,3 +8,7 @@
 Shuffler and analyzer share `shuffledp.sealed` (tasks, bytes, rules), `web` (serving) and `storage`
 (databases), and nothing else. They must have different operators: together they learn every value.
 """
+
+from shuffledp.extras import require
+
+require("client")

@@ -6,11 +6,12 @@ import argparse
 import sys
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.service.roles import ROLE_CONFIGS, serve_role
 
 
 def main() -> int:
     """Serves a role; exit code 2 with one sentence if it cannot."""
+    from shuffledp.service.roles import ROLE_CONFIGS, serve_role
+
     parser = argparse.ArgumentParser(prog="python -m shuffledp.service")
     parser.add_argument("role", choices=sorted(ROLE_CONFIGS))
     parser.add_argument("--config", help="the TOML file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -10,13 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import httpx
 
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
@@ -54,12 +53,13 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def local_servers(folder: Path) -> Iterator[Servers]:
-    """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder."""
+def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers]:
+    """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder; web pages of
+    these origins may send reports."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     tokens = new_tokens()
     config = folder / "demo.toml"
-    config.write_text(configuration(folder, ports, tokens))
+    config.write_text(configuration(folder, ports, tokens, origins))
     KeyFolder(folder / "keys").new()
     environment = os.environ | {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": tokens["shuffler"]}
     running = [_start(role, config, environment) for role in ports]
@@ -96,7 +96,9 @@ def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.P
         )
 
 
-def configuration(folder: Path, ports: dict[str, int], tokens: dict[str, str]) -> str:
+def configuration(
+    folder: Path, ports: dict[str, int], tokens: dict[str, str], origins: Sequence[str] = ()
+) -> str:
     """The TOML file of both servers, with all their files in one folder."""
     sha = {name: token_hash(token).hex() for name, token in tokens.items()}
     return f"""
@@ -107,6 +109,7 @@ spool = "{folder}/shuffler"
 analyzer = "http://127.0.0.1:{ports["analyzer"]}"
 collector_token_sha256 = "{sha["collector at shuffler"]}"
 operator_token_sha256 = "{sha["operator"]}"
+allow_origins = {json.dumps(list(origins))}
 drain_seconds = 0
 
 [analyzer]
@@ -125,6 +128,8 @@ drain_seconds = 0
 
 def wait_ready(url: str, seconds: float = 30.0) -> None:
     """Waits until a server says that it is ready; raises `Unreachable` after so many seconds."""
+    import httpx
+
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(httpx.TransportError):

@@ -11,11 +11,10 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
+from shuffledp.queries.sources import file_system, shown
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.ordering import Rows
 from shuffledp.sealed.wire import (
@@ -32,30 +31,6 @@ from shuffledp.sealed.wire import (
 SLICE_BYTES = 48 << 20
 """How much a worker reads at a time."""
 COPY_BYTES = 8 << 20
-
-
-def file_system(path: str) -> tuple[Any, str]:
-    """(pyarrow's file system, path in it) of a local path or a URI."""
-    from pyarrow import ArrowException
-    from pyarrow.fs import FileSystem, LocalFileSystem
-
-    if "://" not in path:
-        return LocalFileSystem(), os.path.abspath(path)
-    try:
-        system, inside = FileSystem.from_uri(path)
-    except (ArrowException, OSError, ValueError):
-        raise TaskError(
-            f"{shown(path)} names no file system that pyarrow knows; check it."
-        ) from None
-    return system, inside
-
-
-def shown(path: str) -> str:
-    """A path as errors may show it: a URI's credentials and settings stay out."""
-    if "://" not in path:
-        return path
-    parts = urlsplit(path)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def beside(path: str, ending: str) -> str:

@@ -15,6 +15,7 @@ from shuffledp.exact.entropy import SYSTEM
 from shuffledp.exact.numbers import checked_confidence
 from shuffledp.queries.batches import publish_batch
 from shuffledp.queries.ledger import Ledger
+from shuffledp.queries.sources import file_system, shown
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.files import sync
 from shuffledp.sealed.keys import PrivateKey
@@ -29,10 +30,8 @@ from shuffledp.spark.batch_files import (
     MessageFile,
     batch_header,
     beside,
-    file_system,
     join,
     look_at,
-    shown,
 )
 from shuffledp.spark.batch_parts import OpenPart, part_name
 

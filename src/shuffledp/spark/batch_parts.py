@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.queries.sources import shown
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.opening import CHUNK_MESSAGES, AllowedNumbers, Opened, Tally, open_chunk
 from shuffledp.sealed.ordering import PAGE_ROWS, Rows, ordered, sort_keys
 from shuffledp.sealed.replays import first_seen
 from shuffledp.sealed.wire import MESSAGE_BYTES, REPORT_ID_BYTES, REPORT_ID_PART
-from shuffledp.spark.batch_files import MessageFile, shown, write_whole
+from shuffledp.spark.batch_files import MessageFile, write_whole
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.reports import in_arrow
 

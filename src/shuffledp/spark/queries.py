@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from shuffledp.exact.numbers import ExactNumber
+from shuffledp.exact.numbers import ExactNumber, truth
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
 from shuffledp.planning.heavy_hitters import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
 from shuffledp.protocols.frequencies_result import FrequenciesResult
@@ -317,7 +317,8 @@ def quantiles(
     50.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, bool(points))
+    said = points is not None and truth(points, "points")
+    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, said)
     if points is None and checked.may_be_points:
         whole = column_type(values_of(data, how.column)) == "whole"
         checked = replace(checked, points=whole)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from shuffledp.errors import MissingExtra
+from shuffledp.extras import require
 from shuffledp.spark.errors import ClusterError, spark_failures, without_pandas_warnings
 
 OLDEST_SPARK = (4, 1)
@@ -56,8 +56,7 @@ def session(master: str | None = None, **settings: str) -> Any:
 
 def require_spark() -> None:
     """Raises `MissingExtra` without pyspark, and `ClusterError` where it is too old."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise MissingExtra("pyspark", "spark")
+    require("spark")
     from pyspark import __version__ as version
 
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:

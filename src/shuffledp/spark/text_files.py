@@ -125,10 +125,10 @@ def _kind(texts: Any) -> str:
     fits["unclear"] = value.rlike(f"^({UNCLEAR})$")
     others = [count_if(~test).alias(kind) for kind, test in fits.items()]
     found = texts.filter("value is not null").agg(*others).collect()[0].asDict()
-    kind = next((kind for kind, number in found.items() if not number), "string")
-    if kind == "unclear":
+    first = next((kind for kind, others in found.items() if not others), "string")
+    if first == "unclear":
         raise DataError(
             "The column's values look like numbers, dates or times, but not all are written like "
             "12, 0.5, true, 2020-01-31 or 2020-01-31T12:00:00; write them so, or use Parquet."
         )
-    return kind
+    return str(first)

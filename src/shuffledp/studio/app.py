@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from shuffledp.errors import ShuffleDPError
+from shuffledp.samples import commute
 from shuffledp.service.web.bodies import read_json_body
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
@@ -94,7 +94,7 @@ class Studio:
 
     async def answer_sample(self, _: Request) -> Response:
         """Takes the bundled sample; gives its columns."""
-        sample = files("shuffledp") / "samples" / "commute.csv"
+        sample = commute()
         return await self._columns(self.uploads.keep(sample.name, sample.read_bytes()))
 
     async def _columns(self, path: Path) -> Response:

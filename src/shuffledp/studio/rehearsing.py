@@ -17,11 +17,19 @@ from shuffledp.exact.numbers import whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.column_files import FILE_KINDS, file_columns
-from shuffledp.queries.columns import FileFormat, column_of
+from shuffledp.queries.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
+from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
-from shuffledp.studio.questions import Form, confidence_of, noise_shares, plan_of, query_of
+from shuffledp.studio.questions import (
+    Form,
+    confidence_of,
+    noise_shares,
+    query_of,
+    question_of,
+    quick_plan,
+)
 from shuffledp.studio.words import published_reach
 
 Item = dict[str, Any]
@@ -35,7 +43,7 @@ def look(path: str) -> Iterator[Item]:
     with _named(path) as file:
         if not file.name.lower().endswith(FILE_KINDS):
             raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
-        found = file_columns(file, FileFormat())
+        found = file_columns(Source.of(file), FileFormat())
     yield {"columns": [{"name": name, "holds": WORDS[holds]} for name, holds in found]}
 
 
@@ -76,13 +84,20 @@ def _setup(form: Form, plan: str, file: Path, column: str) -> tuple[Rehearsal[Re
     found = column_of(file, column or None)
     replanned = found.rows < made.users
     if replanned:
-        made = plan_of(
-            {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}, users=found.rows
-        )
+        smaller = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
+        made = quick_plan(smaller, found.rows)
+    data: object = file
+    if "labels" in question_of(form).fields and found.holds in ("whole", "truth"):
+        data, column = _texts(found), ""
     options = Options.checked({"column": column or None, "confidence": confidence_of(form)})
-    query = query_of({**form, "holds": found.holds}, options, made.epsilon)
+    query = query_of(form, options, made.epsilon)
     shares = noise_shares(form, made.users)
-    return Rehearsal(query, file, options, plan=made, noise_shares=shares), replanned
+    return Rehearsal(query, data, options, plan=made, noise_shares=shares), replanned
+
+
+def _texts(column: Column) -> list[str]:
+    """Numbers or true/false as the texts that the page's answers are."""
+    return [str(value).lower() for part in column.batches() for value in part.tolist()]
 
 
 def _keeps(form: Form) -> str:

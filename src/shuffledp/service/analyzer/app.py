@@ -24,6 +24,7 @@ from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.web.access import require
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Counts
 from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.reasons import given_reason
@@ -39,6 +40,7 @@ class Analyzer(Role):
     name = "analyzer"
     about = "opens whole batches and publishes estimates; it never learns who sent what"
     schema = ANALYZER_SCHEMA
+    figures = (Counts("batches", "Batches that reached a state", ("state",)),)
 
     def __init__(self, config: AnalyzerConfig, clock: Clock = system_clock) -> None:
         super().__init__(config, clock)

@@ -7,10 +7,8 @@ reports were sent, nothing more is sent until a person decides to begin anew.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from typing import Any
 
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
-from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.files import lock, write_whole
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
@@ -163,12 +161,8 @@ class Device:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self._folder / f"{DEVICE_FILE}.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with lock(self._folder / f"{DEVICE_FILE}.lock", secret=True):
             yield
-        finally:
-            os.close(lock)
 
     def _read(self) -> _Record:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shuffledp.sealed.files import sync
+from shuffledp.sealed.files import private, sync
 from shuffledp.service.errors import AlreadyAnswered
 
 
@@ -31,7 +31,7 @@ class Outbox:
         """Stores an encrypted report durably; raises `AlreadyAnswered` if there is one already."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = self.path / f"{task_id.hex()}.{os.urandom(4).hex()}.part"
-        with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as out:
+        with open(part, "xb", opener=private) as out:
             out.write(body)
             out.flush()
             os.fsync(out.fileno())

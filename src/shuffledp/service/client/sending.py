@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import time
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx
+from platformdirs import user_data_path
+from tenacity import AsyncRetrying, Retrying
 
 from shuffledp.errors import SeededError
 from shuffledp.exact.deadline import time_limit
@@ -36,6 +36,7 @@ from shuffledp.service.answers import (
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.retries import NotTaken, retry_options
 from shuffledp.service.errors import (
     Refused,
     Unreachable,
@@ -44,12 +45,11 @@ from shuffledp.service.errors import (
 )
 from shuffledp.service.tokens import token_hash
 
-DEFAULT_OUTBOX = Path.home() / ".local" / "share" / "shuffledp" / "outbox"
+DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
 DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
 VERIFY_SECONDS = 120.0
 """For proving a task's certificate again; a task that needs longer is refused."""
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
 """Answers after which the same bytes are sent again …"""
 INTERRUPTED = "interrupted"
@@ -123,24 +123,16 @@ class _Sender:
         )
         return body
 
-    def _pauses(self) -> Iterator[float]:
-        """Pauses between attempts, in seconds: doubling up to a longest one, and varied at random,
-        so that clients do not all come back at the same time."""
-        for attempt in range(self._attempts):
-            longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**attempt)
-            yield longest * (0.5 + self._entropy.below(1024) / 1024)
-
-    def _settled(self, answer: httpx.Response | None) -> bool:
-        """Whether the report was acknowledged; False if it is to be sent again. Raises `Refused` if
-        the shuffler refused it for good."""
-        if answer is None or answer.status_code in TEMPORARY_STATUSES:
-            return False
+    def _settle(self, answer: httpx.Response) -> None:
+        """Marks the report as acknowledged; raises `NotTaken` if it is to be sent again, and
+        `Refused` if the shuffler refused it for good."""
+        if answer.status_code in TEMPORARY_STATUSES:
+            raise NotTaken(answer)
         if answer.status_code == 400 and _problem(answer)[2] == INTERRUPTED:
-            return False
-        if answer.status_code in (200, 201):
-            self.outbox.acknowledge(self.task.id, self.task.repeat)
-            return True
-        raise Refused(*_problem(answer))
+            raise NotTaken(answer)
+        if answer.status_code not in (200, 201):
+            raise Refused(*_problem(answer))
+        self.outbox.acknowledge(self.task.id, self.task.repeat)
 
     def _given_up(self) -> Unreachable:
         return Unreachable(
@@ -157,18 +149,11 @@ class _Sender:
             self.device.charge(self.task, read_upload(body).report_id, self.policy)
         return body
 
-    def _no_answer(self, error: httpx.TransportError) -> None:
-        """Says so at once if waiting will not help: the server's certificate is not trusted."""
-        if untrusted_certificate(error):
-            raise UntrustedServer(self._shuffler) from None
-
-
-def _pause(pause: float, answer: httpx.Response | None) -> float:
-    """How long to wait before the next attempt: at least as long as the shuffler asks for, within
-    what a person waits."""
-    asked = "" if answer is None else answer.headers.get("retry-after", "")
-    seconds = float(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0.0
-    return max(pause, min(seconds, LONGEST_PAUSE_SECONDS))
+    def _no_answer(self, error: httpx.TransportError) -> NotTaken | UntrustedServer:
+        """What to raise: at once, if waiting will not help because the server's certificate is not
+        trusted."""
+        untrusted = untrusted_certificate(error)
+        return UntrustedServer(self._shuffler) if untrusted else NotTaken(None)
 
 
 def _problem(answer: httpx.Response) -> tuple[str, int, str]:
@@ -223,23 +208,24 @@ class Client(_Sender):
             self._post(body)
 
     def _post(self, body: bytes) -> None:
-        for pause in self._pauses():
-            try:
-                answer = bounded_request(
-                    self._http,
-                    "POST",
-                    self._url,
-                    MOST_SHORT_ANSWER_BYTES,
-                    content=body,
-                    headers=self._headers,
-                )
-            except httpx.TransportError as error:
-                self._no_answer(error)
-                answer = None
-            if self._settled(answer):
-                return
-            time.sleep(_pause(pause, answer))
-        raise self._given_up()
+        try:
+            Retrying(**retry_options(self._attempts, self._entropy))(self._once, body)
+        except NotTaken:
+            raise self._given_up() from None
+
+    def _once(self, body: bytes) -> None:
+        try:
+            answer = bounded_request(
+                self._http,
+                "POST",
+                self._url,
+                MOST_SHORT_ANSWER_BYTES,
+                content=body,
+                headers=self._headers,
+            )
+        except httpx.TransportError as error:
+            raise self._no_answer(error) from None
+        self._settle(answer)
 
     def __enter__(self) -> Client:
         return self
@@ -292,23 +278,24 @@ class AsyncClient(_Sender):
             await self._post(body)
 
     async def _post(self, body: bytes) -> None:
-        for pause in self._pauses():
-            try:
-                answer = await bounded_request_async(
-                    self._http,
-                    "POST",
-                    self._url,
-                    MOST_SHORT_ANSWER_BYTES,
-                    content=body,
-                    headers=self._headers,
-                )
-            except httpx.TransportError as error:
-                self._no_answer(error)
-                answer = None
-            if self._settled(answer):
-                return
-            await asyncio.sleep(_pause(pause, answer))
-        raise self._given_up()
+        try:
+            await AsyncRetrying(**retry_options(self._attempts, self._entropy))(self._once, body)
+        except NotTaken:
+            raise self._given_up() from None
+
+    async def _once(self, body: bytes) -> None:
+        try:
+            answer = await bounded_request_async(
+                self._http,
+                "POST",
+                self._url,
+                MOST_SHORT_ANSWER_BYTES,
+                content=body,
+                headers=self._headers,
+            )
+        except httpx.TransportError as error:
+            raise self._no_answer(error) from None
+        self._settle(answer)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -26,8 +26,8 @@ from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler import operations
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.dispatch import Dispatch
-from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
+from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import reconcile
@@ -42,6 +42,7 @@ from shuffledp.service.web.bodies import (
     rest_of_body,
 )
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Counts
 from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
@@ -58,12 +59,16 @@ MOST_ARRIVING_BYTES = 64 << 20
 """Of all uploads that are not complete yet; further ones are told 503."""
 
 
+REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
+
+
 class Shuffler(Role):
     """The server that collects encrypted reports and delivers them in whole batches."""
 
     name = "shuffler"
     about = "collects encrypted reports, orders whole batches, deletes them after delivery"
     schema = SHUFFLER_SCHEMA
+    figures = (REJECTED, *INTAKE_FIGURES, *DISPATCH_FIGURES)
     before_operations = (operations.UPLOAD,)
 
     def __init__(

@@ -19,11 +19,17 @@ from shuffledp.service.shuffler.batches import Batch
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.web.logs import log
-from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.metrics import Counts, Metrics
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
 CHUNK_BYTES = 1 << 20
 LOOK_AGAIN_SECONDS = 1.0
+
+
+DISPATCH_FIGURES = (
+    Counts("batches", "Batches that reached a state", ("state",)),
+    Counts("delivery_failures", "Tries to deliver a batch that failed", ("reason",)),
+)
 
 
 class Dispatch:

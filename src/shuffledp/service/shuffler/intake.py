@@ -10,11 +10,17 @@ from collections.abc import Callable
 
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.metrics import Counts, Metrics, Seconds
 from shuffledp.service.web.problems import Problem
 
 MOST_PER_COMMIT = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
+
+
+INTAKE_FIGURES = (
+    Counts("uploads", "Reports that were uploaded, by what became of them", ("task", "verdict")),
+    Seconds("commit_seconds", "How long it took to make uploads durable, many at once"),
+)
 
 
 class Intake:

@@ -17,10 +17,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from filelock import BaseFileLock
 
-from shuffledp.sealed.files import sync
+from shuffledp.sealed.files import private, sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.storage.private import PRIVATE_FILE, erase, lock_file, private_folder
+from shuffledp.service.storage.private import erase, lock_file, private_folder
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -76,7 +77,7 @@ class ReportKeys:
         self.path = Path(path)
         self._known: dict[tuple[bytes, int], BatchKey] = {}
         self._ended: dict[tuple[bytes, int], str] = {}
-        self._lock: int | None = None
+        self._lock: BaseFileLock | None = None
 
     def open(self, seconds: float = LOCK_SECONDS) -> None:
         """Locks the folder, reads which keys were destroyed, and finishes what a crash left."""
@@ -99,7 +100,7 @@ class ReportKeys:
         """Gives the folder free."""
         self._known.clear()
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     @property
@@ -129,9 +130,7 @@ class ReportKeys:
     def _make(file: Path) -> bytes:
         secret = os.urandom(KEY_BYTES)
         part = file.with_suffix(".part")
-        with os.fdopen(
-            os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, PRIVATE_FILE), "wb"
-        ) as out:
+        with open(part, "wb", opener=private) as out:
             out.write(secret)
             out.flush()
             os.fsync(out.fileno())
@@ -155,12 +154,9 @@ class ReportKeys:
     def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
         """Destroys the key of a batch for good, and records why."""
         if (task, number) not in self._ended:
-            handle = os.open(self._list, os.O_CREAT | os.O_WRONLY | os.O_APPEND, PRIVATE_FILE)
-            try:
-                os.write(handle, f"{task.hex()} {number} {reason}\n".encode())
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            with open(self._list, "ab", buffering=0, opener=private) as out:
+                out.write(f"{task.hex()} {number} {reason}\n".encode())
+                os.fsync(out.fileno())
             sync(self.path)
             self._ended[task, number] = reason
         self._known.pop((task, number), None)

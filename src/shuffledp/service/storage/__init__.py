@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from shuffledp.extras import require
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.storage.database import Database
 from shuffledp.service.storage.schema import Schema
+
+require("service")
 
 
 async def open_database(url: str, schema: Schema) -> Database:

@@ -6,15 +6,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from shuffledp.errors import MissingExtra, ParameterError
+import apsw
+
+from shuffledp.errors import ParameterError
 from shuffledp.sealed.files import sync
 from shuffledp.service.storage.private import PRIVATE_FILE
 from shuffledp.service.storage.sqlite import lock_store
-
-try:
-    import apsw
-except ImportError:
-    raise MissingExtra("apsw", "service") from None
 
 BUSY_MILLISECONDS = 10_000
 
@@ -75,7 +72,7 @@ def restore(backup: str | Path, store: str) -> None:
         ) from None
     finally:
         part.unlink(missing_ok=True)
-        os.close(lock)
+        lock.release()
 
 
 def _part(target: Path) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
 from pathlib import Path
 
-from shuffledp.sealed.files import sync
+from filelock import BaseFileLock, Timeout
+
+from shuffledp.sealed.files import lock, private, sync
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
-LOCK_PAUSE_SECONDS = 0.05
 
 
 def private_folder(path: Path) -> None:
@@ -23,13 +22,15 @@ def private_folder(path: Path) -> None:
 def private_file(path: Path) -> None:
     """Makes an empty file that only its owner may read, or takes other people's rights away from
     one that is there already."""
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, PRIVATE_FILE))
+    with open(path, "ab", opener=private):
+        pass
     _narrow(path, PRIVATE_FILE)
 
 
 def _narrow(path: Path, mode: int) -> None:
     found = path.stat()
-    if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+    own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()  # Windows has other rights
+    if found.st_mode & 0o077 and own:
         path.chmod(mode)
 
 
@@ -38,29 +39,22 @@ def erase(path: Path) -> None:
     none. On disks that write elsewhere when a file is overwritten, copies may stay in blocks that
     no file holds any more."""
     try:
-        handle = os.open(path, os.O_WRONLY)
+        file = open(path, "r+b", buffering=0)  # noqa: SIM115
     except FileNotFoundError:
         return
-    try:
-        os.write(handle, bytes(os.fstat(handle).st_size))
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with file:
+        file.write(bytes(path.stat().st_size))
+        os.fsync(file.fileno())
     path.unlink(missing_ok=True)
     sync(path.parent)
 
 
-def lock_file(path: Path, seconds: float) -> int | None:
-    """The handle of a locked file, after waiting for at most so many seconds; None if another
-    program holds the lock. A program that ends, even by SIGKILL, gives its lock back."""
-    handle = os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE)
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return handle
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                os.close(handle)
-                return None
-            time.sleep(LOCK_PAUSE_SECONDS)
+def lock_file(path: Path, seconds: float) -> BaseFileLock | None:
+    """The lock of a file, taken, after waiting for at most so many seconds; None if another program
+    holds it. A program that ends, even by SIGKILL, gives its lock back."""
+    held = lock(path, seconds, secret=True)
+    try:
+        held.acquire()
+    except Timeout:
+        return None
+    return held

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
@@ -16,16 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from shuffledp.errors import MissingExtra
+import apsw
+from filelock import BaseFileLock
+
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.storage.private import lock_file, private_file
 from shuffledp.service.storage.schema import Schema, check_role, migrate
-
-try:
-    import apsw
-except ImportError:
-    raise MissingExtra("apsw", "service") from None
 
 SCHEMA_WORDS = {"BYTES": "BLOB", "KEYED": "WITHOUT ROWID", "ROWID": "INTEGER"}
 PRAGMAS = (
@@ -136,7 +132,7 @@ class SqliteDatabase(Database):
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._connection: Any = None
-        self._lock: int | None = None
+        self._lock: BaseFileLock | None = None
 
     @classmethod
     async def open(cls, path: str, schema: Schema) -> SqliteDatabase:
@@ -209,12 +205,12 @@ class SqliteDatabase(Database):
             await self._call(self._connection.close)
         self._thread.shutdown()
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
 
-def lock_store(path: str, seconds: float) -> int:
-    """The handle of the lock that a service holds on its SQLite file as long as it runs."""
+def lock_store(path: str, seconds: float) -> BaseFileLock:
+    """The lock that a service holds on its SQLite file as long as it runs."""
     lock = lock_file(Path(f"{path}.lock"), seconds)
     if lock is None:
         raise ConfigError(
@@ -231,7 +227,7 @@ def check_file(path: str, role: str) -> None:
             pass
         if not Path(path).exists():
             return
-        os.close(lock_store(path, 0))
+        lock_store(path, 0).release()
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             known = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_version'"

@@ -1,1 +1,5 @@
 """What both servers are made of: routes, tasks, access, problems, status page, logs, metrics."""
+
+from shuffledp.extras import require
+
+require("service")

@@ -27,7 +27,7 @@ from shuffledp.service.web.access import require
 from shuffledp.service.web.config import ServerConfig
 from shuffledp.service.web.connections import ConnectionLimits, Connections
 from shuffledp.service.web.logs import log, plain_reason
-from shuffledp.service.web.metrics import Metrics
+from shuffledp.service.web.metrics import CONTENT_TYPE_LATEST, Counts, Metrics, Seconds
 from shuffledp.service.web.operations import SHARED, Operation, Served
 from shuffledp.service.web.origins import Origins
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
@@ -47,13 +47,15 @@ class Role(ABC):
     before_operations: ClassVar[tuple[Operation, ...]] = ()
     """What `before_routes` answers."""
     schema: ClassVar[Schema]
+    figures: ClassVar[tuple[Counts | Seconds, ...]]
+    """What /metrics shows of this role."""
     database: Database
     tasks: TaskRegistry
 
     def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
         self.server_config = config
         self.clock = clock
-        self.metrics = Metrics(self.name)
+        self.metrics = Metrics(self.name, self.figures)
         self.origins = Origins(config.allow_origins)
         self.connections = Connections(ConnectionLimits.of(config), self.origins)
         self.draining = False
@@ -181,7 +183,7 @@ class Role(ABC):
 
     async def answer_metrics(self, _: Request) -> Response:
         """The metrics for Prometheus."""
-        return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(self.metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def answer_ready(self, _: Request) -> Response:
         """200 while requests can be answered: no shutdown has begun, and the disk takes more."""

@@ -2,19 +2,19 @@
 
 import { at, post, show, stream, table, upload } from './asking.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
-import { readForm, state } from './plan.js';
+import { state } from './plan.js';
 
 let running = null;
 
 export function describePlan(place, { plan }) {
   place.textContent = plan ? `Your plan: ${plan.sentences[0]} ε = ${plan.epsilon}.`
-    : 'There is no plan yet: go back to the first step.';
+    : 'There is no plan yet: the first step makes one.';
 }
 
 export function arrangeRehearsal() {
   const question = at('question').value;
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
-  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram'].includes(question);
+  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram', 'frequencies'].includes(question);
   at('run').disabled = !state.plan;
 }
 
@@ -76,13 +76,20 @@ function finish(summary, ready, runs) {
     lines.push(`Truth: ${short(ready.truth[0])}. First run: ${short(first[0][0])}, interval ${short(first[0][1])} to ${short(first[0][2])}.`);
   }
   lines.push(`${held.toLocaleString('en')} of ${all.toLocaleString('en')} intervals hold the truth (${short(100 * summary.coverage)} %; promised: at least ${short(100 * summary.promised)} %, up to chance).`);
-  if (!['quantiles'].includes(at('question').value)) {
+  if (at('question').value !== 'quantiles') {
     lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ${short(summary.within.error)} of the truth (promised: ${short(100 * summary.promised)} %).`);
   }
   verdict(lines);
   drawRuns(runs, ready, summary.names);
-  at('bars-figure').hidden = !summary.bars;
-  if (summary.bars) drawBars(at('bars-chart'), summary.bars);
+  at('bars-figure').hidden = !summary.bars && !many;
+  if (summary.bars) {
+    at('bars-title').textContent = 'How often each error came (bars), beside the exact law (line)';
+    drawBars(at('bars-chart'), summary.bars);
+  } else if (many) {
+    at('bars-title').textContent = 'The same run, estimate − truth: an interval that does not reach 0 misses the truth';
+    drawIntervals(at('bars-chart'), runs.at(-1).map((run, row) => run.map((one) => one - ready.truth[row])),
+      { truth: 0, label: 'Errors of the last run', names: summary.names });
+  }
   table(at('rehearse-table'), [['What'], ['Truth', true], ['Last estimate', true], ['Interval', true],
     ['Error (RMSE)', true], ['Intervals that hold', true]],
   summary.names.map((name, row) => {
@@ -90,11 +97,13 @@ function finish(summary, ready, runs) {
     return [name, short(ready.truth[row]), short(value), `${short(low)} … ${short(high)}`,
       short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
   }));
-  at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows. Forecast error (RMSE) at this data: ${short(summary.forecast)}.`;
+  at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
+    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`}`;
 }
 
 async function rehearse(event) {
   event.preventDefault();
+  if (!state.plan) return;
   running?.abort();
   const mine = running = new AbortController(), runs = [], wanted = Number(at('runs').value);
   clear();
@@ -103,7 +112,7 @@ async function rehearse(event) {
   at('rehearse-progress').hidden = false;
   at('rehearse-progress').value = 0;
   let ready = null, drawn = 0;
-  const form = { ...readForm(), epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
+  const form = { ...state.form, epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
   try {
     await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted) }, (item) => {
       if (item.ready) {

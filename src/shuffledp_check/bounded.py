@@ -1,8 +1,8 @@
 """An independent check of a bounded cell: fractions from the standard library, nothing else.
 
-    python vectors/check_bounded.py FILE      (a list of entries like vectors/bounded.json)
+    python -m shuffledp_check.bounded FILE     (a list of entries like vectors/bounded.json)
 
-It shares no code and no arithmetic library with the package. Every quantity is bounded on its
+It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its
 unsafe side by a fraction of 256 significant bits; the only function that is not rational, e^ε, is
 bounded from below by the first terms of its series. What is checked, and why it is enough, is
 stated in docs/mathematics.md, "The bounded cell".

@@ -1,11 +1,11 @@
 """An independent check of shuffledp certificates: standard library only, integers only.
 
-    python vectors/check_certificate.py FILE [FILE …]
+    python -m shuffledp_check FILE [FILE …]
 
-It shares no code, no arithmetic library and no search with the package. Bounded cells are checked
-by vectors/check_bounded.py, in fractions. For the others, reals are enclosed
-between integers over 2^BITS; e^x comes from its Taylor series with the remainder added, r(m) from
-its product. What it proves is stated in docs/mathematics.md, "The inequality".
+It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
+bounded.py, in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x comes
+from its Taylor series with the remainder added, r(m) from its product. What it proves is stated in
+docs/mathematics.md, "The inequality".
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from __future__ import annotations
 import json
 import sys
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from check_bounded import BoundedCell, Rejected
+from shuffledp_check.bounded import BoundedCell, Rejected
 
 BITS = 320
 ONE = 1 << BITS
@@ -261,20 +259,43 @@ def check(data: dict[str, Any]) -> Fraction:
     return epsilon
 
 
+USAGE = "Give the files of certificates or plans: python -m shuffledp_check FILE [FILE …]"
+CERTIFIED, WRONG_CALL, REFUTED = 0, 2, 3
+"""Exit codes."""
+
+
+def verdict(name: str) -> tuple[int, str]:
+    """The exit code for one file, `-` for standard input, and what to say about it."""
+    try:
+        if name == "-":
+            data = json.load(sys.stdin)
+        else:
+            with open(name, encoding="utf-8") as file:
+                data = json.load(file)
+    except OSError as error:
+        return WRONG_CALL, f"cannot be read ({error.strerror})"
+    except (ValueError, RecursionError):
+        return REFUTED, "rejected: no JSON"
+    try:
+        return CERTIFIED, f"certified for epsilon = {check(data)}"
+    except Rejected as error:
+        return REFUTED, f"rejected: {error}"
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return REFUTED, "rejected: malformed"
+
+
 def main() -> int:
-    status = 0
-    for name in sys.argv[1:]:
-        with open(name, encoding="utf-8") as file:
-            data = json.load(file)
-        try:
-            print(f"{name}: certified for epsilon = {check(data)}")
-        except Rejected as error:
-            print(f"{name}: rejected: {error}")
-            status = 1
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            print(f"{name}: rejected: malformed")
-            status = 1
-    return status
+    """Checks every file that is named; the exit code is 0 only if all of them hold."""
+    names = sys.argv[1:]
+    if not names or names[0].startswith("--"):
+        print(USAGE, file=sys.stderr)
+        return CERTIFIED if "--help" in names else WRONG_CALL
+    codes = []
+    for name in names:
+        code, said = verdict(name)
+        print(f"{name}: {said}")
+        codes.append(code)
+    return max(codes)
 
 
 if __name__ == "__main__":

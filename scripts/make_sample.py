@@ -38,9 +38,11 @@ def person(row: int) -> str:
 
 
 def main() -> None:
-    """Writes the file beside this program."""
+    """Writes the file into the package."""
     lines = ["bikes,way,minutes\n", *(person(row) for row in range(ROWS))]
-    Path(__file__).with_name("commute.csv").write_text("".join(lines))
+    (Path(__file__).parents[1] / "src/shuffledp/samples/commute.csv").write_text(
+        "".join(lines), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

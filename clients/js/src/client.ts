@@ -1,0 +1,155 @@
+/** Sending a value: check, randomize, encrypt, charge, store, send; the same bytes again after an
+ * interruption. */
+import type { Sent } from "./describe.js";
+import { fail, ShuffledpError } from "./errors.js";
+import { ascii, hex, join, sha256, webKey, type Bytes, type Ephemeral } from "./hpke.js";
+import { checkBudget, checkPolicy } from "./policy.js";
+import type { Value } from "./questions.js";
+import { text } from "./rational.js";
+import { encryptReport } from "./report.js";
+import { systemWords } from "./sampling.js";
+import { deviceStorage, type DeviceRecord, type Storage } from "./storage.js";
+import type { Task } from "./task.js";
+
+const [FIRST_PAUSE, LONGEST_PAUSE, MOST_WAIT] = [0.25, 30, 300]; // seconds
+const REQUEST_MS = 30_000;
+/** From so many messages on a report is made in a Worker, so that the page stays responsive. */
+const LARGE_REPORT = 400;
+
+export interface ClientOptions {
+  /** The token with which this device was enrolled at the shuffler. */
+  readonly token: string;
+  /** Another address of the shuffler than the one that the task names. */
+  readonly shuffler?: string;
+  readonly storage?: Storage;
+  /** How often to try before `send` gives up for now (8). */
+  readonly attempts?: number;
+  /** Whether to make the report in a Worker (from 400 messages on, where there is one). */
+  readonly worker?: boolean;
+  /** Another maker of X25519 keys than WebCrypto: see @shuffledp/client/noble. */
+  readonly ephemeral?: Ephemeral;
+}
+
+/** What a shuffler's answer was: 201 for a new report, 200 for one that it had already. */
+export interface Receipt {
+  readonly status: number;
+}
+
+export class Client {
+  private readonly storage: Storage;
+  private readonly shuffler: string;
+
+  constructor(
+    readonly task: Task,
+    private readonly options: ClientOptions,
+  ) {
+    this.storage = options.storage ?? deviceStorage();
+    this.shuffler = (options.shuffler ?? task.shuffler).replace(/\/+$/, "");
+  }
+
+  /** Sends a value, once; throws with code "answered" if this device has answered this task. */
+  async send(value: Value): Promise<Receipt> {
+    const { task } = this;
+    task.checkTime();
+    checkPolicy(task, task.policy);
+    const body = await this.storage.alone(async () => {
+      await this.storage.update((record) => this.admit(record));
+      const id = join((await sha256(ascii(this.options.token))).slice(0, 8), crypto.getRandomValues(new Uint8Array(8)));
+      const made = await this.encrypt(value, id);
+      await this.storage.update((record) => {
+        this.admit(record);
+        record.charges.push({
+          report: hex(id),
+          task: task.id,
+          name: task.name,
+          shuffler: this.shuffler,
+          epsilon: text(task.epsilon),
+          when: this.now(),
+        });
+        record.keys[this.shuffler] ??= hex(task.key.raw);
+        record.reports[task.id] = made;
+      });
+      return made;
+    });
+    return this.post(body);
+  }
+
+  /** Sends the stored report again, the very same bytes; null if the shuffler has it already. */
+  async resume(): Promise<Receipt | null> {
+    const stored = await this.storage.update((record) => record.reports[this.task.id]);
+    if (stored === undefined) fail("refused", "Nothing is stored for this task; use send.");
+    return stored && this.post(stored);
+  }
+
+  /** Whether a report of this device waits to be sent, was acknowledged, or is not there. */
+  async state(): Promise<"none" | "waiting" | "answered"> {
+    const stored = await this.storage.update((record) => record.reports[this.task.id]);
+    return stored === undefined ? "none" : stored ? "waiting" : "answered";
+  }
+
+  private now(): number {
+    return Math.floor(this.task.clock() / 1000);
+  }
+
+  private admit(record: DeviceRecord): void {
+    if (this.task.id in record.reports)
+      fail("answered", "This device has answered this task; a second value would weaken the guarantee: use resume to send what is stored.");
+    checkBudget(this.task, this.task.policy, record, this.shuffler, this.now());
+  }
+
+  private async encrypt(value: Value, reportId: Bytes): Promise<Bytes> {
+    const { task, options } = this;
+    const wanted = options.worker ?? task.reportSize >= LARGE_REPORT;
+    if (wanted && typeof Worker !== "undefined" && !options.ephemeral && !task.cells.length) {
+      const made = await (await import("./offload.js")).inWorker({ text: task.text, id: task.id, value, reportId });
+      if (made) return made;
+    }
+    return encryptReport(task, value, reportId, systemWords, options.ephemeral ?? webKey);
+  }
+
+  private async post(body: Bytes): Promise<Receipt> {
+    const { task } = this;
+    const attempts = this.options.attempts ?? 8;
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      const answer = await this.request(body);
+      const status = answer?.status ?? 0;
+      if (status === 200 || status === 201) {
+        await this.storage.update((record) => {
+          if (task.repeat) delete record.reports[task.id];
+          else record.reports[task.id] = null;
+        });
+        return { status };
+      }
+      if (answer && status < 500 && ![408, 425, 429].includes(status)) {
+        const data = (await answer.json().catch(() => null)) as { type?: unknown; detail?: unknown } | null;
+        const code = String(data?.type).split(":").at(-1)!;
+        if (code !== "interrupted")
+          throw new ShuffledpError("refused", `The shuffler refused the report: ${String(data?.detail ?? status).slice(0, 500)}`, status, code);
+      }
+      const asked = Number(answer?.headers.get("Retry-After")) || 0;
+      if (asked > MOST_WAIT || attempt === attempts - 1) break;
+      const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt) * (0.5 + Math.random());
+      await new Promise((resolve) => setTimeout(resolve, 1000 * Math.max(asked, pause)));
+    }
+    return fail("unreachable", "The shuffler did not take the report; it is stored: send it later with resume.");
+  }
+
+  private request(body: Bytes): Promise<Response | null> {
+    return fetch(`${this.shuffler}/tasks/${this.task.id}/reports`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${this.options.token}`, "Content-Type": "application/octet-stream" },
+      body,
+      credentials: "omit",
+      cache: "no-store",
+      redirect: "error",
+      referrerPolicy: "no-referrer",
+      signal: AbortSignal.timeout(REQUEST_MS),
+    }).catch(() => null);
+  }
+}
+
+export const createClient = (task: Task, options: ClientOptions): Client => new Client(task, options);
+
+/** What this device has sent or has stored to send, oldest first. */
+export const history = async (storage: Storage = deviceStorage()): Promise<readonly Sent[]> =>
+  (await import("./describe.js")).history(storage);

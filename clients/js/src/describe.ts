@@ -1,0 +1,88 @@
+/** What a task asks for and what an answer costs, in words for a consent screen. */
+import { hex } from "./hpke.js";
+import { recently, spent } from "./policy.js";
+import type { Values } from "./questions.js";
+import { add, show, subtract } from "./rational.js";
+import { deviceStorage, type Charge, type Storage } from "./storage.js";
+import type { Operators, Task } from "./task.js";
+
+export interface Description {
+  readonly question: string;
+  /** Which values can be sent. */
+  readonly values: Values;
+  /** What an answer costs, as a number for people. */
+  readonly epsilon: string;
+  /** Among how many users an answer hides. */
+  readonly users: number;
+  readonly messages: number;
+  /** Bytes of the report, whatever the answer. */
+  readonly bytes: number;
+  readonly guarantee: string;
+  readonly operators: Operators;
+  readonly shuffler: string;
+  readonly analyzerKey: string;
+  readonly expires: Date;
+  /** ε: spent by this device in the policy's period, allowed in it, and left after this answer. */
+  readonly spent: string;
+  readonly allowed: string;
+  readonly remains: string;
+  readonly days: number;
+  readonly answered: boolean;
+  /** All of this in sentences. */
+  readonly sentences: readonly string[];
+}
+
+export async function describe(task: Task, storage: Storage = deviceStorage()): Promise<Description> {
+  const { policy, operators } = task;
+  const [before, answered] = await storage.update((record) => [
+    spent(record, recently(policy, task.clock() / 1000)),
+    task.id in record.reports,
+  ]);
+  const about = {
+    question: task.question,
+    values: task.protocol.values,
+    epsilon: show(task.epsilon),
+    users: task.users,
+    messages: task.reportSize,
+    bytes: task.reportBytes,
+    guarantee:
+      task.padding === "exact"
+        ? "pure ε-differential privacy in the shuffle model"
+        : "ε-differential privacy in the shuffle model, up to a probability of 2⁻⁶⁴ per batch",
+    operators,
+    shuffler: task.shuffler,
+    analyzerKey: hex(task.key.raw),
+    expires: new Date(task.expires * 1000),
+    spent: show(before),
+    allowed: show(policy.perPeriod),
+    remains: show(subtract(policy.perPeriod, answered ? before : add(before, task.epsilon))),
+    days: policy.days,
+    answered,
+  };
+  const number = (value: number): string => value.toLocaleString("en");
+  return {
+    ...about,
+    sentences: [
+      `Your answer is randomized and encrypted on this device before it is sent. Among ${number(about.users)} users it costs you ε = ${about.epsilon} (${about.guarantee}).`,
+      `${number(about.messages)} encrypted messages are sent, ${number(about.bytes)} bytes, whatever you answer.`,
+      `Who asks: ${operators.collector}. Who mixes the answers: ${operators.shuffler} (${about.shuffler}). Who computes the result: ${operators.analyzer}. The last two together could read your answer.`,
+      answered
+        ? `You have answered this question. This device has spent ε = ${about.spent} of ${about.allowed} in ${about.days} days.`
+        : `This device has spent ε = ${about.spent} of the ${about.allowed} that it allows in ${about.days} days; after this answer ${about.remains} are left.`,
+    ],
+  };
+}
+
+/** One report that this device has made. */
+export interface Sent extends Charge {
+  /** Whether the shuffler has acknowledged it. */
+  readonly acknowledged: boolean;
+}
+
+export const history = (storage: Storage): Promise<Sent[]> =>
+  storage.update(({ charges, reports }) =>
+    charges.map((charge, i) => {
+      const last = charges.findLastIndex(({ task }) => task === charge.task) === i;
+      return { ...charge, acknowledged: !(last && reports[charge.task]) };
+    }),
+  );

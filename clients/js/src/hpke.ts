@@ -1,0 +1,84 @@
+/** HPKE (RFC 9180) in base mode with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM, from
+ * WebCrypto. Every message has an ephemeral key of its own. */
+import { fail } from "./errors.js";
+
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/** A fresh X25519 key: its public half, and what it shares with another public key. */
+export interface EphemeralKey {
+  readonly publicKey: Bytes;
+  shared(peer: Bytes): Promise<Bytes>;
+}
+/** Makes ephemeral keys; another engine's can be given where WebCrypto has no X25519. */
+export type Ephemeral = () => Promise<EphemeralKey>;
+
+export const ascii = (text: string): Bytes => new TextEncoder().encode(text);
+
+export function join(...parts: readonly Uint8Array[]): Bytes {
+  const found = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    found.set(part, at);
+    at += part.length;
+  }
+  return found;
+}
+
+/** A whole number in so many bytes, the most significant first. */
+export const bytesOf = (number: number, size: number): Bytes =>
+  Uint8Array.from({ length: size }, (_, i) => Math.floor(number / 256 ** (size - 1 - i)));
+export const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+export const fromHex = (text: string): Bytes => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+export const sha256 = async (bytes: Bytes): Promise<Bytes> => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+
+export const webKey: Ephemeral = async () => {
+  let pair: CryptoKeyPair;
+  try {
+    pair = (await crypto.subtle.generateKey({ name: "X25519" }, false, ["deriveBits"])) as CryptoKeyPair;
+  } catch {
+    return fail("task", "This browser has no X25519; update it, or use @shuffledp/client/noble.");
+  }
+  return {
+    publicKey: new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)),
+    shared: (peer) => sharedWith(pair.privateKey, peer),
+  };
+};
+
+export async function sharedWith(privateKey: CryptoKey, peer: Bytes): Promise<Bytes> {
+  const key = await crypto.subtle.importKey("raw", peer, { name: "X25519" }, false, []);
+  return new Uint8Array(await crypto.subtle.deriveBits({ name: "X25519", public: key }, privateKey, 256));
+}
+
+const VERSION = ascii("HPKE-v1");
+const KEM = join(ascii("KEM"), bytesOf(0x20, 2));
+const SUITE = join(ascii("HPKE"), bytesOf(0x20, 2), bytesOf(1, 2), bytesOf(1, 2));
+const NOTHING = new Uint8Array(0);
+
+const labeled = (suite: Bytes, label: string, input: Bytes): Bytes => join(VERSION, suite, ascii(label), input);
+
+/** LabeledExpand(LabeledExtract(salt, …), …): one call of WebCrypto's HKDF. */
+async function derive(secret: CryptoKey, salt: Bytes, suite: Bytes, label: string, context: Bytes, size: number): Promise<Bytes> {
+  const info = join(bytesOf(size, 2), labeled(suite, label, context));
+  return new Uint8Array(await crypto.subtle.deriveBits({ name: "HKDF", hash: "SHA-256", salt, info }, secret, 8 * size));
+}
+
+const hkdfKey = (input: Bytes): Promise<CryptoKey> => crypto.subtle.importKey("raw", input, "HKDF", false, ["deriveBits"]);
+
+/** Encrypts messages to a public key under `info`: encapsulated key, ciphertext, tag. */
+export async function sealer(recipient: Bytes, info: Bytes, ephemeral: Ephemeral): Promise<(plain: Bytes) => Promise<Bytes>> {
+  const zeros = await crypto.subtle.importKey("raw", new Uint8Array(32), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const extract = async (label: string, input: Bytes) => new Uint8Array(await crypto.subtle.sign("HMAC", zeros, labeled(SUITE, label, input)));
+  const context = join(bytesOf(0, 1), await extract("psk_id_hash", NOTHING), await extract("info_hash", info));
+  const schedule = await hkdfKey(labeled(SUITE, "secret", NOTHING));
+  return async (plain) => {
+    const { publicKey, shared } = await ephemeral();
+    const exchange = await hkdfKey(labeled(KEM, "eae_prk", await shared(recipient)));
+    const secret = await derive(exchange, NOTHING, KEM, "shared_secret", join(publicKey, recipient), 32);
+    const [key, iv] = await Promise.all([
+      derive(schedule, secret, SUITE, "key", context, 16),
+      derive(schedule, secret, SUITE, "base_nonce", context, 12),
+    ]);
+    const cipher = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["encrypt"]);
+    return join(publicKey, new Uint8Array(await crypto.subtle.encrypt({ name: "AES-GCM", iv }, cipher, plain)));
+  };
+}

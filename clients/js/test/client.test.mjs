@@ -1,0 +1,288 @@
+// Sending, storing and refusing, with a shuffler that is a function.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { afterEach, beforeEach, test } from "node:test";
+import { gzipSync } from "node:zlib";
+
+import { createClient, history, loadTask } from "@shuffledp/client";
+import { nobleKey } from "@shuffledp/client/noble";
+import { givenWords, hex, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
+
+const vectors = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"));
+const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks].find((task) => task.name === name).text;
+const KEY = vectors.encryption.analyzer_key.public;
+const clock = () => vectors.now * 1000;
+const load = (name, policy = {}, more = {}) => loadTask(textOf(name), { policy, clock, ...more });
+const once = { token: "once-test", attempts: 4 };
+const { fetch: realFetch, setTimeout: realTimeout } = globalThis;
+/** The pauses that the client has asked for, in milliseconds; none is really waited for. */
+let pauses = [];
+beforeEach(() => {
+  pauses = [];
+  globalThis.setTimeout = (work, pause) => {
+    pauses.push(pause);
+    return realTimeout(work, 0);
+  };
+});
+afterEach(() => void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout }));
+
+/** The canonical text of a task after a change. */
+function changed(name, change) {
+  const sorted = (one) =>
+    Array.isArray(one) ? one.map(sorted) : one && typeof one === "object" ? Object.fromEntries(Object.keys(one).sort().map((field) => [field, sorted(one[field])])) : one;
+  const data = JSON.parse(textOf(name));
+  change(data);
+  return JSON.stringify(sorted(data));
+}
+
+/** A shuffler that gives these answers, one after the other; "away" for none. */
+function shuffler(...answers) {
+  const bodies = [];
+  globalThis.fetch = async (url, { body, headers, method }) => {
+    bodies.push({ url, hex: hex(body), size: body.length, headers, method });
+    const next = answers.length > 1 ? answers.shift() : answers[0];
+    if (next === "away") throw new TypeError("Failed to fetch");
+    return next.clone();
+  };
+  return bodies;
+}
+const refusal = (status, code, headers = {}) =>
+  new Response(JSON.stringify({ type: `urn:shuffledp:problem:${code}`, detail: "No." }), { status, headers });
+const fails = (code) => (error) => {
+  assert.equal(error.code, code, String(error));
+  return true;
+};
+
+test("a value is sent once, in a request as the protocol says", async () => {
+  const bodies = shuffler(new Response(null, { status: 201 }));
+  const storage = memoryStorage();
+  const task = await load("count, bounded");
+  const client = createClient(task, { ...once, storage });
+  assert.equal(await client.state(), "none");
+  assert.deepEqual(await client.send(1), { status: 201 });
+  assert.equal(await client.state(), "answered");
+  assert.equal(bodies[0].url, `https://shuffler.example/v1/tasks/${task.id}/reports`);
+  assert.equal(bodies[0].headers.Authorization, "Bearer once-test");
+  assert.equal(bodies[0].size, task.reportBytes);
+  await assert.rejects(client.send(0), fails("answered"));
+  assert.equal(await client.resume(), null);
+  assert.equal(bodies.length, 1);
+  const [sent] = await history(storage);
+  assert.deepEqual([sent.task, sent.epsilon, sent.acknowledged, sent.when], [task.id, "1", true, vectors.now]);
+});
+
+test("every value gives equally many bytes, and no two reports are alike", async () => {
+  const bodies = shuffler(new Response(null, { status: 201 }));
+  const cases = { "count, bounded": [0, 1], "histogram, bounded": ["no", 7], "real sum, bounded": [-1, 2.5], "frequencies, bounded": ["a", 2n ** 64n - 1n] };
+  for (const [name, values] of Object.entries(cases)) {
+    const task = await load(name, { least_users: 1 });
+    for (const value of values)
+      await createClient(task, { ...once, storage: memoryStorage() }).send(value);
+    const [a, b] = bodies.slice(-2);
+    assert.equal(a.size, b.size);
+    assert.notEqual(a.hex, b.hex);
+  }
+});
+
+test("after an interruption the very same bytes are sent", async () => {
+  const storage = memoryStorage();
+  const task = await load("count, bounded");
+  const first = shuffler("away");
+  const client = createClient(task, { ...once, attempts: 2, storage });
+  await assert.rejects(client.send(1), fails("unreachable"));
+  assert.equal(await client.state(), "waiting");
+  assert.equal((await history(storage))[0].acknowledged, false);
+  await assert.rejects(client.send(0), fails("answered"));
+  const second = shuffler(refusal(503, "busy"), new Response(null, { status: 200 }));
+  assert.deepEqual(await createClient(task, { ...once, storage }).resume(), { status: 200 });
+  assert.equal(new Set([...first, ...second].map((body) => body.hex)).size, 1);
+  assert.equal((await history(storage)).length, 1, "it is charged once");
+});
+
+test("Retry-After is waited for; what is too long is left for later", async () => {
+  const task = await load("count, bounded");
+  shuffler(refusal(429, "slow-down", { "Retry-After": "7" }), new Response(null, { status: 201 }));
+  await createClient(task, { ...once, storage: memoryStorage() }).send(1);
+  assert.deepEqual(pauses, [7000]);
+  const bodies = shuffler(refusal(503, "busy", { "Retry-After": "3600" }));
+  await assert.rejects(createClient(task, { ...once, storage: memoryStorage() }).send(1), fails("unreachable"));
+  assert.equal(bodies.length, 1);
+  assert.equal(pauses.length, 1);
+});
+
+test("what broke off on its way is sent again", async () => {
+  const bodies = shuffler(refusal(400, "interrupted"), refusal(599, "proxy"), new Response(null, { status: 201 }));
+  await createClient(await load("count, bounded"), { ...once, storage: memoryStorage() }).send(1);
+  assert.equal(new Set(bodies.map((body) => body.hex)).size, 1);
+  assert.equal(bodies.length, 3);
+});
+
+test("a refusal for good is not repeated, and says why", async () => {
+  for (const [status, problem] of [[409, "token-used"], [400, "malformed"], [410, "task-expired"]]) {
+    const bodies = shuffler(refusal(status, problem));
+    const client = createClient(await load("count, bounded"), { ...once, storage: memoryStorage() });
+    await assert.rejects(client.send(1), (error) => {
+      assert.deepEqual([error.code, error.status, error.problem], ["refused", status, problem]);
+      assert.match(error.message, /No\.$/);
+      return true;
+    });
+    assert.equal(bodies.length, 1);
+  }
+});
+
+test("a value that does not fit costs nothing and is not repeated in the error", async () => {
+  const bodies = shuffler(new Response(null, { status: 201 }));
+  const storage = memoryStorage();
+  const cases = {
+    "count, bounded": [2, -1, 0.5, "1", NaN],
+    "real sum, bounded": [2.6, "1", Infinity],
+    "frequencies, bounded": [19723.5, NaN, 2 ** 53, 2n ** 64n, -(2n ** 63n) - 1n, "\ud800", null, true],
+    "quantiles of days, bounded": ["2023-12-31", "2024-02-30", 19723],
+  };
+  for (const [name, values] of Object.entries(cases))
+    for (const value of values) {
+      const task = await load(name, { least_users: 1 });
+      await assert.rejects(createClient(task, { ...once, storage }).send(value), (error) => {
+        assert.equal(error.code, "value", `${name}: ${value}`);
+        assert.ok(!error.message.includes("19723"));
+        return true;
+      });
+    }
+  assert.equal(bodies.length, 0);
+  assert.deepEqual(await history(storage), []);
+});
+
+test("the policy decides before anything is sent", async () => {
+  await assert.rejects(load("count, bounded", { most_epsilon_per_task: "0.5" }), fails("policy"));
+  await assert.rejects(load("count, bounded", { least_users: 101 }), fails("policy"));
+  await assert.rejects(load("count, repeated", { allow_short_batches: true }), fails("policy"));
+  await assert.rejects(load("count, repeated", { allow_repeat: true }), fails("policy"));
+  await assert.rejects(load("count, bounded", { analyzer_keys: ["00".repeat(32)] }), fails("policy"));
+  await assert.rejects(load("count, bounded", { most_users: 3 }), fails("policy"));
+  await assert.rejects(load("count, bounded", { least_users: 0 }), fails("policy"));
+  await load("count, bounded", { analyzer_keys: [KEY], most_epsilon_per_task: "1" });
+});
+
+test("the budget of a period is exact, and ends with the period", async () => {
+  shuffler(new Response(null, { status: 201 }));
+  const charge = (epsilon, when) => ({ report: "r", task: "other", name: "n", shuffler: "s", epsilon, when });
+  const day = 86400;
+  const storage = memoryStorage({ charges: [charge("3", vectors.now - 10 * day)], keys: {}, reports: {} });
+  const client = createClient(await load("count, bounded"), { ...once, storage });
+  await client.send(1); // 3 + 1 = 4 is allowed, and nothing more
+  const next = createClient(await load("count, per index"), { ...once, storage });
+  await assert.rejects(next.send(1), fails("policy"));
+  const later = await load("count, per index", {}, { clock: () => clock() + 21 * day * 1000 });
+  await createClient(later, { ...once, storage }).send(1);
+});
+
+test("another analyzer key than the remembered one is refused", async () => {
+  shuffler(new Response(null, { status: 201 }));
+  const task = await load("count, bounded");
+  const storage = memoryStorage({ charges: [], keys: { "https://shuffler.example/v1": "11".repeat(32) }, reports: {} });
+  await assert.rejects(createClient(task, { ...once, storage }).send(1), fails("policy"));
+  const named = await load("count, bounded", { analyzer_keys: [KEY] });
+  await createClient(named, { ...once, storage }).send(1);
+});
+
+test("tasks that take several answers are charged each time", async () => {
+  shuffler(new Response(null, { status: 201 }));
+  const storage = memoryStorage();
+  const task = await load("count, repeated", { allow_repeat: true, allow_short_batches: true });
+  const client = createClient(task, { ...once, storage });
+  await client.send(1);
+  await client.send(0);
+  await assert.rejects(client.send(0), fails("policy"));
+  assert.equal((await history(storage)).length, 2);
+});
+
+test("two senders at once: one answer", async () => {
+  const bodies = shuffler(new Response(null, { status: 201 }));
+  const storage = memoryStorage();
+  const task = await load("count, bounded");
+  const both = [0, 1].map((value) => createClient(task, { ...once, storage }).send(value));
+  const settled = (await Promise.allSettled(both)).map(({ status }) => status).sort();
+  assert.deepEqual(settled, ["fulfilled", "rejected"]);
+  assert.equal(bodies.length, 1);
+});
+
+test("what is sent, in words", async () => {
+  const task = await load("count, bounded");
+  const about = await task.describe(memoryStorage());
+  assert.equal(about.question, "Vectors: count, bounded? ✓");
+  assert.deepEqual([about.epsilon, about.users, about.bytes, about.remains], ["1", 100, task.reportBytes, "3"]);
+  assert.match(about.sentences.join(" "), /Survey Office.*Shuffler Ltd.*Université · Analyse/);
+  assert.match(about.sentences.at(-1), /ε = 0 of the 4 .* after this answer 3 are left/);
+});
+
+test("keys of noble curves open as those of WebCrypto do", async () => {
+  const [ours, theirs] = [await nobleKey(), await nobleKey()];
+  assert.deepEqual(await ours.shared(theirs.publicKey), await theirs.shared(ours.publicKey));
+  const bodies = shuffler(new Response(null, { status: 201 }));
+  const task = await load("count, bounded");
+  await createClient(task, { ...once, storage: memoryStorage(), ephemeral: nobleKey }).send(1);
+  assert.equal(bodies[0].size, task.reportBytes);
+});
+
+test("the core takes no randomness from its caller", async () => {
+  const core = readFileSync(new URL("../dist/bundle/client.js", import.meta.url), "utf8");
+  assert.ok(core.includes("crypto.getRandomValues"));
+  assert.equal(core.match(/Math\.random/g).length, 1, "only the pause between attempts");
+});
+
+test("odds without a short common denominator are refused", async () => {
+  const text = changed("integer sum, bounded", ({ certificate: { protocol } }) => {
+    const { up } = protocol.cell;
+    up.odds = up.odds.map((_, i) => `1/${10n ** 390n + BigInt(2 * i + 1)}`);
+  });
+  await assert.rejects(loadTask(text, { clock }), (error) => {
+    assert.match(error.message, /short odds/);
+    return true;
+  });
+});
+
+const FREQUENT = "frequencies of numbers, bounded";
+
+test("tasks for frequencies whose groups or labels are wrong are refused", async () => {
+  const wrong = {
+    "report_size": [(task) => (task.report_size -= 1), "too short"],
+    "cells per group": [({ certificate: { protocol } }) => (protocol.cells_per_group = 6), "2, 4, 8"],
+    "cells in all": [({ certificate: { protocol } }) => Object.assign(protocol, { users: 1e13, groups: 1e6, cells_per_group: 4096 }), "too many cells"],
+    "users": [({ certificate: { protocol } }) => (protocol.groups = 8), "fewer users"],
+    "candidates twice": [({ certificate: { protocol } }) => (protocol.candidates = [1, 1]), "Candidates"],
+    "candidates of two types": [({ certificate: { protocol } }) => (protocol.candidates = [1, "1"]), "Candidates"],
+    "seed": [({ certificate: { protocol } }) => (protocol.hash_seed = "A".repeat(64)), "hash_seed"],
+    "claim": [({ certificate }) => (certificate.users = 100), "does not follow"],
+    "batch": [({ batch }) => (batch.reports = 699), "batches"],
+  };
+  await loadTask(changed(FREQUENT, () => {}), { clock });
+  for (const [name, [change, why]] of Object.entries(wrong))
+    await assert.rejects(loadTask(changed(FREQUENT, change), { clock }), (error) => {
+      assert.equal(error.code, "task", `${name}: ${error}`);
+      assert.ok(error.message.includes(why), `${name}: ${error}`);
+      return true;
+    });
+});
+
+test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
+  const task = await load(FREQUENT);
+  const { words: given } = vectors.frequencies.values.find((one) => one.task === FREQUENT);
+  const sent = (value) => plainNumbers(task, value, givenWords([...given, ...Array(20).fill(given[0])]));
+  assert.deepEqual(await sent(7n), await sent(7));
+  assert.deepEqual(await sent(-1), await sent(2n ** 64n - 1n));
+  const places = await Promise.all([...Array(20).keys()].map(async (value) => [await sent(value), await sent(String(value))]));
+  assert.notDeepEqual(places.map(([whole]) => whole), places.map(([, text]) => text));
+});
+
+test("pages load what a question needs beside the core, from the bundle", async () => {
+  const { loadTask: bundled } = await import("../dist/bundle/client.js");
+  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded"]) {
+    const task = await bundled(textOf(name), { clock, policy: { least_users: 1 } });
+    assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks).find((one) => one.name === name).report_bytes);
+  }
+});
+
+test("the core is at most 10 kB gzipped", () => {
+  const core = readFileSync(new URL("../dist/bundle/client.js", import.meta.url));
+  assert.ok(gzipSync(core, { level: 9 }).length <= 10_000);
+});

@@ -1,0 +1,40 @@
+"""The optional packages: which extra of shuffledp brings which, and whether they are there.
+
+What needs an extra calls `require` before it does anything, so that nobody pays for a result that
+cannot be computed, shown or sent.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from shuffledp.errors import MissingExtra
+
+_SENDING = ("httpx", "tenacity")
+_FRAMES = ("pyarrow", "narwhals")
+_PLOT = ("matplotlib",)
+_SERVICE = (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn")
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "client": _SENDING,
+    "frames": _FRAMES,
+    "plot": _PLOT,
+    "postgres": ("asyncpg",),
+    "service": _SERVICE,
+    "spark": ("pyspark", "pyarrow"),
+    "studio": (*_FRAMES, *_PLOT, *_SERVICE),
+}
+"""The packages that must be importable for each extra, by the names under which they are."""
+
+
+def require(extra: str) -> None:
+    """Raises `MissingExtra` if a package of this extra is not installed."""
+    for package in PACKAGES[extra]:
+        if not _installed(package):
+            raise MissingExtra(package, extra)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False

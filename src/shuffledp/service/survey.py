@@ -1,0 +1,173 @@
+"""The example survey of `shuffledp demo --browser`: the collector's web site on this machine.
+
+People answer in their browsers, with the client of clients/js, whose bundle lies in `pages/client`;
+simulated users send the other answers. The page asks this site for a token, as a real site would
+after it knows that a person is there; reports go from the browser to the shuffler itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Operators, Task
+from shuffledp.service.client.collector import enrol, register, results
+from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
+from shuffledp.service.tokens import EACH_PREFIX
+
+PAGES = files("shuffledp.service") / "pages"
+QUESTION = "Do you cycle to work at least once a week?"
+OPERATORS = Operators("the demo", "the demo's shuffler", "the demo's analyzer")
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+ARRIVAL_SECONDS = 8.0
+"""Over how long the simulated users' answers are spread."""
+MOST_BROWSERS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """One question, asked on a page; `users` answers make its batch."""
+
+    servers: Servers
+    task: Task
+
+    def app(self) -> Starlette:
+        """The collector's site."""
+        return Starlette(
+            routes=[
+                Route("/", lambda _: self._page("survey.html")),
+                Route("/survey.{kind}", self.answer_part),
+                Route("/client/{name}.js", self.answer_client),
+                Route("/task.json", lambda _: JSONResponse(self._where())),
+                Route("/live.json", self.answer_live),
+                Route("/token", self.answer_token, methods=["POST"]),
+            ]
+        )
+
+    def _where(self) -> dict[str, str]:
+        name = self.task.id.hex()
+        return {"task": f"{self.servers.shuffler}/tasks/{name}", "id": name}
+
+    def _page(self, *path: str) -> Response:
+        file = PAGES.joinpath(*path)
+        if not file.is_file():
+            return Response("There is no such page.\n", 404, media_type="text/plain")
+        policy = (
+            f"default-src 'self'; connect-src 'self' {self.servers.shuffler}; img-src data:; "
+            "frame-ancestors 'none'"
+        )
+        headers = {"Content-Security-Policy": policy, "Cache-Control": "no-store"}
+        kind = KINDS[path[-1].rpartition(".")[2]]
+        return Response(file.read_bytes(), headers=headers, media_type=kind)
+
+    async def answer_part(self, request: Request) -> Response:
+        """The page's style and program."""
+        kind = request.path_params["kind"]
+        return self._page(f"survey.{kind}" if kind in KINDS else "none.html")
+
+    async def answer_client(self, request: Request) -> Response:
+        """The client's bundle."""
+        name = request.path_params["name"]
+        return self._page("client", f"{name}.js" if name.isalpha() else "none.js")
+
+    async def answer_token(self, _: Request) -> Response:
+        """A token for one more browser. (A real site asks first who it is.)"""
+        (token,) = await asyncio.to_thread(
+            enrol, self.servers.shuffler, self.servers.operator_token, 1, EACH_PREFIX
+        )
+        return JSONResponse({"token": token}, headers={"Cache-Control": "no-store"})
+
+    async def answer_live(self, _: Request) -> Response:
+        """How many answers are in, and the result once it is published."""
+        return JSONResponse(await asyncio.to_thread(self.live))
+
+    def live(self) -> dict[str, Any]:
+        """How many answers are in, and the result once it is published."""
+        status = httpx.get(f"{self.servers.shuffler}/status").json()["tasks"]
+        mine = next(one for one in status if one["task"] == self.task.id.hex())
+        published = results(self.servers.analyzer, self.task.id.hex())
+        return {
+            "answers": min(mine["have"] if not mine["batches"] else mine["need"], mine["need"]),
+            "users": self.task.batch.reports,
+            "result": published[0]["result"] if published else None,
+        }
+
+
+def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Survey:
+    """A survey of so many users, registered at both servers."""
+    plan = plan_count(users, epsilon, padded=True)
+    task = Task.create(
+        plan.to_dict(),
+        KeyFolder(servers.folder / "keys").all()[-1].public,
+        "demo survey",
+        BatchRule(users),
+        question=question,
+        operators=OPERATORS,
+        shuffler=servers.shuffler,
+    )
+    for role, server in (("analyzer", servers.analyzer), ("shuffler", servers.shuffler)):
+        register(task, server, servers.collector_tokens[role])
+    return Survey(servers=servers, task=task)
+
+
+def run_survey(
+    users: int,
+    epsilon: str,
+    say: Say,
+    *,
+    browsers: int = 1,
+    port: int = 0,
+    question: str = QUESTION,
+    keep: bool = False,
+    ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serves the survey until it is interrupted, and cleans up; `ready` is told its URL.
+
+    Of the users, `browsers` are people who answer on the page; the others are simulated.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="shuffledp-survey-"))
+    port = port or free_port()
+    site = f"http://127.0.0.1:{port}"
+    try:
+        with local_servers(folder, origins=(site,)) as servers:
+            survey = make_survey(servers, users, epsilon, question)
+            values = simulated(users - browsers)
+            crowd = threading.Thread(target=_crowd, args=(survey, values, say), daemon=True)
+            crowd.start()
+            say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
+            say(f"open {site} in a browser, or in {browsers:,}; stop with Ctrl-C")
+            ready(site)
+            config = uvicorn.Config(survey.app(), "127.0.0.1", port, log_level="warning")
+            uvicorn.Server(config).run()
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        if keep:
+            say(f"everything is kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _crowd(survey: Survey, values: list[int], say: Say) -> None:
+    """Sends the simulated users' answers, spread over some seconds."""
+    tokens = enrol(survey.servers.shuffler, survey.servers.operator_token, len(values), EACH_PREFIX)
+    pause = ARRIVAL_SECONDS / len(values)
+    send_all(survey.servers, survey.task, values, tokens, say, lambda: time.sleep(pause))

@@ -1,0 +1,243 @@
+"""The JavaScript client in real browsers, on a page of another origin than the shuffler's."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsers import Browser, running_browser, running_firefox
+from service_programs import Programs
+from service_trio import TRUSTING, USERS, Trio
+
+from shuffledp.planning.histogram import plan_histogram
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
+from shuffledp.service.client.sending import Client
+
+BUNDLE = Path(str(files("shuffledp.service") / "pages" / "client"))
+POLICY = {"least_users": 1, "most_epsilon_per_period": "1000"}
+OPEN = """
+    const [url, token, policy, more] = args;
+    const { loadTask, createClient, BrowserStorage } = await import("/client.js");
+    const task = await loadTask(url, { policy });
+    const storage = new BrowserStorage(more.database ?? "shuffledp");
+    const client = createClient(task, { token, storage, ...more.options });
+    const seen = (window.seen ??= []);
+    const real = (window.real ??= window.fetch);
+    window.fetch = async (where, how) => {
+        if (how?.method !== "POST") return real(where, how);
+        const one = { size: how.body.length, body: [...how.body].join() };
+        seen.push(one);
+        const answer = await real(where, how);
+        one.status = answer.status;
+        if (more.lose && seen.length === 1) throw new TypeError("the answer was lost");
+        return answer;
+    };
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Files of a folder, without a log."""
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+
+class Page:
+    """The servers, and a page of another origin that may send to the shuffler."""
+
+    def __init__(self, folder: Path, site: str) -> None:
+        trio = Trio(folder, allow_origins=(site,))
+        trio.analyzer_config = replace(trio.analyzer_config, confidence_percent=99)
+        self.programs, self.site = Programs(trio), site
+
+    def task(self, name: str) -> Task:
+        """A count in bounded cells, registered at both servers."""
+        shuffler = self.programs.urls["shuffler"]
+        task = self.programs.trio.task(name, cell="bounded", shuffler=shuffler)
+        self.programs.register(task)
+        return task
+
+    def histogram(self) -> Task:
+        """A histogram whose reports are large enough for a Worker."""
+        plan = plan_histogram(USERS, 2, [f"label {i}" for i in range(60)], cell="bounded")
+        key = self.programs.trio.keys.all()[-1].public
+        shuffler = self.programs.urls["shuffler"]
+        task = Task.create(
+            plan.to_dict(), key, "large", BatchRule(USERS), padding="2^-64", shuffler=shuffler
+        )
+        self.programs.register(task)
+        return task
+
+    def args(self, task: Task, **more: Any) -> list[Any]:
+        """The arguments of `OPEN`, with a fresh token."""
+        (token,) = self.programs.enrol(1)
+        url = f"{self.programs.urls['shuffler']}/tasks/{task.id.hex()}"
+        return [url, token, POLICY, more]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    site = tmp_path_factory.mktemp("site")
+    for file in BUNDLE.glob("*.js"):
+        (site / file.name).write_bytes(file.read_bytes())
+    (site / "index.html").write_text("<!doctype html><link rel=icon href='data:,'><title>t</title>")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    found = Page(tmp_path_factory.mktemp("trio"), f"http://127.0.0.1:{server.server_port}")
+    try:
+        with found.programs.both():
+            yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+Running = Callable[[], contextlib.AbstractContextManager[Browser]]
+
+
+@pytest.mark.parametrize("running", [running_browser, running_firefox])
+def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(page: Page, running: Running) -> None:
+    """201, which gets lost, and then 200 for the very same bytes; then nothing more is sent."""
+    task = page.task("lost answer")
+    with running() as browser:
+        browser.open(page.site)
+        script = "const receipt = await client.send(1); const again = await client.resume();"
+        found = browser.work(
+            OPEN + script + "return { receipt, again, seen, state: await client.state() };",
+            *page.args(task, lose=True),
+        )
+    assert found["receipt"] == {"status": 200} and found["again"] is None, found
+    assert [one["status"] for one in found["seen"]] == [201, 200]
+    assert found["seen"][0]["body"] == found["seen"][1]["body"]
+    assert found["seen"][0]["size"] == task.report_bytes and found["state"] == "answered"
+
+
+def test_a_page_of_another_origin_may_not_send(page: Page, browser: Browser) -> None:
+    """Web security is on: without permission the browser refuses (localhost is another origin)."""
+    task = page.task("foreign")
+    browser.open(page.site.replace("127.0.0.1", "localhost"))
+    found = browser.work(
+        OPEN + "return await client.send(1);", *page.args(task, options={"attempts": 2})
+    )
+    assert found["error"] == "unreachable"
+
+
+def test_offline_then_resumed(page: Page, browser: Browser) -> None:
+    task = page.task("offline")
+    browser.open(page.site)
+    args = page.args(task, options={"attempts": 2})
+    # the page is loaded and has the task; then the network goes away
+    loaded = browser.work(OPEN + "window.client = client; return await client.state();", *args)
+    assert loaded == "none"
+    browser.offline(True)
+    try:
+        lost = browser.work("return await window.client.send(1);")
+        assert lost["error"] == "unreachable", lost
+        assert browser.work("return await window.client.state();") == "waiting"
+        again = browser.work("return await window.client.send(0);")
+        assert again["error"] == "answered", "a second value while the first one waits"
+    finally:
+        browser.offline(False)
+    stored = browser.run("window.seen[0].body")
+    browser.open(page.site)  # as if the browser had been closed meanwhile
+    found = browser.work(OPEN + "return { receipt: await client.resume(), seen };", *args)
+    assert found["receipt"] == {"status": 201} and found["seen"][0]["body"] == stored
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_tabs_answer_once(page: Page, browser: Browser, shared: bool) -> None:
+    """Of two tabs that answer at the same time one is told that the task is answered; with two
+    records, as on two devices, both answer."""
+    task = page.task(f"two tabs {shared}")
+    first = browser.tab()
+    tabs = [first, browser.new_tab()]
+    start = (
+        "window.outcome = null; client.send(1).then((r) => { window.outcome = r.status; }, "
+        "(e) => { window.outcome = e.code; }); return true;"
+    )
+    for number, handle in enumerate(tabs):
+        browser.turn_to(handle)
+        browser.open(page.site)
+        database = f"tabs {'both' if shared else number}"
+        assert browser.work(
+            OPEN + "window.go = () => { " + start + " }; return true;",
+            *page.args(task, database=database),
+        )
+    for handle in tabs:  # both begin before either has ended
+        browser.turn_to(handle)
+        browser.run("window.go()")
+    outcomes = []
+    for handle in reversed(tabs):
+        browser.turn_to(handle)
+        browser.wait("window.outcome !== null")
+        outcomes.append(browser.run("window.outcome"))
+        if handle != first:
+            browser.close_tab()
+    browser.turn_to(first)
+    assert sorted(outcomes, key=str) == ([201, "answered"] if shared else [201, 201])
+
+
+def test_every_value_gives_a_body_of_one_size_also_from_a_worker(
+    page: Page, browser: Browser
+) -> None:
+    task = page.histogram()
+    assert task.report_size > 400
+    sizes = []
+    browser.open(page.site)
+    browser.run("(window.RealWorker = Worker, window.workers = 0, true)")
+    count = (
+        "window.Worker = class extends window.RealWorker { constructor(...a) "
+        "{ super(...a); window.workers++; } };"
+    )
+    for number, value in enumerate(("label 0", "label 59")):
+        args = page.args(task, database=f"sizes {number}")
+        script = count + OPEN + f"await client.send({value!r}); return seen.at(-1);"
+        found = browser.work(script, *args)
+        assert found["status"] == 201, found
+        sizes.append(found["size"])
+    assert sizes == [task.report_bytes] * 2
+    assert browser.run("window.workers") == 2
+    refused = browser.work(
+        OPEN + "return await client.send('no such label');", *page.args(task, database="other")
+    )
+    assert refused["error"] == "value" and "no such label" not in refused["message"]
+
+
+def test_a_batch_of_python_and_browser_answers(
+    page: Page, browser: Browser, tmp_path: Path
+) -> None:
+    """Half of the users answer in Python, half in a browser; the estimate fits the truth."""
+    task = page.task("mixed")
+    values = [int(user % 3 == 0) for user in range(USERS)]
+    browser.open(page.site)
+    for user, value in enumerate(values):
+        if user % 2:
+            (token,) = page.programs.enrol(1)
+            outbox = tmp_path / str(user)
+            with Client(task, task.shuffler, token, outbox, policy=TRUSTING) as client:
+                client.send(value)
+        else:
+            args = page.args(task, database=f"mixed {user}")
+            sent = browser.work(OPEN + f"return await client.send({value});", *args)
+            assert sent == {"status": 201}, sent
+    (result,) = page.programs.results(task)
+    estimate = result["result"]["estimate"]
+    low, high = result["result"]["interval"]
+    # three times the width of the 99% interval, so that the test fails by chance next to never
+    low, high = estimate - 3 * (estimate - low), estimate + 3 * (high - estimate)
+    assert low <= sum(values) <= high
+    assert not low <= sum(values) + 10 * USERS <= high
+    assert abs(result["anomaly"]) < 6

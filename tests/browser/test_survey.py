@@ -1,0 +1,111 @@
+"""`shuffledp demo --browser`: a person answers on the page, and sees the result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from browsers import Browser
+
+from shuffledp.service.demo import free_port
+
+FIGURE = Path(__file__).resolve().parents[2] / "docs" / "figures" / "browser-demo.png"
+WRITE_FIGURE = os.environ.get("SHUFFLEDP_FIGURES") == "1"
+"""Whether the picture of the documents is taken anew (`make figures`)."""
+USERS = 100
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a running survey."""
+    url = f"http://127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "shuffledp.cli.main", "demo", "--browser"]
+    command += ["--users", str(USERS), "--port", url.rpartition(":")[2]]
+    log = tmp_path_factory.mktemp("survey") / "log"
+    with open(log, "w") as lines:
+        program = subprocess.Popen(command, stderr=lines)
+    try:
+        wait_for(url)
+        assert f"open {url}" in log.read_text()
+        yield url
+        program.send_signal(signal.SIGINT)
+        assert program.wait(30) == 0
+    finally:
+        program.kill()
+        program.wait(15)
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            httpx.get(url)
+            return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError("the survey's site did not start")
+
+
+def test_a_person_answers_and_sees_the_result(site: str, browser: Browser) -> None:
+    browser.size(900, 1300)
+    browser.open(site)
+    browser.wait("!document.querySelector('#send').disabled")
+    consent = browser.run("document.querySelector('#consent').innerText")
+    assert (
+        "ε = 1" in consent and "100 users" in consent and "after this answer 3 are left" in consent
+    )
+    assert browser.run("document.querySelector('#question').innerText").startswith("Do you cycle")
+    # with the keyboard alone: tab to the answers, choose, tab to the button, press it
+    browser.run("document.querySelector('[name=answer]').focus()")
+    for keys in (" ", "\ue004", "\ue007"):  # space, tab, enter
+        browser.press(keys)
+    browser.wait("document.querySelector('#message').innerText.includes('has arrived')")
+    assert browser.run("document.querySelector('#answers').disabled")
+    browser.wait("!document.querySelector('#result').hidden", 60)
+    assert browser.run("document.querySelector('#progress').value") == USERS
+    assert "say yes" in browser.run("document.querySelector('#estimate').innerText")
+    assert "confidence between" in browser.run("document.querySelector('#interval').innerText")
+    browser.wait("document.querySelector('#consent').innerText.includes('spent ε = 1 of 4')")
+    picture = browser.picture("survey")
+    assert len(picture) > 20_000
+    if WRITE_FIGURE:
+        FIGURE.write_bytes(picture)
+    assert FIGURE.exists()
+    browser.open(site)  # who comes back has answered
+    browser.wait("document.querySelector('#message').innerText.includes('You have answered')")
+    assert browser.run("document.querySelector('#send').disabled")
+    assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
+
+
+def test_every_control_has_a_name_and_there_is_a_dark_form(site: str, browser: Browser) -> None:
+    browser.open(site)
+    names = browser.run(
+        "[...document.querySelectorAll('input, button, progress')]"
+        ".map((one) => (one.labels?.[0]?.innerText ?? one.innerText).trim())"
+    )
+    assert names[:3] == ["Yes", "No", "Agree and send"] and all(names)
+    light = browser.run("getComputedStyle(document.body).backgroundColor")
+    browser.dark(True)
+    dark = browser.run("getComputedStyle(document.body).backgroundColor")
+    browser.picture("survey-dark")
+    browser.dark(False)
+    assert light == "rgb(245, 243, 238)" and dark == "rgb(20, 24, 27)"
+
+
+def test_the_site_serves_its_own_files_and_nothing_else(site: str) -> None:
+    assert httpx.get(f"{site}/client/client.js").status_code == 200
+    for path in (
+        "/client/none.js",
+        "/client/..%2fsurvey.js",
+        "/survey.toml",
+        "/client/../survey.py",
+    ):
+        assert httpx.get(f"{site}{path}").status_code == 404, path
+    policy = httpx.get(site).headers["content-security-policy"]
+    assert "default-src 'self'" in policy
