@@ -125,13 +125,31 @@ def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
     assert items("look", path=str(file))[0]["columns"][0]["holds"] == "whole numbers"
     form = {**FORM, "question": "histogram", "labels": ["0", "1", "2"], "error": "30"}
     plan = plan_json(plan_of(form, "bounded"))
-    found = items("rehearse", form=form, plan=plan, path=str(file), column="code", runs="12")
+    found = items(
+        "rehearse", form=form, plan=plan, path=str(file), column="code", runs="12", written={}
+    )
     assert found[0]["ready"]["replanned"] is True
     assert found[0]["ready"]["truth"] == [300.0] * 3
     assert found[-1]["summary"]["runs"] == 12 and len(found) == 14
     with pytest.raises(DataError, match="no column 'x'") as error:
-        items("rehearse", form=form, plan=plan, path=str(file), column="x", runs="12")
+        items("rehearse", form=form, plan=plan, path=str(file), column="x", runs="12", written={})
     assert str(tmp_path) not in str(error.value)
+
+
+def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
+    file = tmp_path / "wege.csv"
+    file.write_bytes("fährt;weg\n1;Fuß\n0;Rad\n".encode("cp1252"))
+    with pytest.raises(DataError, match="not in the encoding UTF-8"):
+        items("look", path=str(file))
+    (found,) = items("look", path=str(file), encoding="cp1252")
+    assert [one["name"] for one in found["columns"]] == ["fährt", "weg"]
+    assert found["format"] == {"encoding": "cp1252", "delimiter": ";"}
+    form = {**FORM, "users": "2", "error": "50"}
+    given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
+    ready, *_ = items("rehearse", form=form, column="fährt", written=found["format"], **given)
+    assert ready["ready"]["truth"] == [1.0]
+    with pytest.raises(DataError, match=r"true/false or 0/1; say which value to count\.$"):
+        items("rehearse", form=form, column="weg", written=found["format"], **given)
 
 
 def test_the_report_can_be_read_and_mailed() -> None:
