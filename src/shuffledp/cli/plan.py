@@ -33,6 +33,7 @@ EXAMPLES = {
     "real-sum": " --bounds 0,120 --rmse 400",
     "histogram": " --labels walk,bike,bus",
     "frequencies": " --domain 2^64",
+    "heavy-hitters": " --length 4",
     "quantiles": " --bounds 0,120",
 }
 """What the example of each query's plan has of its own."""

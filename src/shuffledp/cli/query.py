@@ -44,6 +44,7 @@ EXAMPLES = {
     "mean": "--column minutes --bounds 0,120",
     "histogram": "--column way --labels walk,bike,bus,train,car",
     "frequencies": "--column way --candidates walk,bike",
+    "heavy-hitters": "--column way --length 4",
     "quantiles": "--column minutes --bounds 0,120",
 }
 """What the example of each query has of its own."""

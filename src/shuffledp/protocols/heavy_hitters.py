@@ -35,7 +35,7 @@ END, OTHER = "\x03", "\x1a"
 MOST_SURVIVORS = 400
 """Prefixes of one level that are followed further, the most frequent ones."""
 FIRST_DEVIATIONS, SURE_DEVIATIONS = 2.0, 5.0
-"""How many errors above 0 a word must lie on the level on which it ends, and on all later ones."""
+"""How many errors above 0 a word must lie on the level on which it ends, and on all from there."""
 FALSE_PREFIXES = 0.3
 """How many continuations of a prefix, which nobody holds, survive a level on average."""
 MORE = "…"
