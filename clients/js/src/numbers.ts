@@ -53,7 +53,7 @@ const reals: Reader = (data, cellOf) => {
         digits.unshift(left % base);
         left = Math.floor(left / base);
       }
-      return digits;
+      return [digits];
     },
   };
 };
@@ -108,14 +108,16 @@ const quantiles: Reader = (data, cellOf) => {
       : points
         ? { kind: "whole", least: Number(low[0]), most: Number(high[0]) }
         : { kind: "number", least: text(low), most: text(high) },
-    *encode(value) {
+    encode(value) {
       const place = bin(value);
-      for (const { copies } of levels) {
-        const held = Math.floor(place / (bins / copies));
-        for (let bucket = 0; bucket < copies; bucket++) yield Number(bucket === held);
-      }
+      return [
+        levels.flatMap(({ copies }) => {
+          const held = Math.floor(place / (bins / copies));
+          return Array.from({ length: copies }, (_, bucket) => Number(bucket === held));
+        }),
+      ];
     },
   };
 };
 
-export const NUMBERS: Readers = { "real-sum": reals, quantiles };
+export const READERS: Readers = { "real-sum": reals, quantiles };

@@ -5,7 +5,8 @@ import { atMost, larger, subtract, type Rational } from "./rational.js";
 import type { Words } from "./sampling.js";
 import { choice, list, record, textOf, whole, type Check } from "./schema.js";
 
-export type Value = number | string;
+/** A BigInt is for labels of frequencies beyond ±(2⁵³ − 1). */
+export type Value = number | string | bigint;
 
 /** A cell, how many copies of it run side by side, and what a change may cost. */
 export interface CellUse {
@@ -20,7 +21,12 @@ export type Values =
   | { readonly kind: "whole"; readonly least: number; readonly most: number }
   | { readonly kind: "number"; readonly least: string; readonly most: string }
   | { readonly kind: "date"; readonly least: string; readonly most: string; readonly unit: "day" | "second" }
-  | { readonly kind: "label"; readonly labels: readonly Value[]; readonly other: Value | null };
+  | { readonly kind: "label"; readonly labels: readonly Value[]; readonly other: Value | null }
+  | { readonly kind: "any"; readonly candidates: readonly Value[] };
+
+/** What cells hold, in the order of their numbers; the number of the first of them (0); +1 messages beside
+ * those of the cells. */
+export type Held = readonly [values: readonly number[], first?: number, calls?: readonly number[]];
 
 export interface Question {
   readonly query: string;
@@ -30,13 +36,16 @@ export interface Question {
   readonly lossRule: string;
   readonly allowsTopUp: boolean;
   readonly values: Values;
-  /** The value of every cell, in the order of their numbers. */
-  encode(value: Value, words: Words): Iterable<number>;
+  /** How many users take part in all. */
+  readonly users: number;
+  /** How many messages every report has beside those of its cells. */
+  readonly calls: number;
+  encode(value: Value, words: Words): Held | Promise<Held>;
 }
 
-export const QUERY = choice("count", "integer-sum", "real-sum", "histogram", "quantiles");
+export const QUERY = choice("count", "integer-sum", "real-sum", "histogram", "quantiles", "frequencies");
 
-export type Reader = (data: unknown, cell: Check<Cell>) => Omit<Question, "query" | "epsilon">;
+export type Reader = (data: unknown, cell: Check<Cell>) => Omit<Question, "query" | "epsilon" | "users" | "calls"> & Partial<Question>;
 
 export const wrong = (allowed: string): never => fail("value", `The value must be ${allowed}; nothing was sent.`);
 
@@ -61,13 +70,13 @@ const integers =
     allowsTopUp: true,
     values: { kind: "whole", least: 0, most: cell.largest },
     encode: (value) =>
-      typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= cell.largest
-        ? [value]
+      Number.isInteger(value) && (value as number) >= 0 && (value as number) <= cell.largest
+        ? [[value as number]]
         : wrong(`a whole number from 0 to ${cell.largest}`),
   };
 };
 
-const LABEL: Check<Value> = (data, name) =>
+export const LABEL: Check<Value> = (data, name) =>
   (typeof data === "number" ? whole(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER) : textOf(0, 1000))(data, name);
 
 const histogram: Reader = (data, cellOf) => {
@@ -88,17 +97,22 @@ const histogram: Reader = (data, cellOf) => {
     values: { kind: "label", labels, other },
     encode(value) {
       const place = places.get(value) ?? places.get(other as Value) ?? wrong("one of the labels of this task");
-      return labels.map((_, bucket) => Number(bucket === place));
+      return [labels.map((_, bucket) => Number(bucket === place))];
     },
   };
 };
 
 export type Readers = Partial<Record<ReturnType<typeof QUERY>, Reader>>;
 
-/** How to read the question of a task; questions about numbers are loaded only when one is asked. */
+/** How to read the question of a task; questions about numbers, and frequencies, are loaded only when one is asked. */
 export async function readersFor(task: string): Promise<Readers> {
-  const more = /"query":"(real-sum|quantiles)"/.test(task) && (await import("./numbers.js")).NUMBERS;
-  return { count: integers(zeroOrOne), "integer-sum": integers((cellOf) => cellOf), histogram, ...more };
+  return {
+    count: integers(zeroOrOne),
+    "integer-sum": integers((cellOf) => cellOf),
+    histogram,
+    ...(/"query":"(real-sum|quantiles)"/.test(task) && (await import("./numbers.js")).READERS),
+    ...(/"query":"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
+  };
 }
 
 /** The question in a task's certificate; its cells add up to no more than its ε. */
@@ -113,8 +127,9 @@ export const questionOf =
       const known = [boundedCell, ...kinds].find((one) => one.kind === kind);
       return (known ?? bad(`${where} is of a kind that this client was not given`)).read(cell, where);
     };
-    const question = { query, epsilon, ...readers[query]!(data, cellOf) };
-    const { users } = question.uses[0]!.cell;
+    const found = readers[query]!(data, cellOf);
+    const { users } = found.uses[0]!.cell;
+    const question = { query, epsilon, users, calls: 0, ...found };
     if (question.uses.some(({ cell }) => cell.users !== users) || !atMost(question.loss, epsilon))
       fail("privacy", "The cells' users differ, or their losses add up to more than ε. Do not answer this task.");
     return question;

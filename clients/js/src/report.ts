@@ -8,19 +8,20 @@ const DUMMY = 0xffffffff;
 const AT_ONCE = 64;
 
 /** The numbers of a report's messages, in the order in which they are encrypted. */
-export function plainNumbers(task: Task, value: Value, words: Words): number[] {
+export async function plainNumbers(task: Task, value: Value, words: Words): Promise<number[]> {
   let numbers: number[];
   do {
     const [plus, minus]: [number[], number[]] = [[], []];
-    const values = task.protocol.encode(value, words)[Symbol.iterator]();
-    let number = 0;
+    const [held, first = 0, calls = []] = await task.protocol.encode(value, words);
+    let place = 0;
     for (const { cell, copies } of task.protocol.uses)
-      for (let copy = 0; copy < copies; copy++, number++) {
-        const sent = cell.randomize(values.next().value as number, words);
-        for (let i = 0; i < sent[0]; i++) plus.push(2 * number + 1);
-        for (let i = 0; i < sent[1]; i++) minus.push(2 * number);
+      for (let copy = 0; copy < copies; copy++, place++) {
+        const sent = cell.randomize(held[place]!, words);
+        const number = 2 * (first + place);
+        for (let i = 0; i < sent[0]; i++) plus.push(number + 1);
+        for (let i = 0; i < sent[1]; i++) minus.push(number);
       }
-    numbers = [...plus, ...minus];
+    numbers = [...plus, ...calls, ...minus];
   } while (numbers.length > task.reportSize); // never with exact padding
   while (numbers.length < task.reportSize) numbers.push(DUMMY);
   return shuffled(numbers, words);
@@ -43,7 +44,7 @@ export async function encryptReport(
   words: Words,
   ephemeral: Ephemeral,
 ): Promise<Bytes> {
-  const numbers = plainNumbers(task, value, words);
+  const numbers = await plainNumbers(task, value, words);
   const taskId = fromHex(task.id);
   const info = join(ascii("shuffledp/v1 msg"), taskId, bytesOf(task.key.epoch, 4), bytesOf(task.key.id, 2));
   const seal = await sealer(task.key.raw, info, ephemeral);

@@ -16,7 +16,7 @@ function massesOf({ mostMessages, weights, scale, noise, up, down, largest }: Bo
   const total = weights.reduce((all, one) => all + one, scale);
   const branch = (offset: number, odds: readonly bigint[], upwards: CutNoise, downwards: CutNoise) => {
     const chances = odds.map((one) => (one << BigInt(MASS_BITS)) / total);
-    const both = multiply(upwards.masses(MASS_BITS), downwards.masses(MASS_BITS).reverse());
+    const both = multiply(noiseMasses(upwards), noiseMasses(downwards).reverse());
     multiply(chances, both).forEach((mass, k) => (found[offset + k]! += mass));
   };
   branch(down.muted_cut + value, [scale], noise.up, noise.down);
@@ -24,6 +24,14 @@ function massesOf({ mostMessages, weights, scale, noise, up, down, largest }: Bo
   branch(0, weights.slice(largest).reverse(), noise.up, noise.downMuted);
   return found;
 }
+
+/** P(X = 0..cut)·2^MASS_BITS, rounded down. */
+const noiseMasses = (law: CutNoise): bigint[] =>
+  Array.from({ length: law.last + 1 }, (_, k) => {
+    const to = k < law.last ? law.around(k, MASS_BITS)[0] : 1n << BigInt(MASS_BITS);
+    const from = k ? law.around(k - 1, MASS_BITS)[1] : 0n;
+    return to > from ? to - from : 0n;
+  });
 
 /** The chance that a report of so many messages is too short, over so many reports, is at most 2⁻⁶⁴. */
 export async function reserveHolds(uses: readonly { cell: Cell; copies: number }[], size: number, reports: number): Promise<boolean> {

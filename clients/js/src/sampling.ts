@@ -124,15 +124,6 @@ export class CutNoise implements Law {
     const scale = BigInt(bits);
     return [(low[k]! << scale) / high.at(-1)!, ceil(high[k]! << scale, low.at(-1)!)];
   }
-
-  /** P(X = 0..cut)·2^bits, rounded down. */
-  masses(bits: number): bigint[] {
-    return Array.from({ length: this.last + 1 }, (_, k) => {
-      const to = k < this.last ? this.around(k, bits)[0] : 1n << BigInt(bits);
-      const from = k ? this.around(k - 1, bits)[1] : 0n;
-      return to > from ? to - from : 0n;
-    });
-  }
 }
 
 const FULL = new BigUint64Array(512);

@@ -103,7 +103,7 @@ export class Task {
     this.repeat = task.repeat;
     this.key = { id: key.key_id, epoch: key.epoch, raw: fromHex(key.public) };
     this.protocol = task.certificate;
-    this.users = this.protocol.uses[0]!.cell.users;
+    this.users = this.protocol.users;
     this.batchReports = batch.reports;
     this.shortBatches = batch.at_least > 0 && batch.at_least < batch.reports;
     const added = batch.top_up !== "none";
@@ -132,6 +132,7 @@ export class Task {
   /** Throws unless the parameters are private and reports are long enough, proved here. */
   async prove(): Promise<void> {
     for (const { cell, up, down } of this.protocol.uses) cell.prove(up, down);
+    const size = this.reportSize - this.protocol.calls;
     let most: number | null = 0;
     let copies = 0;
     for (const use of this.protocol.uses) {
@@ -139,8 +140,8 @@ export class Task {
       copies += use.copies;
     }
     const enough = this.padding === "exact"
-      ? most !== null && this.reportSize >= most
-      : await (await import("./reserve.js")).reserveHolds(this.protocol.uses, this.reportSize, this.batchReports);
+      ? most !== null && size >= most
+      : await (await import("./reserve.js")).reserveHolds(this.protocol.uses, size, this.batchReports);
     if (!enough || copies > 1 << 30) fail("task", `Reports of ${this.reportSize} messages are too short for this task; ask for a new one.`);
   }
 
@@ -175,7 +176,7 @@ const certificateOf =
       ...cells.flatMap(({ kind, copies, up, down, proof }, i) => [kind, copies, up, down, uses[i]?.cell.agrees(proof ?? {})]),
     ];
     const facts = [
-      written(protocol.epsilon), written(protocol.loss), protocol.lossRule, uses[0]!.cell.users, uses.length,
+      written(protocol.epsilon), written(protocol.loss), protocol.lossRule, protocol.users, uses.length,
       ...uses.flatMap(({ cell, copies, up, down }) => [cell.kind, copies, written(up), written(down), true]),
     ];
     if (claims.some((claim, i) => claim !== facts[i]))

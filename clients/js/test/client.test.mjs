@@ -6,10 +6,10 @@ import { gzipSync } from "node:zlib";
 
 import { createClient, history, loadTask } from "@shuffledp/client";
 import { nobleKey } from "@shuffledp/client/noble";
-import { hex, memoryStorage } from "@shuffledp/client/testing";
+import { givenWords, hex, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
 
 const vectors = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"));
-const textOf = (name) => vectors.tasks.find((task) => task.name === name).text;
+const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks].find((task) => task.name === name).text;
 const KEY = vectors.encryption.analyzer_key.public;
 const clock = () => vectors.now * 1000;
 const load = (name, policy = {}, more = {}) => loadTask(textOf(name), { policy, clock, ...more });
@@ -25,6 +25,15 @@ beforeEach(() => {
   };
 });
 afterEach(() => void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout }));
+
+/** The canonical text of a task after a change. */
+function changed(name, change) {
+  const sorted = (one) =>
+    Array.isArray(one) ? one.map(sorted) : one && typeof one === "object" ? Object.fromEntries(Object.keys(one).sort().map((field) => [field, sorted(one[field])])) : one;
+  const data = JSON.parse(textOf(name));
+  change(data);
+  return JSON.stringify(sorted(data));
+}
 
 /** A shuffler that gives these answers, one after the other; "away" for none. */
 function shuffler(...answers) {
@@ -64,7 +73,7 @@ test("a value is sent once, in a request as the protocol says", async () => {
 
 test("every value gives equally many bytes, and no two reports are alike", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));
-  const cases = { "count, bounded": [0, 1], "histogram, bounded": ["no", 7], "real sum, bounded": [-1, 2.5] };
+  const cases = { "count, bounded": [0, 1], "histogram, bounded": ["no", 7], "real sum, bounded": [-1, 2.5], "frequencies, bounded": ["a", 2n ** 64n - 1n] };
   for (const [name, values] of Object.entries(cases)) {
     const task = await load(name, { least_users: 1 });
     for (const value of values)
@@ -127,6 +136,7 @@ test("a value that does not fit costs nothing and is not repeated in the error",
   const cases = {
     "count, bounded": [2, -1, 0.5, "1", NaN],
     "real sum, bounded": [2.6, "1", Infinity],
+    "frequencies, bounded": [19723.5, NaN, 2 ** 53, 2n ** 64n, -(2n ** 63n) - 1n, "\ud800", null, true],
     "quantiles of days, bounded": ["2023-12-31", "2024-02-30", 19723],
   };
   for (const [name, values] of Object.entries(cases))
@@ -221,15 +231,55 @@ test("the core takes no randomness from its caller", async () => {
 });
 
 test("odds without a short common denominator are refused", async () => {
-  const data = JSON.parse(textOf("integer sum, bounded"));
-  const { up } = data.certificate.protocol.cell;
-  up.odds = up.odds.map((_, i) => `1/${10n ** 390n + BigInt(2 * i + 1)}`);
-  const sorted = (one) =>
-    Array.isArray(one) ? one.map(sorted) : one && typeof one === "object" ? Object.fromEntries(Object.keys(one).sort().map((name) => [name, sorted(one[name])])) : one;
-  await assert.rejects(loadTask(JSON.stringify(sorted(data)), { clock }), (error) => {
+  const text = changed("integer sum, bounded", ({ certificate: { protocol } }) => {
+    const { up } = protocol.cell;
+    up.odds = up.odds.map((_, i) => `1/${10n ** 390n + BigInt(2 * i + 1)}`);
+  });
+  await assert.rejects(loadTask(text, { clock }), (error) => {
     assert.match(error.message, /short odds/);
     return true;
   });
+});
+
+const FREQUENT = "frequencies of numbers, bounded";
+
+test("tasks for frequencies whose groups or labels are wrong are refused", async () => {
+  const wrong = {
+    "report_size": [(task) => (task.report_size -= 1), "too short"],
+    "cells per group": [({ certificate: { protocol } }) => (protocol.cells_per_group = 6), "2, 4, 8"],
+    "cells in all": [({ certificate: { protocol } }) => Object.assign(protocol, { users: 1e13, groups: 1e6, cells_per_group: 4096 }), "too many cells"],
+    "users": [({ certificate: { protocol } }) => (protocol.groups = 8), "fewer users"],
+    "candidates twice": [({ certificate: { protocol } }) => (protocol.candidates = [1, 1]), "Candidates"],
+    "candidates of two types": [({ certificate: { protocol } }) => (protocol.candidates = [1, "1"]), "Candidates"],
+    "seed": [({ certificate: { protocol } }) => (protocol.hash_seed = "A".repeat(64)), "hash_seed"],
+    "claim": [({ certificate }) => (certificate.users = 100), "does not follow"],
+    "batch": [({ batch }) => (batch.reports = 699), "batches"],
+  };
+  await loadTask(changed(FREQUENT, () => {}), { clock });
+  for (const [name, [change, why]] of Object.entries(wrong))
+    await assert.rejects(loadTask(changed(FREQUENT, change), { clock }), (error) => {
+      assert.equal(error.code, "task", `${name}: ${error}`);
+      assert.ok(error.message.includes(why), `${name}: ${error}`);
+      return true;
+    });
+});
+
+test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
+  const task = await load(FREQUENT);
+  const { words: given } = vectors.frequencies.values.find((one) => one.task === FREQUENT);
+  const sent = (value) => plainNumbers(task, value, givenWords([...given, ...Array(20).fill(given[0])]));
+  assert.deepEqual(await sent(7n), await sent(7));
+  assert.deepEqual(await sent(-1), await sent(2n ** 64n - 1n));
+  const places = await Promise.all([...Array(20).keys()].map(async (value) => [await sent(value), await sent(String(value))]));
+  assert.notDeepEqual(places.map(([whole]) => whole), places.map(([, text]) => text));
+});
+
+test("pages load what a question needs beside the core, from the bundle", async () => {
+  const { loadTask: bundled } = await import("../dist/bundle/client.js");
+  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded"]) {
+    const task = await bundled(textOf(name), { clock, policy: { least_users: 1 } });
+    assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks).find((one) => one.name === name).report_bytes);
+  }
 });
 
 test("the core is at most 10 kB gzipped", () => {

@@ -15,7 +15,8 @@ const policy = { most_epsilon_per_task: 1000, least_users: 1, allow_repeat: true
 const load = (text, id, now) => loadTask(text, { id, policy, cells: [paperCell], clock: () => now * 1000 });
 
 const loaded = {};
-for (const task of vectors.tasks) loaded[task.name] = await load(task.text, task.id, vectors.now);
+const tasks = [...vectors.tasks, ...vectors.frequencies.tasks];
+for (const task of tasks) loaded[task.name] = await load(task.text, task.id, vectors.now);
 
 test("canonical texts", async () => {
   for (const { data, text, sha256 } of vectors.canonical) {
@@ -26,14 +27,15 @@ test("canonical texts", async () => {
 });
 
 test("tasks are proved", () => {
-  for (const { name, id, epsilon, users, cells, report_bytes, needed_report_size } of vectors.tasks) {
+  for (const { name, id, epsilon, users, cells, report_bytes, needed_report_size } of tasks) {
     const task = loaded[name];
     const { protocol } = task;
     assert.deepEqual(
       [task.id, `${protocol.epsilon[0]}/${protocol.epsilon[1]}`.replace(/\/1$/, ""), task.users, task.reportBytes],
       [id, epsilon, users, report_bytes],
     );
-    assert.equal(protocol.uses.reduce((sum, { copies }) => sum + copies, 0), cells);
+    const groups = JSON.parse(task.text).certificate.protocol.groups ?? 1;
+    assert.equal(groups * protocol.uses.reduce((sum, { copies }) => sum + copies, 0), cells);
     assert.ok(task.reportSize >= needed_report_size);
   }
 });
@@ -76,10 +78,10 @@ for (const { law, cases } of vectors.draws)
     }
   });
 
-test("values become messages", () => {
-  for (const { task, value, words: given, numbers } of vectors.values) {
+test("values become messages", async () => {
+  for (const { task, value, words: given, numbers } of [...vectors.values, ...vectors.frequencies.values]) {
     const words = givenWords(given);
-    assert.deepEqual(plainNumbers(loaded[task], value, words), numbers, `${task}: ${value}`);
+    assert.deepEqual(await plainNumbers(loaded[task], value, words), numbers, `${task}: ${value}`);
     assert.equal(words.left(), 0, `${task}: ${value}`);
   }
 });

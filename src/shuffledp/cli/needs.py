@@ -38,9 +38,9 @@ def check_needs(args: argparse.Namespace) -> None:
         require(extra)
     plot, output = (getattr(args, name, None) for name in ("plot", "output"))
     if plot is not None:
+        require("plot")
         from shuffledp.plots.figures import checked_picture
 
-        require("plot")
         checked_picture(plot)
     if output is not None and output != STANDARD:
         check_writable(Path(output))

@@ -215,7 +215,7 @@ def write_output(
     if args.output == STANDARD:
         text = content if isinstance(content, str) else content.decode()
         with _all_or_error():
-            print(text, end="" if text.endswith("\n") else "\n")
+            print(text, end="")  # not a character more: a task's file is named by its bytes
         return
     if args.output is not None:
         write_whole(args.output, content, secret=secret)

@@ -1,4 +1,4 @@
-"""`shuffledp count|integer-sum|real-sum|mean|histogram|frequencies|quantiles FILE`: a query."""
+"""`shuffledp count|integer-sum|real-sum|mean|histogram|… FILE`: a query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from shuffledp.cli.output import (
     Commands,
     add_command,
     emit,
-    facts,
     progress_bar,
     standard_input,
 )
@@ -24,14 +23,15 @@ from shuffledp.cli.plan import (
     add_expected,
     add_labels,
     add_targets,
+    add_tree,
     bounds_of,
     candidates_of,
     labels_of,
     targets_of,
 )
+from shuffledp.cli.query_table import result_table
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.exact.numbers import percent, show
-from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.protocols.results import Result
 from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.query import ColumnType
@@ -44,6 +44,7 @@ EXAMPLES = {
     "mean": "--column minutes --bounds 0,120",
     "histogram": "--column way --labels walk,bike,bus,train,car",
     "frequencies": "--column way --candidates walk,bike",
+    "heavy-hitters": "--column way --length 4",
     "quantiles": "--column minutes --bounds 0,120",
 }
 """What the example of each query has of its own."""
@@ -77,6 +78,7 @@ def add_to(commands: Commands) -> None:
     add_candidates(
         _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
     )
+    add_tree(_query(commands, "heavy-hitters", _heavy_hitters, "which words are frequent"))
     ranges = _query(commands, "quantiles", _quantiles, "quantiles of a column")
     add_bounds(ranges)
     _add_clamp(ranges)
@@ -200,6 +202,10 @@ def _frequencies(args: argparse.Namespace) -> Asked:
     return {"candidates": names, "spread": args.spread}
 
 
+def _heavy_hitters(args: argparse.Namespace) -> Asked:
+    return {"alphabet": args.alphabet, "length": args.length, "spread": args.spread}
+
+
 def _quantiles(args: argparse.Namespace) -> Asked:
     return {
         "bounds": bounds_of(args),
@@ -306,47 +312,3 @@ def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
     with cluster(args.master) as session:
         frame = read(session, args.file, encoding=args.encoding, delimiter=args.delimiter)
         return ask(frame, **words)
-
-
-def result_table(result: Result, args: argparse.Namespace) -> Any:
-    """A result as a table, with the assumptions that it rests on."""
-    from rich.console import Group
-
-    rows = [
-        ("privacy", _privacy(result)),
-        ("users", _users(result)),
-        ("messages", f"{result.messages_per_user:,.1f} per user"),
-        ("RMSE", f"{result.rmse:,.4g}"),
-        ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
-    ]
-    if args.ledger:
-        left = shuffledp.Ledger(args.ledger).remaining()
-        rows.append(("ledger", f"ε = {show(left)} remains in {args.ledger}"))
-    if args.plot:
-        rows.append(("picture", args.plot))
-    return Group(_numbers(result), facts("", rows))
-
-
-def _users(result: Result) -> str:
-    if result.neighbours == NEIGHBOURS:
-        return f"{result.users:,}: every row is taken for one user, and their number is public"
-    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
-
-
-def _privacy(result: Result) -> str:
-    if result.seeded:
-        return "none: the seed repeats this result, so that it is not private"
-    return f"ε = {show(result.epsilon)}, pure, in the shuffle model; certified"
-
-
-def _numbers(result: Result) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
-    table.add_column("query")
-    for name in ("estimate", "from", "to"):
-        table.add_column(name, justify="right")
-    for name, *numbers in result.texts():
-        table.add_row(Text(name), *numbers)  # a label may look like markup
-    return table

@@ -17,6 +17,11 @@ MOST_PLANS = 6
 CLOSE_ENOUGH = 0.96
 """A plan whose errors reach so much of what is allowed is not made cheaper any more."""
 
+AIM = 0.99
+"""Which part of what is allowed the next plan is to reach: just above it would be in vain."""
+STEP_DOWN = 0.88
+"""As long as no plan fits, each is asked for at most so much of the error of the one before."""
+
 
 def plan_within(
     plan: Callable[[Fraction], Plan[R]], error: ExactNumber, confidence: ExactNumber = "0.95"
@@ -62,11 +67,12 @@ def _planned(plan: Callable[[Fraction], Plan[R]], rmse: float) -> Plan[R] | None
 
 
 def _next_guess(asked: float, part: float, fits: float, fails: float | None) -> float:
-    """Where to look next: in proportion to what the last plan reached, between the ends known."""
-    guess = asked / part
-    if fails is not None and not fits < guess < fails:
-        return (fits + fails) / 2 if fits else 0.8 * fails
-    return guess
+    """Where to look next: in proportion to what the last plan reached, between the ends known. The
+    reach moves in steps, so that a small step down may find the same plan again."""
+    guess = AIM * asked / part
+    if not fits:
+        return min(guess, STEP_DOWN * asked)
+    return guess if fails is None or fits < guess < fails else (fits + fails) / 2
 
 
 def reach(plan: Plan[R], confidence: float) -> float:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shuffledp.errors import ParameterError
-from shuffledp.extras import require
 from shuffledp.sealed.files import check_writable, write_whole
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ PICTURE_FORMATS = ("png", "svg", "pdf")
 
 def new_figure(wide: float = 7.5, high: float = 4.2, panels: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure of so many inches with so many axes side by side, without a window."""
-    require("plot")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from shuffledp.plots.notebook import NotebookFigure

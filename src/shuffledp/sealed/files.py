@@ -12,6 +12,7 @@ from filelock import BaseFileLock, FileLock
 
 from shuffledp.errors import ParameterError
 
+WINDOWS = os.name == "nt"
 READERS_END_SECONDS = 5.0
 LOCK_PAUSE_SECONDS = 0.01
 CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES}
@@ -64,7 +65,7 @@ def _replace(part: Path, target: Path) -> None:
             os.replace(part, target)
             return
         except PermissionError:
-            if os.name != "nt" or time.monotonic() > end:
+            if not WINDOWS or time.monotonic() > end:
                 raise
             time.sleep(0.01)
 
@@ -93,7 +94,7 @@ def sync(path: Path) -> None:
     """Makes a file's contents durable, or the renames in a folder where the system can do that:
     Windows and some network file systems make them durable by themselves or not at all."""
     folder = path.is_dir()
-    if folder and os.name == "nt":
+    if folder and WINDOWS:
         return
     handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
     try:

@@ -12,3 +12,7 @@
 
 Nothing here computes a plan, a proof or an estimate: the rooms below do.
 """
+
+from shuffledp.extras import require
+
+require("studio")

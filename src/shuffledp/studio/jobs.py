@@ -22,6 +22,8 @@ from shuffledp.studio.questions import (
     noise_shares,
     plan_of,
     question_of,
+    quick_plan,
+    users_of,
 )
 from shuffledp.studio.rehearsing import look, rehearse
 from shuffledp.studio.words import (
@@ -146,7 +148,7 @@ def _duration(seconds: float) -> str:
 
 def trial_job(form: Form) -> Iterator[Item]:
     """The plan of a trial, as JSON text."""
-    yield {"json": plan_json(plan_of(form, cell="bounded"))}
+    yield {"json": plan_json(quick_plan(form, users_of(form)))}
 
 
 JOBS: dict[str, Job] = {

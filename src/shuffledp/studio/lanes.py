@@ -28,10 +28,11 @@ class Workers:
     def __init__(self) -> None:
         self._spare: asyncio.Task[Process] | None = None
         self._all: set[Process] = set()
+        self._closed = False
 
     def prepare(self) -> None:
         """Starts a process that will be needed soon."""
-        if self._spare is None:
+        if self._spare is None and not self._closed:
             self._spare = asyncio.create_task(self._start())
 
     async def _start(self) -> Process:
@@ -49,11 +50,13 @@ class Workers:
         return process
 
     async def take(self) -> Process:
-        """A process that waits for a job."""
-        self.prepare()
-        assert self._spare is not None
-        process = await asyncio.shield(self._spare)
-        self._spare = None
+        """A process that waits for a job, for the caller alone."""
+        starting, self._spare = self._spare or asyncio.create_task(self._start()), None
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            self._spare = self._spare or starting  # whoever comes next takes it
+            raise
         self.prepare()
         return process
 
@@ -65,6 +68,7 @@ class Workers:
 
     async def close(self) -> None:
         """Ends all processes."""
+        self._closed = True
         if self._spare is not None:
             self._spare.cancel()
             await asyncio.gather(self._spare, return_exceptions=True)

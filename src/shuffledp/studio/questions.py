@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.errors import ParameterError
+from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.numbers import as_written, whole
 from shuffledp.planning.counting import plan_count
+from shuffledp.planning.frequencies import DEFAULT_SPREAD, plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
@@ -18,7 +20,7 @@ from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.planning.within import plan_within
 from shuffledp.protocols import PROTOCOLS
 from shuffledp.queries import questions as columns
-from shuffledp.queries.checks import labels_of_type
+from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options
 from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import Query
@@ -28,6 +30,8 @@ Form = Mapping[str, Any]
 OTHER_LABEL = "other"
 FINDS = ("messages", "error", "epsilon")
 """Which of the three is found; the other two are given."""
+OVERHEADS = tuple(map(Fraction, ("1/20", "1/2", "2", "8", "40", "200", "1000")))
+"""By how much more than the least squared error plans may err that show what is possible."""
 ROUNDING = Fraction(499, 1000)
 """Whole numbers of people are meant rounded: 3.4 is within 3 of 0."""
 
@@ -79,6 +83,10 @@ class Question:
     whole: bool = True
     """Whether the true answer is a whole number."""
     finds: tuple[str, ...] = FINDS
+    condition: str = "whatever the data"
+    """When the forecast error holds."""
+    curve: tuple[dict[str, Any], ...] = tuple({"mse_overhead": over} for over in OVERHEADS)
+    """Targets of plans that show what is possible, those with the least error first."""
 
     @property
     def allows_publish_noise(self) -> bool:
@@ -110,9 +118,24 @@ QUESTIONS = {
             query=lambda form, how, epsilon: columns.Histogram.of(
                 how,
                 epsilon,
-                labels_of_type(_labels(form), form["holds"], _other(form)),
+                _labels(form),
                 _other(form),
             ),
+        ),
+        Question(
+            name="frequencies",
+            asks="how many people hold some of very many possible answers",
+            about="the number of people for each answer looked for",
+            fields=("labels",),
+            make=lambda form, n, epsilon, targets: plan_frequencies(
+                n, epsilon, candidates=_labels(form), **targets
+            ),
+            query=lambda form, how, epsilon: Frequencies.of(
+                how, epsilon, _labels(form), DEFAULT_SPREAD
+            ),
+            finds=("messages", "error"),
+            condition="where people's answers are spread over a thousand or more",
+            curve=tuple({"max_messages": most} for most in (4000, 1000, 300, 100, 40)),
         ),
         Question(
             name="integer-sum",
@@ -220,6 +243,14 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
     )
 
 
+def quick_plan(form: Form, users: int) -> AnyPlan:
+    """The plan for so many people that is found fastest."""
+    try:
+        return plan_of(form, "bounded", users)
+    except PlanningError:
+        return plan_of(form, "best", users)
+
+
 def epsilon_of(form: Form) -> Fraction:
     """The ε that the form gives."""
     return _number(form, "epsilon", "ε")
@@ -228,9 +259,15 @@ def epsilon_of(form: Form) -> Fraction:
 def best_plan(form: Form) -> AnyPlan:
     """The plan with nearly the least error that the form's ε allows, whatever it costs."""
     question, n = question_of(form), users_of(form)
-    targets = {"padded": True, "cell": "bounded", "mse_overhead": "0.05"}
-    targets["expected"] = n + noise_shares(form, n)
-    return question.make(form, n, epsilon_of(form), targets)
+    shares = noise_shares(form, n)
+    least = 2 if shares else 1  # the noise of as many users again doubles the squared error
+    common = {"padded": True, "cell": "bounded", "expected": n + shares}
+    for targets in question.curve:
+        if "mse_overhead" in targets:
+            targets = {"mse_overhead": (1 + targets["mse_overhead"]) * least - 1}
+        with suppress(PlanningError):
+            return question.make(form, n, epsilon_of(form), {**common, **targets})
+    raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
 
 
 def query_of(form: Form, options: Options, epsilon: Fraction) -> Query[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 
@@ -27,10 +28,25 @@ def listening(port: int) -> socket.socket:
     return found
 
 
+class LocalServer(uvicorn.Server):
+    """A server that ends all work in progress with the first signal, so that nobody waits."""
+
+    def __init__(self, config: uvicorn.Config, studio: Studio) -> None:
+        super().__init__(config)
+        self._studio = studio
+        self._ending: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # uvicorn's name
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._studio.workers.close())
+        super().handle_exit(sig, frame)
+
+
 def serve(port: int, opened: Callable[[str], None]) -> None:
     """Runs the studio; `opened` is told its link once it answers."""
     taken = listening(port)
-    access = Access(Studio().app(), taken.getsockname()[1])
+    studio = Studio()
+    access = Access(studio.app(), taken.getsockname()[1])
     config = uvicorn.Config(
         access,
         access_log=False,
@@ -41,7 +57,7 @@ def serve(port: int, opened: Callable[[str], None]) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(config)
+    server = LocalServer(config, studio)
 
     async def run() -> None:
         working = asyncio.create_task(server.serve(sockets=[taken]))

@@ -4,9 +4,11 @@ import { at, list, save, saveExport, show, stream, table } from './asking.js';
 import { drawFrontier, short } from './charts.js';
 
 const ABOUT = { count: 'The number of people', histogram: 'The number of people for each answer',
+  frequencies: 'The number of people for each answer looked for',
   'integer-sum': 'The sum', 'real-sum': 'The sum', quantiles: 'The number of people below any value' };
-const FIELDS = { count: [], histogram: ['labels'], 'integer-sum': ['largest'],
+const FIELDS = { count: [], histogram: ['labels', 'other'], frequencies: ['labels'], 'integer-sum': ['largest'],
   'real-sum': ['low'], quantiles: ['low', 'bins'] };
+const FINDS = { quantiles: ['messages'], frequencies: ['messages', 'error'] };
 const SLIDERS = { epsilon: [0.05, 8], error: [1, 1e5], messages: [1, 1e4] };
 const WAIT = 180;
 
@@ -39,16 +41,16 @@ function slid(slider) {
 }
 
 function arrange() {
-  const question = at('question').value, only = question === 'quantiles';
+  const question = at('question').value, finds = FINDS[question] ?? ['messages', 'error', 'epsilon'];
   for (const part of document.querySelectorAll('[data-field]')) {
     part.hidden = !FIELDS[question].includes(part.dataset.field);
   }
   at('about').textContent = ABOUT[question];
   for (const radio of document.querySelectorAll('input[name="find"]')) {
-    radio.disabled = only && radio.value !== 'messages';
-    if (only) radio.checked = radio.value === 'messages';
+    radio.disabled = !finds.includes(radio.value);
+    if (radio.checked && radio.disabled) document.querySelector('input[name="find"][value="messages"]').checked = true;
   }
-  at('noise-label').hidden = only;
+  at('noise-label').hidden = question === 'quantiles';
   const find = document.querySelector('input[name="find"]:checked').value;
   for (const part of document.querySelectorAll('[data-slider]')) {
     const found = part.dataset.slider === find;
@@ -57,7 +59,10 @@ function arrange() {
     const number = at(part.dataset.slider);
     number.readOnly = found;
   }
-  for (const slider of ['epsilon', 'error', 'messages']) place(slider, Number(at(slider).value) || 1);
+  for (const slider of ['epsilon', 'error', 'messages']) {
+    // not the one that is being moved: its number is rounded, and it would never leave its place
+    if (document.activeElement !== at(`${slider}-slide`)) place(slider, Number(at(slider).value) || 1);
+  }
   at('error-shown').textContent = at('error').value;
 }
 
@@ -73,13 +78,13 @@ function shown(form, plan, final) {
   state.plan = plan;
   state.form = form;
   show(at('plan-problem'), '');
+  at('plan-answer').classList.remove('outdated');
   at('plan-sentences').replaceChildren(...plan.sentences.map((text) => {
     const line = document.createElement('p');
     line.textContent = text;
     return line;
   }));
   at('plan-note').textContent = final ? 'Certified.' : 'Certified. Looking for a cheaper plan…';
-  at('epsilon-words').textContent = '';
   list(at('facts'), plan.facts);
   list(at('trust'), plan.trust);
   table(at('certificate'), [['Where'], ['Inequality'], ['Left', true], ['at most', true]],
@@ -90,15 +95,22 @@ function shown(form, plan, final) {
   for (const listener of listeners) listener(state);
 }
 
-function refused(error) {
+// What is shown no longer belongs to the form; nothing can be saved or rehearsed until it does.
+function outdate() {
   state.plan = null;
+  at('plan-answer').classList.add('outdated');
+  at('save-plan').disabled = at('save-report').disabled = true;
+  for (const listener of listeners) listener(state);
+}
+
+function refused(error) {
+  outdate();
+  at('plan-answer').classList.remove('outdated');
   show(at('plan-problem'), error.message);
   at('plan-note').textContent = '';
   at('plan-sentences').replaceChildren();
   for (const id of ['facts', 'fleet', 'trust', 'certificate']) at(id).replaceChildren();
-  at('save-plan').disabled = at('save-report').disabled = true;
   redraw();
-  for (const listener of listeners) listener(state);
 }
 
 async function askPlan() {
@@ -167,6 +179,8 @@ function redraw() {
 
 function changed() {
   arrange();
+  outdate();
+  at('plan-note').textContent = 'Planning…';
   clearTimeout(timer);
   timer = setTimeout(askPlan, WAIT);
 }
@@ -177,6 +191,7 @@ export function startPlan() {
     if (slider) slid(slider);
     changed();
   });
+  for (const id of ['question', 'confidence']) at(id).addEventListener('change', changed);
   at('plan-form').addEventListener('submit', (event) => { event.preventDefault(); askPlan(); });
   at('save-plan').addEventListener('click', () => save('plan.json', state.plan.json, 'application/json'));
   at('save-report').addEventListener('click', () => saveExport('report.html', {

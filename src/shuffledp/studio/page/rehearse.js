@@ -2,19 +2,19 @@
 
 import { at, post, show, stream, table, upload } from './asking.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
-import { readForm, state } from './plan.js';
+import { state } from './plan.js';
 
-let running = null;
+let running = null, written = {}, last = null;
 
 export function describePlan(place, { plan }) {
   place.textContent = plan ? `Your plan: ${plan.sentences[0]} ε = ${plan.epsilon}.`
-    : 'There is no plan yet: go back to the first step.';
+    : 'There is no plan yet: the first step makes one.';
 }
 
 export function arrangeRehearsal() {
   const question = at('question').value;
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
-  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram'].includes(question);
+  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram', 'frequencies'].includes(question);
   at('run').disabled = !state.plan;
 }
 
@@ -35,7 +35,8 @@ async function take(found) {
   at('column-part').hidden = true;
   at('file-name').textContent = 'Reading…';
   try {
-    const { name, columns } = await found;
+    const { name, columns, format } = await found;
+    written = format;
     at('file-name').textContent = `${name}: ${columns.length} column${columns.length > 1 ? 's' : ''}`;
     at('column').replaceChildren(...columns.map((one) => new Option(`${one.name} (${one.holds})`, one.name)));
     at('column-part').hidden = false;
@@ -68,6 +69,10 @@ function drawRuns(runs, ready, names) {
   }
 }
 
+function smaller(ready) {
+  return ready.replanned ? `The file has ${ready.users.toLocaleString('en')} rows, fewer than the plan needs: a plan for as many people, with the same ε and target, is rehearsed instead.` : '';
+}
+
 function finish(summary, ready, runs) {
   const many = summary.names.length > 1, all = summary.runs * summary.held.length;
   const held = summary.held.reduce((sum, one) => sum + one, 0), first = runs[0];
@@ -76,13 +81,20 @@ function finish(summary, ready, runs) {
     lines.push(`Truth: ${short(ready.truth[0])}. First run: ${short(first[0][0])}, interval ${short(first[0][1])} to ${short(first[0][2])}.`);
   }
   lines.push(`${held.toLocaleString('en')} of ${all.toLocaleString('en')} intervals hold the truth (${short(100 * summary.coverage)} %; promised: at least ${short(100 * summary.promised)} %, up to chance).`);
-  if (!['quantiles'].includes(at('question').value)) {
+  if (at('question').value !== 'quantiles') {
     lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ${short(summary.within.error)} of the truth (promised: ${short(100 * summary.promised)} %).`);
   }
   verdict(lines);
   drawRuns(runs, ready, summary.names);
-  at('bars-figure').hidden = !summary.bars;
-  if (summary.bars) drawBars(at('bars-chart'), summary.bars);
+  at('bars-figure').hidden = !summary.bars && !many;
+  if (summary.bars) {
+    at('bars-title').textContent = 'How often each error came (bars), beside the exact law (line)';
+    drawBars(at('bars-chart'), summary.bars);
+  } else if (many) {
+    at('bars-title').textContent = 'The same run, estimate − truth: an interval that does not reach 0 misses the truth';
+    drawIntervals(at('bars-chart'), runs.at(-1).map((run, row) => run.map((one) => one - ready.truth[row])),
+      { truth: 0, label: 'Errors of the last run', names: summary.names });
+  }
   table(at('rehearse-table'), [['What'], ['Truth', true], ['Last estimate', true], ['Interval', true],
     ['Error (RMSE)', true], ['Intervals that hold', true]],
   summary.names.map((name, row) => {
@@ -90,11 +102,13 @@ function finish(summary, ready, runs) {
     return [name, short(ready.truth[row]), short(value), `${short(low)} … ${short(high)}`,
       short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
   }));
-  at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows. Forecast error (RMSE) at this data: ${short(summary.forecast)}.`;
+  at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
+    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${smaller(ready)}`;
 }
 
 async function rehearse(event) {
   event.preventDefault();
+  if (!state.plan) return;
   running?.abort();
   const mine = running = new AbortController(), runs = [], wanted = Number(at('runs').value);
   clear();
@@ -103,13 +117,12 @@ async function rehearse(event) {
   at('rehearse-progress').hidden = false;
   at('rehearse-progress').value = 0;
   let ready = null, drawn = 0;
-  const form = { ...readForm(), epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
+  const form = { ...state.form, epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
   try {
-    await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted) }, (item) => {
+    await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted), written }, (item) => {
       if (item.ready) {
         ready = item.ready;
-        at('rehearse-note').textContent = ready.replanned
-          ? `The file has ${ready.users.toLocaleString('en')} rows, fewer than the plan needs: a plan for as many people, with the same ε and target, is used here.` : 'Running…';
+        at('rehearse-note').textContent = `Running… ${smaller(ready)}`;
       }
       if (item.run) {
         runs.push(item.run);
@@ -126,8 +139,14 @@ async function rehearse(event) {
   }
 }
 
+function takeFile(file) {
+  last = file;
+  if (file) take(upload(file, at('encoding').value));
+}
+
 export function startRehearse() {
-  at('file').addEventListener('change', () => { if (at('file').files[0]) take(upload(at('file').files[0])); });
+  at('file').addEventListener('change', () => { if (at('file').files[0]) takeFile(at('file').files[0]); });
+  at('encoding').addEventListener('change', () => takeFile(last));
   at('sample').addEventListener('click', () => take(post('/api/sample', {})));
   at('rehearse-form').addEventListener('submit', rehearse);
   at('cancel').addEventListener('click', () => running?.abort());
@@ -135,6 +154,7 @@ export function startRehearse() {
     try { await post('/api/forget', {}); } catch (error) { problem(error); return; }
     clear();
     at('file').value = '';
+    last = null;
     at('column-part').hidden = true;
     at('file-name').textContent = 'The file is removed.';
   });
@@ -143,7 +163,7 @@ export function startRehearse() {
     drop.addEventListener(name, (event) => {
       event.preventDefault();
       drop.classList.toggle('over', name === 'dragover');
-      if (name === 'drop' && event.dataTransfer.files[0]) take(upload(event.dataTransfer.files[0]));
+      if (name === 'drop' && event.dataTransfer.files[0]) takeFile(event.dataTransfer.files[0]);
     });
   }
 }

@@ -1,0 +1,37 @@
+"""A studio as people start it: `shuffledp studio` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+
+@dataclass
+class Started:
+    """A studio in a process of its own."""
+
+    link: str
+    process: subprocess.Popen[str]
+    entered: bool = False
+    """Whether the link was used."""
+
+    @property
+    def address(self) -> str:
+        return self.link.split("/?")[0]
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def start() -> Started:
+    """Starts `shuffledp studio` on a free port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shuffledp.cli.main", "studio", "--no-browser", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return Started(json.loads(process.stdout.readline())["link"], process)
