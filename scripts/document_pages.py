@@ -25,7 +25,7 @@ from sphinx.cmd.build import build_main
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT_PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md")
-LINK = re.compile(r"(\]\()([^)\s#:]+\.\w+|[\w/.-]+/\w+)((?:#[^)\s]*)?\))")
+LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 """A link to a file or folder: what is before, its path, then an anchor and the end."""
 CODE = re.compile(r"^```.*?^```$|^    .*?$|`[^`\n]*`", re.M | re.S)
 
@@ -50,10 +50,13 @@ def targets(path: str, text: str) -> Iterator[str]:
 
 
 def turned(path: str, text: str) -> str:
-    """A page's text with links to where their targets are on the site."""
+    """A page's text with links to where their targets are on the site. What leads to nothing in
+    the repository stays as it is; Sphinx knows it (a page made from code) or warns."""
 
     def turn(link: re.Match[str]) -> str:
         before, to, end = link.groups()
+        if not (ROOT / target(path, to)).exists():
+            return link[0]
         here = posixpath.dirname(place(path)) or "."
         return before + posixpath.relpath(place(target(path, to)), here) + end
 

@@ -241,7 +241,7 @@ def wrong_numbers(tasks: dict[str, Task]) -> Iterator[tuple[str, str, str]]:
     yield "proof", "odds downwards lower by a millionth", weaker_odds(count, "down")
     yield "proof", "noise that falls too fast", put(count, CELL + "up.decay", "1/3")
     yield "proof", "noise that is cut earlier", put(count, CELL + "up.cut", 3)
-    yield "proof", "more users than were proved", put(count, CELL + "users", 50)
+    yield "proof", "other users than are claimed", put(count, CELL + "users", 50)
     yield "proof", "more loss than epsilon", put(count, CELL + "up.epsilon", "2")
     yield "proof", "a smaller epsilon claimed", put(count, "certificate.epsilon", "1/2")
     yield "proof", "another number of users claimed", put(count, "certificate.users", 1000)

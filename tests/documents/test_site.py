@@ -10,7 +10,7 @@ import pytest
 from scripts_modules import ROOT, script
 
 import shuffledp
-from shuffledp.cli.main import COMMANDS
+from shuffledp.cli.main import parser
 
 links = script("document_links")
 
@@ -46,7 +46,9 @@ def test_the_reference_holds_every_name_command_and_code(site: Path) -> None:
     assert {f"shuffledp.{name}" for name in shuffledp.__all__ if name[0] != "_"} <= named
     assert "The privacy loss allowed" in python
     commands = (site / "reference/commands.html").read_text("utf-8")
-    assert len(COMMANDS) > 10 and "usage: shuffledp plan count" in commands
+    programs = [command.prog for command in script("reference_pages").every_command(parser())]
+    assert len(programs) > 30 and "shuffledp plan count" in programs
+    assert not [name for name in programs if f"usage: {name} " not in commands]
     codes = (site / "reference/problems.html").read_text("utf-8")
     assert all(code in codes for code in ("task-closed", "token-unknown", "token-missing"))
 
@@ -77,6 +79,8 @@ def test_a_broken_link_is_found(tmp_path: Path, link: str, fault: str) -> None:
 
 
 def test_a_style_sheet_that_loads_from_the_network_is_found(tmp_path: Path) -> None:
+    assert len([*links.broken(tmp_path)]) == 1  # a site without pages
+    (tmp_path / "index.html").write_text("<p>")
     (tmp_path / "a.css").write_text("p { background: url(b.png) }")
     assert not [*links.broken(tmp_path)]
     (tmp_path / "a.css").write_text("@import 'https://example.org/font.css';")

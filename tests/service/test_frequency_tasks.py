@@ -18,6 +18,7 @@ from shuffledp.queries.batches import publish_batch
 from shuffledp.sealed.errors import BatchHeld
 from shuffledp.sealed.opening import AllowedNumbers, Tally
 from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task, task_from_json
@@ -59,6 +60,7 @@ def test_a_batch_becomes_a_result_for_every_candidate(tmp_path: Path, cells: int
             await trio.register(task)
             await trio.upload(task, ["tea"] * 30 + ["milk"] * 10)
             (result,) = await trio.results(task)
+            PUBLISHED.check(result, "result")
             rows = result["result"]["buckets"]
             assert [row["label"] for row in rows] == ["tea", "coffee"]
             assert all(row["interval"][0] <= row["estimate"] <= row["interval"][1] for row in rows)

@@ -6,10 +6,12 @@ import asyncio
 import json
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 
 import httpx
+from raw_sockets import connect
 from service_programs import Programs
 from service_states import settled
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
@@ -61,6 +63,41 @@ def test_a_real_trio_over_http(tmp_path: Path, stores: dict[str, str]) -> None:
             trio.keys.retire(task.key.key_id)
             trio.keys.new()  # the running analyzer takes it up
         assert len(httpx.get(f"{analyzer}/keys").json()["keys"]) == 3
+
+
+def whole_answer(client: socket.socket) -> bytes:
+    """One answer, to its last byte."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += client.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+    while len(body) < length:
+        body += client.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def test_an_offer_of_another_protocol_is_declined(tmp_path: Path) -> None:
+    """Clients that offer HTTP/2 in a header go on with HTTP/1.1 on the same connection; with a body
+    the offer is refused, because a parser would lose the body."""
+    offer = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAA\r\n"
+    get = b"GET /livez HTTP/1.1\r\nhost: s\r\n" + offer + b"\r\n"
+    post = b"POST /tokens HTTP/1.1\r\nhost: s\r\ncontent-length: 2\r\n%s\r\n{}"
+    plain = post % b""
+    with Programs(Trio(tmp_path)).both() as (shuffler, _):
+        with connect(shuffler) as client:
+            for request, status in ((get, b"200"), (plain, b"401"), (get, b"200")):
+                client.sendall(request)
+                assert whole_answer(client).startswith(b"HTTP/1.1 " + status)
+            client.sendall(get * 12)  # all at once: each is answered
+            answers = b""
+            while answers.count(b"alive") < 12:
+                answers += client.recv(65536)
+        for wrong, code in ((b"this is no HTTP\r\n\r\n", b"http"), (post % offer, b"upgrade")):
+            with connect(shuffler) as client:
+                client.sendall(wrong)
+                answer = whole_answer(client)
+                assert answer.startswith(b"HTTP/1.1 400 ") and b"problem:" + code in answer
 
 
 def test_metrics_are_prometheus_text(tmp_path: Path) -> None:

@@ -54,12 +54,15 @@ def test_sliders_and_fields_change_the_plan_live(browser: Browser, studio: Start
     assert browser.run("document.querySelector('#error').readOnly") is True
     page.click("input[name=find][value=epsilon]")
     page.write("#error", "20")
-    found = page.wait_plan("within 20")
+    found = page.wait_plan("lies within")
     assert 0 < float(page.value("#epsilon")) < 1, found
+    assert float(found.split("lies within ")[1].split()[0]) <= 20
     assert json.loads(page.plan())["report_size"] <= 60
 
 
-@pytest.mark.parametrize("question", ["histogram", "integer-sum", "real-sum", "quantiles"])
+@pytest.mark.parametrize(
+    "question", ["histogram", "frequencies", "integer-sum", "real-sum", "quantiles"]
+)
 def test_every_question_gets_a_plan(browser: Browser, studio: Started, question: str) -> None:
     page = Page(browser, studio)
     page.wait_plan()
@@ -67,7 +70,7 @@ def test_every_question_gets_a_plan(browser: Browser, studio: Started, question:
     page.choose("#question", question)
     page.write("#error", "900")
     page.wait_text("#plan-note", "Certified")
-    assert json.loads(page.plan())["query"] == question
+    assert json.loads(page.plan())["query"] in (question, "histogram")  # where that is cheaper
 
 
 def test_what_cannot_be_planned_is_said_in_words(browser: Browser, studio: Started) -> None:

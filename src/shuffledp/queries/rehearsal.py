@@ -41,6 +41,7 @@ class Rehearsal(Generic[R]):
         plan: Plan[R] | None = None,
         noise_shares: int = 0,
     ) -> None:
+        options.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
         self._query, self._options = query, options
         column = read_column(query, data, options)
         self.users = column.rows
@@ -55,11 +56,13 @@ class Rehearsal(Generic[R]):
 
     def run(self) -> R:
         """The result of one more run with fresh noise."""
-        protocol, entropy = self.plan.protocol, self._options.entropy
+        entropy = self._options.entropy
+        plan = self.plan.renewed(entropy)
+        protocol = plan.protocol
         batch = protocol.aggregate(self._values, entropy)
         if self.noise_shares:
             batch = with_noise(protocol, batch, self.noise_shares, entropy)
-        result = self.plan.analyze(protocol.release(batch), self._options.confidence)
+        result = plan.analyze(protocol.release(batch), self._options.confidence)
         absent = -float(protocol.absent_value * self.noise_shares)
         return self._query.finish(replace(shifted(result, absent), users=self.users))
 

@@ -13,6 +13,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.planning.quantiles import checked_axis
 from shuffledp.protocols.dates import date_numbers
 from shuffledp.protocols.histogram import encode_labels
+from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import Query, Values
 from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, RealSum
@@ -45,6 +46,12 @@ def true_counts(query: Histogram, values: Values) -> list[float]:
     plain = query.for_planning()
     numbers = encode_labels(values, plain.labels, plain.other)
     return [float(count) for count in np.bincount(numbers, minlength=len(plain.labels))]
+
+
+@truth.register(Frequencies)
+def true_frequencies(query: Frequencies, values: Values) -> list[float]:
+    """How many values each candidate has."""
+    return [float(np.count_nonzero(values == label)) for label in query.candidates]
 
 
 @truth.register(Quantiles)

@@ -18,6 +18,7 @@ from shuffledp.exact.schema import (
     Whole,
 )
 from shuffledp.privacy.schema import SENTENCE
+from shuffledp.protocols.hashing import MOST_CANDIDATES
 from shuffledp.protocols.histogram import MOST_BUCKETS
 from shuffledp.protocols.schema import LABEL
 from shuffledp.sealed.opening import BAD_MESSAGES
@@ -63,6 +64,7 @@ RESULT = Tagged(
             for query in ("count", "integer-sum", "real-sum")
         },
         "histogram": Record(_result("histogram", buckets=Listing(BUCKET, 2, MOST_BUCKETS))),
+        "frequencies": Record(_result("frequencies", buckets=Listing(BUCKET, 0, MOST_CANDIDATES))),
         "quantiles": Record(
             _result(
                 "quantiles",

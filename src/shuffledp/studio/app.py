@@ -7,7 +7,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from shuffledp.errors import ShuffleDPError
+from shuffledp.samples import commute
 from shuffledp.service.web.bodies import read_json_body
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
@@ -90,17 +90,18 @@ class Studio:
 
     async def answer_upload(self, request: Request) -> Response:
         """Takes a file; gives its columns."""
-        return await self._columns(await self.uploads.receive(request))
+        encoding = request.headers.get("x-encoding") or None
+        return await self._columns(await self.uploads.receive(request), encoding)
 
     async def answer_sample(self, _: Request) -> Response:
         """Takes the bundled sample; gives its columns."""
-        sample = files("shuffledp") / "samples" / "commute.csv"
+        sample = commute()
         return await self._columns(self.uploads.keep(sample.name, sample.read_bytes()))
 
-    async def _columns(self, path: Path) -> Response:
+    async def _columns(self, path: Path, encoding: str | None = None) -> Response:
         """The columns of the file that was taken; one that cannot be read is removed again."""
         try:
-            found = await self._answers("look", {"path": str(path)})
+            found = await self._answers("look", {"path": str(path), "encoding": encoding})
         except ShuffleDPError:
             self.uploads.forget()
             raise
@@ -114,7 +115,7 @@ class Studio:
     async def answer_rehearse(self, request: Request) -> Response:
         """Many runs on the uploaded file, line by line."""
         asked = await _object(request)
-        given = {name: asked.get(name) for name in ("form", "plan", "column", "runs")}
+        given = {name: asked.get(name) for name in ("form", "plan", "column", "runs", "written")}
         given["path"] = str(self.uploads.required())
         return self._stream("rehearse", given)
 

@@ -16,8 +16,6 @@ from shuffledp.rivals.table import Row, our_row, rival_row
 from shuffledp.studio.questions import Form, epsilon_of, question_of, users_of
 
 Item = dict[str, Any]
-OVERHEADS = (0.1, 0.5, 2, 8, 40, 200, 1000)
-"""Error targets of our curve for questions that no rival answers."""
 
 
 def frontier(form: Form) -> Iterator[Item]:
@@ -83,16 +81,16 @@ def _scale(form: Form) -> float:
 
 def _ours_alone(form: Form) -> Iterator[Item]:
     question, users = question_of(form), users_of(form)
-    for overhead in OVERHEADS:
+    for targets in question.curve:
         try:
-            plan = question.make(form, users, epsilon_of(form), {"mse_overhead": overhead})
+            plan = question.make(form, users, epsilon_of(form), targets)
         except PlanningError:
             continue
         f = plan.forecast
         yield {"central": f.central_rmse}
         yield {
             "ours": {
-                "title": f"shuffledp, ρ = {overhead:g}",
+                "title": f"shuffledp: {plan.target}",
                 "messages": f.messages_per_user,
                 "error": f.rmse,
                 "kind": "pure",

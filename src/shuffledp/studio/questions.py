@@ -11,6 +11,7 @@ from typing import Any
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.exact.numbers import as_written, whole
 from shuffledp.planning.counting import plan_count
+from shuffledp.planning.frequencies import DEFAULT_SPREAD, plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
@@ -19,7 +20,7 @@ from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.planning.within import plan_within
 from shuffledp.protocols import PROTOCOLS
 from shuffledp.queries import questions as columns
-from shuffledp.queries.checks import labels_of_type
+from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options
 from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import Query
@@ -29,8 +30,8 @@ Form = Mapping[str, Any]
 OTHER_LABEL = "other"
 FINDS = ("messages", "error", "epsilon")
 """Which of the three is found; the other two are given."""
-NEAR_BEST = (Fraction(1, 20), Fraction(1, 2), Fraction(2), Fraction(8), Fraction(40))
-"""By how much more than the least squared error a plan may err that is called the best."""
+OVERHEADS = tuple(map(Fraction, ("1/20", "1/2", "2", "8", "40", "200", "1000")))
+"""By how much more than the least squared error plans may err that show what is possible."""
 ROUNDING = Fraction(499, 1000)
 """Whole numbers of people are meant rounded: 3.4 is within 3 of 0."""
 
@@ -82,6 +83,10 @@ class Question:
     whole: bool = True
     """Whether the true answer is a whole number."""
     finds: tuple[str, ...] = FINDS
+    condition: str = "whatever the data"
+    """When the forecast error holds."""
+    curve: tuple[dict[str, Any], ...] = tuple({"mse_overhead": over} for over in OVERHEADS)
+    """Targets of plans that show what is possible, those with the least error first."""
 
     @property
     def allows_publish_noise(self) -> bool:
@@ -113,9 +118,24 @@ QUESTIONS = {
             query=lambda form, how, epsilon: columns.Histogram.of(
                 how,
                 epsilon,
-                labels_of_type(_labels(form), form["holds"], _other(form)),
+                _labels(form),
                 _other(form),
             ),
+        ),
+        Question(
+            name="frequencies",
+            asks="how many people hold some of very many possible answers",
+            about="the number of people for each answer looked for",
+            fields=("labels",),
+            make=lambda form, n, epsilon, targets: plan_frequencies(
+                n, epsilon, candidates=_labels(form), **targets
+            ),
+            query=lambda form, how, epsilon: Frequencies.of(
+                how, epsilon, _labels(form), DEFAULT_SPREAD
+            ),
+            finds=("messages", "error"),
+            condition="where people's answers are spread over a thousand or more",
+            curve=tuple({"max_messages": most} for most in (4000, 1000, 300, 100, 40)),
         ),
         Question(
             name="integer-sum",
@@ -242,10 +262,11 @@ def best_plan(form: Form) -> AnyPlan:
     shares = noise_shares(form, n)
     least = 2 if shares else 1  # the noise of as many users again doubles the squared error
     common = {"padded": True, "cell": "bounded", "expected": n + shares}
-    for over in NEAR_BEST:
-        targets = {**common, "mse_overhead": (1 + over) * least - 1}
+    for targets in question.curve:
+        if "mse_overhead" in targets:
+            targets = {"mse_overhead": (1 + targets["mse_overhead"]) * least - 1}
         with suppress(PlanningError):
-            return question.make(form, n, epsilon_of(form), targets)
+            return question.make(form, n, epsilon_of(form), {**common, **targets})
     raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
 
 

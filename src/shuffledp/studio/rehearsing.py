@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,28 +18,46 @@ from shuffledp.errors import DataError, ShuffleDPError
 from shuffledp.exact.numbers import whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import Result
-from shuffledp.queries.column_files import FILE_KINDS, file_columns
-from shuffledp.queries.columns import FileFormat, column_of
+from shuffledp.queries.column_files import FILE_KINDS, TEXT_FILES, file_columns
+from shuffledp.queries.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
 from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
-from shuffledp.studio.questions import Form, confidence_of, noise_shares, query_of, quick_plan
+from shuffledp.studio.questions import (
+    Form,
+    confidence_of,
+    noise_shares,
+    query_of,
+    question_of,
+    quick_plan,
+)
 from shuffledp.studio.words import published_reach
 
 Item = dict[str, Any]
 MOST_RUNS = 2000
 MOST_BUCKETS_SHOWN = 60
-PREVIEW_ROWS = 5
+OTHER_DELIMITERS = (";", "\t", "|")
+"""What separates columns instead of a comma, where a file seems to have one column only."""
+IN_CODE = re.compile(r" with [a-z_]+=?(True)? \(--[a-z-]+\)")
+"""How an error names an argument in Python and on the command line; the page has neither."""
 
 
-def look(path: str) -> Iterator[Item]:
-    """The columns of an uploaded file, each with what it holds."""
+def look(path: str, encoding: str | None = None) -> Iterator[Item]:
+    """The columns of an uploaded file, each with what it holds, and what separates them."""
     with _named(path) as file:
         if not file.name.lower().endswith(FILE_KINDS):
             raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
-        found = file_columns(Source.of(file), FileFormat())
-    yield {"columns": [{"name": name, "holds": WORDS[holds]} for name, holds in found]}
+        delimiter = None
+        found = file_columns(Source.of(file), FileFormat(encoding=encoding))
+        if len(found) == 1 and file.name.lower().endswith(TEXT_FILES):
+            delimiter = next((one for one in OTHER_DELIMITERS if one in found[0][0]), None)
+        if delimiter is not None:
+            found = file_columns(
+                Source.of(file), FileFormat(encoding=encoding, delimiter=delimiter)
+            )
+    columns = [{"name": name, "holds": WORDS[holds]} for name, holds in found]
+    yield {"columns": columns, "format": {"encoding": encoding, "delimiter": delimiter}}
 
 
 @contextmanager
@@ -47,14 +67,17 @@ def _named(path: str) -> Iterator[Path]:
     try:
         yield file
     except ShuffleDPError as error:
-        raise DataError(str(error).replace(f"{file.parent}/", "")) from None
+        words = str(error).replace(f"{file.parent}{os.sep}", "")
+        raise DataError(IN_CODE.sub("", words)) from None
 
 
-def rehearse(form: Form, plan: str, path: str, column: str, runs: str) -> Iterator[Item]:
+def rehearse(
+    form: Form, plan: str, path: str, column: str, runs: str, written: dict[str, str | None]
+) -> Iterator[Item]:
     """The truth, then the numbers of one run after another, then what all runs say together."""
     wanted = whole(runs, "runs", most=MOST_RUNS)
     with _named(path) as file:
-        setup, replanned = _setup(form, plan, file, column)
+        setup, replanned = _setup(form, plan, file, column, written)
     yield {
         "ready": {
             "users": setup.users,
@@ -71,18 +94,33 @@ def rehearse(form: Form, plan: str, path: str, column: str, runs: str) -> Iterat
     yield {"summary": _summary(form, setup.plan, results, setup.truth)}
 
 
-def _setup(form: Form, plan: str, file: Path, column: str) -> tuple[Rehearsal[Result], bool]:
+def _setup(
+    form: Form, plan: str, file: Path, column: str, written: dict[str, str | None]
+) -> tuple[Rehearsal[Result], bool]:
     """The rehearsal with the page's plan, or with a smaller one where the file has fewer rows."""
     made = Plan.from_dict(json.loads(plan))
-    found = column_of(file, column or None)
+    found = column_of(file, column or None, _format(written))
     replanned = found.rows < made.users
     if replanned:
         smaller = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
         made = quick_plan(smaller, found.rows)
-    options = Options.checked({"column": column or None, "confidence": confidence_of(form)})
-    query = query_of({**form, "holds": found.holds}, options, made.epsilon)
+    data: object = file
+    how: dict[str, Any] = {"column": column or None, "confidence": confidence_of(form), **written}
+    if "labels" in question_of(form).fields and found.holds in ("whole", "truth"):
+        data, how = _texts(found), {"confidence": confidence_of(form)}
+    options = Options.checked(how)
+    query = query_of(form, options, made.epsilon)
     shares = noise_shares(form, made.users)
-    return Rehearsal(query, file, options, plan=made, noise_shares=shares), replanned
+    return Rehearsal(query, data, options, plan=made, noise_shares=shares), replanned
+
+
+def _format(written: dict[str, str | None]) -> FileFormat:
+    return FileFormat(encoding=written.get("encoding"), delimiter=written.get("delimiter"))
+
+
+def _texts(column: Column) -> list[str]:
+    """Numbers or true/false as the texts that the page's answers are."""
+    return [str(value).lower() for part in column.batches() for value in part.tolist()]
 
 
 def _keeps(form: Form) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from shuffledp.errors import ParameterError, ShuffleDPError
+from shuffledp.exact.entropy import SYSTEM
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.collector import enrol, register
@@ -58,7 +59,7 @@ class Trial:
 
     def _send(self, servers: Servers, task: Task) -> None:
         values = task.protocol.sample_values(self.devices)
-        mixed = np.arange(self.devices).reshape(-1, self._batches).T.ravel()
+        mixed = np.argsort(SYSTEM.words(self.devices, np.uint64))  # no batch has all equal values
 
         def before() -> None:
             if self._stop.is_set():

@@ -45,7 +45,7 @@ def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     return (
         f"{question.about.capitalize()}{rounded} lies within "
         f"{short(published_reach(plan, float(confidence)))} of the truth, "
-        f"{show(100 * confidence)} times in 100, whatever the data."
+        f"{show(100 * confidence)} times in 100, {question.condition}."
     )
 
 

@@ -8,10 +8,12 @@ answer and is disconnected; nothing of it is logged.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, cast
 
+import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -136,9 +138,30 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._begun, self._arriving = now, True
                 self._seconds = self._limits.request_seconds
             self._header_bytes += len(data)
-        super().data_received(data)
+        self._feed(data)
         if self._heading and self._header_bytes > MOST_URL_BYTES + MOST_HEADER_BYTES:
             self._end_long_head()
+
+    def _feed(self, data: bytes) -> None:
+        """Parses what came. A request without a body that offers another protocol (as Java's client
+        does with HTTP/2) is answered like any other, and the connection goes on as HTTP/1.1."""
+        self._unset_keepalive_if_required()
+        try:
+            while data and not self._ended:
+                try:
+                    self.parser.feed_data(data)
+                    return
+                except httptools.HttpParserUpgrade as offer:
+                    self.parser = _new_parser(self)  # the old one reads no more
+                    data = data[offer.args[0] :]
+        except httptools.HttpParserError:
+            if self.cycle is not None and self.cycle.response_started and not self._answered():
+                self.transport.close()
+            else:
+                self._end(400, "http", "This is no HTTP request; send another.")
+
+    def _answered(self) -> bool:
+        return self.cycle is not None and bool(self.cycle.response_complete)
 
     def on_headers_complete(self) -> None:
         self._heading = False
@@ -148,6 +171,8 @@ class BoundedProtocol(HttpToolsProtocol):
         long = self._header_bytes > MOST_HEADER_BYTES and self._head_size() > MOST_HEADER_BYTES
         if long or len(self.url) > MOST_URL_BYTES or len(self.headers) > MOST_HEADERS:
             self._end_long_head()
+        elif self.parser.should_upgrade() and self._declared():
+            self._end(400, "upgrade", "Send a body without an Upgrade header, by HTTP/1.1.")
         elif len(self.pipeline) >= MOST_PIPELINED:
             self._end(429, "pipelined", "Too many requests at once; wait for the answers.")
         else:
@@ -245,6 +270,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.message_event.set()
         self.pipeline.clear()
         self.transport.close()
+
+
+def _new_parser(connection: BoundedProtocol) -> Any:
+    """A parser as uvicorn makes it: what comes after a request that closes is ignored."""
+    parser = httptools.HttpRequestParser(connection)
+    with contextlib.suppress(AttributeError):  # httptools before 0.6.3
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def bounded_protocol(registry: Connections) -> type[asyncio.Protocol]:

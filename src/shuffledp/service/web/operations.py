@@ -23,6 +23,7 @@ from shuffledp.version import __version__
 Problems = Mapping[int, tuple[str, ...]]
 
 ALWAYS: Problems = {
+    400: ("http", "upgrade"),
     408: ("slow",),
     414: ("url",),
     429: ("pipelined",),

@@ -4,9 +4,11 @@ import { at, list, save, saveExport, show, stream, table } from './asking.js';
 import { drawFrontier, short } from './charts.js';
 
 const ABOUT = { count: 'The number of people', histogram: 'The number of people for each answer',
+  frequencies: 'The number of people for each answer looked for',
   'integer-sum': 'The sum', 'real-sum': 'The sum', quantiles: 'The number of people below any value' };
-const FIELDS = { count: [], histogram: ['labels'], 'integer-sum': ['largest'],
+const FIELDS = { count: [], histogram: ['labels', 'other'], frequencies: ['labels'], 'integer-sum': ['largest'],
   'real-sum': ['low'], quantiles: ['low', 'bins'] };
+const FINDS = { quantiles: ['messages'], frequencies: ['messages', 'error'] };
 const SLIDERS = { epsilon: [0.05, 8], error: [1, 1e5], messages: [1, 1e4] };
 const WAIT = 180;
 
@@ -39,16 +41,16 @@ function slid(slider) {
 }
 
 function arrange() {
-  const question = at('question').value, only = question === 'quantiles';
+  const question = at('question').value, finds = FINDS[question] ?? ['messages', 'error', 'epsilon'];
   for (const part of document.querySelectorAll('[data-field]')) {
     part.hidden = !FIELDS[question].includes(part.dataset.field);
   }
   at('about').textContent = ABOUT[question];
   for (const radio of document.querySelectorAll('input[name="find"]')) {
-    radio.disabled = only && radio.value !== 'messages';
-    if (only) radio.checked = radio.value === 'messages';
+    radio.disabled = !finds.includes(radio.value);
+    if (radio.checked && radio.disabled) document.querySelector('input[name="find"][value="messages"]').checked = true;
   }
-  at('noise-label').hidden = only;
+  at('noise-label').hidden = question === 'quantiles';
   const find = document.querySelector('input[name="find"]:checked').value;
   for (const part of document.querySelectorAll('[data-slider]')) {
     const found = part.dataset.slider === find;

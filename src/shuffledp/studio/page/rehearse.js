@@ -4,7 +4,7 @@ import { at, post, show, stream, table, upload } from './asking.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
 import { state } from './plan.js';
 
-let running = null;
+let running = null, written = {}, last = null;
 
 export function describePlan(place, { plan }) {
   place.textContent = plan ? `Your plan: ${plan.sentences[0]} ε = ${plan.epsilon}.`
@@ -14,7 +14,7 @@ export function describePlan(place, { plan }) {
 export function arrangeRehearsal() {
   const question = at('question').value;
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
-  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram'].includes(question);
+  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram', 'frequencies'].includes(question);
   at('run').disabled = !state.plan;
 }
 
@@ -35,7 +35,8 @@ async function take(found) {
   at('column-part').hidden = true;
   at('file-name').textContent = 'Reading…';
   try {
-    const { name, columns } = await found;
+    const { name, columns, format } = await found;
+    written = format;
     at('file-name').textContent = `${name}: ${columns.length} column${columns.length > 1 ? 's' : ''}`;
     at('column').replaceChildren(...columns.map((one) => new Option(`${one.name} (${one.holds})`, one.name)));
     at('column-part').hidden = false;
@@ -68,6 +69,10 @@ function drawRuns(runs, ready, names) {
   }
 }
 
+function smaller(ready) {
+  return ready.replanned ? `The file has ${ready.users.toLocaleString('en')} rows, fewer than the plan needs: a plan for as many people, with the same ε and target, is rehearsed instead.` : '';
+}
+
 function finish(summary, ready, runs) {
   const many = summary.names.length > 1, all = summary.runs * summary.held.length;
   const held = summary.held.reduce((sum, one) => sum + one, 0), first = runs[0];
@@ -98,7 +103,7 @@ function finish(summary, ready, runs) {
       short(summary.rmse[row]), `${summary.held[row]} of ${summary.runs}`];
   }));
   at('rehearse-note').textContent = `Done: ${summary.runs} runs on ${ready.users.toLocaleString('en')} rows.${
-    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`}`;
+    many ? '' : ` Forecast error (RMSE): ${short(summary.forecast)}; much of it comes from rare large errors, so that few runs may show less.`} ${smaller(ready)}`;
 }
 
 async function rehearse(event) {
@@ -114,11 +119,10 @@ async function rehearse(event) {
   let ready = null, drawn = 0;
   const form = { ...state.form, epsilon: state.plan.epsilon, equals: at('equals').value.trim(), clamp: at('clamp').checked };
   try {
-    await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted) }, (item) => {
+    await stream('/api/rehearse', { form, plan: state.plan.json, column: at('column').value, runs: String(wanted), written }, (item) => {
       if (item.ready) {
         ready = item.ready;
-        at('rehearse-note').textContent = ready.replanned
-          ? `The file has ${ready.users.toLocaleString('en')} rows, fewer than the plan needs: a plan for as many people, with the same ε and target, is used here.` : 'Running…';
+        at('rehearse-note').textContent = `Running… ${smaller(ready)}`;
       }
       if (item.run) {
         runs.push(item.run);
@@ -135,8 +139,14 @@ async function rehearse(event) {
   }
 }
 
+function takeFile(file) {
+  last = file;
+  if (file) take(upload(file, at('encoding').value));
+}
+
 export function startRehearse() {
-  at('file').addEventListener('change', () => { if (at('file').files[0]) take(upload(at('file').files[0])); });
+  at('file').addEventListener('change', () => { if (at('file').files[0]) takeFile(at('file').files[0]); });
+  at('encoding').addEventListener('change', () => takeFile(last));
   at('sample').addEventListener('click', () => take(post('/api/sample', {})));
   at('rehearse-form').addEventListener('submit', rehearse);
   at('cancel').addEventListener('click', () => running?.abort());
@@ -144,6 +154,7 @@ export function startRehearse() {
     try { await post('/api/forget', {}); } catch (error) { problem(error); return; }
     clear();
     at('file').value = '';
+    last = null;
     at('column-part').hidden = true;
     at('file-name').textContent = 'The file is removed.';
   });
@@ -152,7 +163,7 @@ export function startRehearse() {
     drop.addEventListener(name, (event) => {
       event.preventDefault();
       drop.classList.toggle('over', name === 'dragover');
-      if (name === 'drop' && event.dataTransfer.files[0]) take(upload(event.dataTransfer.files[0]));
+      if (name === 'drop' && event.dataTransfer.files[0]) takeFile(event.dataTransfer.files[0]);
     });
   }
 }

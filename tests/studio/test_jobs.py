@@ -1,0 +1,166 @@
+"""What the studio's processes answer, and the report that is made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shuffledp
+from shuffledp.errors import DataError, ParameterError, PlanningError
+from shuffledp.planning.plan import Plan
+from shuffledp.studio.jobs import JOBS, plan_json
+from shuffledp.studio.questions import QUESTIONS, plan_of
+from shuffledp.studio.report import report_page
+from shuffledp.studio.words import certificate_rows, published_reach
+from shuffledp.studio.worker import answers
+
+FORM: dict[str, Any] = {
+    "question": "count",
+    "users": "1000",
+    "epsilon": "1",
+    "error": "6",
+    "confidence": "95",
+    "messages": "40",
+    "find": "messages",
+    "labels": ["walk", "bike"],
+    "other": False,
+    "largest": "3",
+    "low": "0",
+    "high": "10",
+    "bins": "8",
+    "publish_noise": True,
+    "delta": "1e-6",
+}
+RATES = {"encrypted": 1e4, "ordered": 1e6, "opened": 1e4, "tallied": 1e6, "cores": 1}
+
+
+def items(job: str, **given: Any) -> list[dict[str, Any]]:
+    return list(JOBS[job](**given))
+
+
+def test_the_plan_keeps_the_sentence_with_the_analyzers_noise_in_it() -> None:
+    plans = [one for one in items("plan", form=FORM, rates=RATES) if "plan" in one]
+    assert [one["final"] for one in plans] == [False, True]
+    plan = Plan.from_dict(json.loads(plans[-1]["plan"]["json"]))
+    assert plan.users == 1000 and plan.expected == 2000
+    assert published_reach(plan, 0.95) <= 6
+    asked = {**FORM, "question": "histogram", "error": "12"}
+    less, more = (plan_of({**asked, "publish_noise": noise}, "bounded") for noise in (False, True))
+    assert (less.expected, more.expected) == (1000, 2000)
+    assert less.report_size < more.report_size
+
+
+def test_the_two_other_numbers_are_found_too() -> None:
+    by_messages = plan_of({**FORM, "find": "error"})
+    assert by_messages.report_size <= 40
+    by_epsilon = plan_of({**FORM, "find": "epsilon", "error": "30"})
+    assert by_epsilon.epsilon < 1 and by_epsilon.report_size <= 40
+    assert published_reach(by_epsilon, 0.95) <= 30
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_is_drawn_and_tried(question: str) -> None:
+    form = {**FORM, "question": question, "error": "400", "users": "200"}
+    found = list(islice(JOBS["frontier"](form), 4))  # the rest takes long for sums
+    assert sum("ours" in one for one in found) >= 2
+    assert all(one["ours"]["messages"] > 0 for one in found if "ours" in one)
+    (tried,) = items("trial", form=form)
+    assert shuffledp.verify(json.loads(tried["json"])).epsilon == 1
+
+
+def test_without_a_delta_only_pure_rivals_are_shown() -> None:
+    kinds = [
+        {
+            one["rival"]["kind"]
+            for one in items("frontier", form={**FORM, "delta": delta})
+            if "rival" in one
+        }
+        for delta in ("1e-6", "")
+    ]
+    assert "approximate" in kinds[0] and kinds[1] == {"pure"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"error": "1"}, r"nearer to the truth than \d+, 95 times in 100"),
+        ({"error": "-2"}, "greater than 0"),
+        ({"error": ""}, "field is empty"),
+        ({"users": "1"}, "users must be"),
+        ({"users": None}, "how many people"),
+        ({"epsilon": "zero"}, "ε must be"),
+        ({"find": "nothing"}, "can be found"),
+        ({"question": "x"}, "question must be"),
+        ({"question": "histogram", "labels": ["a"]}, "two answers"),
+        ({"question": "histogram", "labels": "a"}, "one on each line"),
+        ({"question": "quantiles", "find": "epsilon"}, "only messages"),
+        ({"question": "real-sum", "low": "5", "high": "1"}, "below"),
+    ],
+)
+def test_wrong_forms_get_a_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises((ParameterError, PlanningError), match=sentence):
+        items("plan", form={**FORM, **change}, rates=RATES)
+
+
+def test_a_worker_tells_refusals_and_faults_apart() -> None:
+    asked = {"job": "plan", "given": {"form": {**FORM, "users": "x"}}}
+    assert list(answers(json.dumps(asked)))[-1]["end"] == "refused"
+    broken = list(answers(json.dumps({"job": "plan", "given": {"nothing": 1}})))
+    assert "fault of the program" in broken[-1]["why"]
+
+
+def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "ways.parquet"
+    pq.write_table(pa.table({"code": np.arange(900) % 3}), file)
+    assert items("look", path=str(file))[0]["columns"][0]["holds"] == "whole numbers"
+    form = {**FORM, "question": "histogram", "labels": ["0", "1", "2"], "error": "30"}
+    plan = plan_json(plan_of(form, "bounded"))
+    found = items(
+        "rehearse", form=form, plan=plan, path=str(file), column="code", runs="12", written={}
+    )
+    assert found[0]["ready"]["replanned"] is True
+    assert found[0]["ready"]["truth"] == [300.0] * 3
+    assert found[-1]["summary"]["runs"] == 12 and len(found) == 14
+    with pytest.raises(DataError, match="no column 'x'") as error:
+        items("rehearse", form=form, plan=plan, path=str(file), column="x", runs="12", written={})
+    assert str(tmp_path) not in str(error.value)
+
+
+def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
+    file = tmp_path / "wege.csv"
+    file.write_bytes("fährt;weg\n1;Fuß\n0;Rad\n".encode("cp1252"))
+    with pytest.raises(DataError, match="not in the encoding UTF-8"):
+        items("look", path=str(file))
+    (found,) = items("look", path=str(file), encoding="cp1252")
+    assert [one["name"] for one in found["columns"]] == ["fährt", "weg"]
+    assert found["format"] == {"encoding": "cp1252", "delimiter": ";"}
+    form = {**FORM, "users": "2", "error": "50"}
+    given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
+    ready, *_ = items("rehearse", form=form, column="fährt", written=found["format"], **given)
+    assert ready["ready"]["truth"] == [1.0]
+    with pytest.raises(DataError, match=r"true/false or 0/1; say which value to count\.$"):
+        items("rehearse", form=form, column="weg", written=found["format"], **given)
+
+
+def test_the_report_can_be_read_and_mailed() -> None:
+    plan = plan_of(FORM)
+    result = plan.run(np.ones(1000, int))
+    published = {"number": 1, "reports": 1000, "implausible": False, "result": result.to_dict()}
+    page = report_page(plan, "Who <bikes>?", Fraction("0.95"), True, [published])
+    assert "Who &lt;bikes&gt;?" in page and "<bikes>" not in page
+    for words in ("95 times in 100", "Shuffler and analyzer acting together", "shuffledp verify"):
+        assert words in page
+    assert "data:image/png;base64," in page and "<script" not in page and "http" not in page
+    for row in certificate_rows(plan.certificate.to_dict()):
+        assert row["left"] in page
+    assert re.search(r"<h2>Published so far</h2><p>1 batch", page)
