@@ -36,6 +36,7 @@ FORM: dict[str, Any] = {
     "high": "10",
     "bins": "8",
     "publish_noise": True,
+    "pure": False,
     "delta": "1e-6",
 }
 RATES = {"encrypted": 1e4, "ordered": 1e6, "opened": 1e4, "tallied": 1e6, "cores": 1}
@@ -55,6 +56,22 @@ def test_the_plan_keeps_the_sentence_with_the_analyzers_noise_in_it() -> None:
     less, more = (plan_of({**asked, "publish_noise": noise}, "bounded") for noise in (False, True))
     assert (less.expected, more.expected) == (1000, 2000)
     assert less.report_size < more.report_size
+
+
+def test_what_is_said_of_privacy_follows_the_padding() -> None:
+    asked = {**FORM, "question": "quantiles", "error": "600", "users": "50000", "bins": "32"}
+    exact, cheap = (
+        [
+            one["plan"]
+            for one in items("plan", form={**asked, "pure": pure}, rates=RATES)
+            if "plan" in one
+        ][-1]
+        for pure in (True, False)
+    )
+    assert json.loads(exact["json"])["padding"] == "exact"
+    assert "2⁻⁶⁴" not in str(exact) and "pure ε-differential privacy" in str(exact["facts"])
+    assert json.loads(cheap["json"])["padding"] == "2^-64" and cheap["messages"] < exact["messages"]
+    assert "2⁻⁶⁴" in cheap["sentences"][2] and "pure" not in str(cheap["facts"])
 
 
 def test_the_two_other_numbers_are_found_too() -> None:

@@ -13,6 +13,8 @@ from studio_program import Started
 import shuffledp
 from shuffledp.service.demo import local_servers
 
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+
 
 def no_complaints(browser: Browser) -> None:
     assert not [line for line in browser.complaints() if "SEVERE" in line or "Policy" in line]
@@ -228,6 +230,9 @@ def test_the_page_can_be_used_without_a_mouse_and_in_the_dark(
     page.wait_text("#frontier-note", "pure privacy")
     page.picture("dark")
     browser.dark(False)
+    for width in (1000, 500):
+        browser.size(width, 900)
+        assert browser.run(FITS), f"the page is wider than {width} pixels"
 
 
 LEAST_CONTRAST = """(() => {

@@ -48,23 +48,33 @@ def plan_json(plan: Plan[Any]) -> str:
 
 
 def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
-    """A first plan at once, a cheaper one if looking longer finds it, then what a fleet costs."""
+    """A plan that is pure without any exception; where one with an exception will do, too, that one
+    if it is cheaper, for which longer is looked; then what a fleet costs."""
+    pure = bool(form.get("pure"))
     plan: Plan[Any] | None = None
     try:
         plan = plan_of(form, cell="bounded")
-        yield {"plan": _shown(form, plan), "final": False}
-    except PlanningError:
+        yield {"plan": _shown(form, plan), "final": pure}
+    except PlanningError as error:
+        if pure:
+            raise PlanningError(_with_what_is_possible(form, error)) from None
         yield {"note": "The first kind of noise does not do; trying the other one."}
+    if not pure:
+        plan = _cheaper(form, plan)
+        yield {"plan": _shown(form, plan), "final": True}
+    assert plan is not None
+    yield from _fleet(plan, None if rates is None else Rates(**rates))
+
+
+def _cheaper(form: Form, plan: Plan[Any] | None) -> Plan[Any]:
+    """The better one of a plan and what all kinds of noise offer."""
     try:
         best = plan_of(form)
     except PlanningError as error:
         if plan is None:
             raise PlanningError(_with_what_is_possible(form, error)) from None
-        best = plan
-    if plan is None or _better(form, best, plan):
-        plan = best
-    yield {"plan": _shown(form, plan), "final": True}
-    yield from _fleet(plan, None if rates is None else Rates(**rates))
+        return plan
+    return best if plan is None or _better(form, best, plan) else plan
 
 
 def _better(form: Form, one: Plan[Any], other: Plan[Any]) -> bool:
@@ -98,7 +108,7 @@ def _shown(form: Form, plan: Plan[Any]) -> Item:
         "sentences": [
             accuracy_sentence(plan, often),
             cost_sentence(plan),
-            epsilon_sentence(plan.epsilon),
+            epsilon_sentence(plan.epsilon, plan.padding),
         ],
         "facts": plan_facts(plan),
         "trust": trust_rows(bool(noise_shares(form, plan.users))),

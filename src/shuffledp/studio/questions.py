@@ -181,6 +181,7 @@ QUESTIONS = {
                 _given(form, "bins", "how many parts"),
                 bool(form.get("clamp")),
             ),
+            whole=False,
             finds=("messages",),
         ),
     )

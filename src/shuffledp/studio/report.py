@@ -57,7 +57,7 @@ def report_page(
     lead = [
         accuracy_sentence(plan, confidence),
         cost_sentence(plan),
-        epsilon_sentence(plan.epsilon),
+        epsilon_sentence(plan.epsilon, plan.padding),
     ]
     parts = [
         f"<h1>{shown}</h1><p>Privacy report, made {when} with shuffledp {__version__}.</p>",

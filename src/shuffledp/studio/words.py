@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.exact.numbers import show
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.within import reach
-from shuffledp.protocols.report_size import promise
+from shuffledp.protocols.report_size import EXACT, promise
 from shuffledp.studio.questions import QUESTIONS
 
 Rows = list[tuple[str, str]]
@@ -57,14 +57,15 @@ def cost_sentence(plan: Plan[Any]) -> str:
     )
 
 
-def epsilon_sentence(epsilon: Fraction) -> str:
-    """What ε means for one person, in one sentence."""
+def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
+    """What ε means for one person, in words."""
+    but = "" if padding == EXACT else ", but for a probability of 2⁻⁶⁴ in each batch"
     odds = math.exp(float(epsilon))
     sure = 100 * odds / (1 + odds)
     return (
         f"ε = {show(epsilon)}: whatever is published, and whatever the analyzer sees, is at most "
         f"{short(odds)} times as likely with a person's value as with any other value in its "
-        f"place. Somebody who thought a yes and a no equally likely is afterwards at most "
+        f"place{but}. Somebody who thought a yes and a no equally likely is afterwards at most "
         f"{sure:.3g} % sure."
     )
 
@@ -94,7 +95,7 @@ def plan_facts(plan: Plan[Any]) -> Rows:
     f = plan.forecast
     return [
         ("People needed", f"{plan.users:,}; a batch of fewer is never released"),
-        ("Privacy", f"ε = {show(plan.epsilon)}, pure (δ = 0): {promise(plan.padding)}"),
+        ("Privacy", f"ε = {show(plan.epsilon)}: {promise(plan.padding)}"),
         (
             "Messages per report",
             f"{plan.report_size:,} (on average {short(f.messages_per_user)} "

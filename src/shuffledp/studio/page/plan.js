@@ -23,6 +23,7 @@ export function readForm() {
   data.labels = data.labels.split('\n').map((one) => one.trim()).filter(Boolean);
   data.other = form.has('other');
   data.publish_noise = form.has('publish_noise');
+  data.pure = form.has('pure');
   for (const name of ['users', 'error', 'messages', 'epsilon']) data[name] = data[name].replaceAll(',', '').trim();
   return data;
 }
