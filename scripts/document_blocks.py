@@ -32,6 +32,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "docs/tutorial.md", *sorted((ROOT / "docs/how-to").glob("*.md"))]
 BLOCK = re.compile(r"^```(?P<kind>[^\n{]*)\n(?P<body>.*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"\b[0-9a-f]{16,}\b|[-−+]?\d[\d,.e]*")
+PORTS = (8801, 8802)
+"""Ports of this machine that pages name."""
 MOST_SECONDS = 300.0
 """How long the blocks of a page may take; then its shell is ended."""
 DONE = "--- end of block ---"
@@ -78,8 +80,8 @@ class Walk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = {port: _free_port() for port in ("8801", "8802")}
-        """The ports that pages name, and those that are used instead."""
+        self.addresses = {f"127.0.0.1:{port}": f"127.0.0.1:{_free_port()}" for port in PORTS}
+        """Addresses that pages name, and those that are used instead."""
         here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         settings = {"PATH": here, "MPLBACKEND": "Agg", "HOME": str(folder)}
         environment = {**os.environ, **settings, "XDG_DATA_HOME": str(folder / "data")}
@@ -102,11 +104,11 @@ class Walk:
     def run(self, step: Step) -> str:
         """What a block prints."""
         code = step.code
-        for port, used in self.ports.items():
-            code = code.replace(port, used)
+        for named, used in self.addresses.items():
+            code = code.replace(named, used)
         printed = self._ask(step.kind, code)
-        for port, used in self.ports.items():
-            printed = printed.replace(used, port)
+        for named, used in self.addresses.items():
+            printed = printed.replace(used, named)
         lines = [line.rstrip() for line in printed.replace(str(self.folder), "…").splitlines()]
         return "\n".join(lines).strip("\n")
 

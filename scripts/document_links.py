@@ -70,7 +70,10 @@ def wrong(page: Page, tag: str, link: str) -> str | None:
 def broken(site: Path) -> Iterator[str]:
     """One line for every link that leads nowhere, and everything that comes from the network."""
     site = site.resolve()
-    for path in sorted(set(site.rglob("*.html")) - set(site.glob("_downloads/**/*"))):
+    pages = sorted(set(site.rglob("*.html")) - set(site.glob("_downloads/**/*")))
+    if not pages:
+        yield f"{site} has no pages: run make docs"
+    for path in pages:
         page = read(path)
         for tag, link in page.links:
             fault = wrong(page, tag, link)

@@ -105,6 +105,9 @@ def bounded_plans() -> dict[str, Plan[Any]]:
         "bounded frequencies, several cells per group": _fixed(
             shuffledp.plan_frequencies(10**5, 1, rmse=150, candidates=["ä", ""], cell=kind)
         ),
+        "bounded heavy hitters": _fixed(
+            shuffledp.plan_heavy_hitters(10**5, 2, length=4, max_messages=60, cell=kind)
+        ),
         "bounded real sum": shuffledp.plan_real_sum(10**4, 1, padded=True, cell=kind),
         "bounded quantiles": shuffledp.plan_quantiles(10**4, 1, (0, 1), bins=64, cell=kind),
     }

@@ -27,6 +27,7 @@ from shuffledp.errors import (
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.frequencies import plan_frequencies
+from shuffledp.planning.heavy_hitters import plan_heavy_hitters
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.integer_sum import plan_integer_sum
 from shuffledp.planning.plan import Plan
@@ -49,6 +50,7 @@ from shuffledp.queries.calls import (
 )
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.options import QueryOptions
+from shuffledp.queries.word_calls import heavy_hitters
 from shuffledp.version import __version__
 
 __all__ = [
@@ -83,11 +85,13 @@ __all__ = [
     "certify",
     "count",
     "frequencies",
+    "heavy_hitters",
     "histogram",
     "integer_sum",
     "mean",
     "plan_count",
     "plan_frequencies",
+    "plan_heavy_hitters",
     "plan_histogram",
     "plan_integer_sum",
     "plan_quantiles",

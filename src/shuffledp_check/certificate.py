@@ -193,6 +193,10 @@ def read_cell(data: dict[str, Any]) -> AnyCell:
     return kinds[data["kind"]](data)
 
 
+GROUPED = ("frequencies", "heavy-hitters")
+"""Queries of which users are in groups: which words they hash has no part in the loss."""
+
+
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     """(loss of a replacement, the cells with their budgets), by what the protocol answers."""
     epsilon, query = Fraction(protocol["epsilon"]), protocol["query"]
@@ -206,7 +210,7 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
         return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
-    if query == "frequencies":
+    if query in GROUPED:
         cell, k = read_cell(protocol["cell"]), protocol["cells_per_group"]
         if cell.largest != 1 or k < 2 or k & (k - 1):
             raise Rejected("groups need cells for 0 and 1, and 2, 4, 8, … of them")
@@ -230,7 +234,7 @@ def users_of_cells(data: dict[str, Any]) -> int:
     """The users that every cell is sure to have: all, or those of the smallest group that is
     released, which its own cell names."""
     protocol, users = data["protocol"], int(data["users"])
-    if protocol["query"] != "frequencies":
+    if protocol["query"] not in GROUPED:
         return users
     needed = int(protocol["cell"]["users"])
     if protocol["users"] != users or protocol["groups"] < 1 or needed * protocol["groups"] > users:

@@ -24,7 +24,7 @@ from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import read_upload
-from shuffledp.service.client import sending
+from shuffledp.service.client import retries
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
@@ -57,7 +57,7 @@ def make_task(tmp_path: Path) -> MakeTask:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 class Shuffler:

@@ -79,6 +79,8 @@ def test_a_broken_link_is_found(tmp_path: Path, link: str, fault: str) -> None:
 
 
 def test_a_style_sheet_that_loads_from_the_network_is_found(tmp_path: Path) -> None:
+    assert len([*links.broken(tmp_path)]) == 1  # a site without pages
+    (tmp_path / "index.html").write_text("<p>")
     (tmp_path / "a.css").write_text("p { background: url(b.png) }")
     assert not [*links.broken(tmp_path)]
     (tmp_path / "a.css").write_text("@import 'https://example.org/font.css';")

@@ -50,6 +50,7 @@ GROUPS = {
         "mean",
         "histogram",
         "frequencies",
+        "heavy-hitters",
         "quantiles",
     ),
     "keep a budget": ("ledger",),

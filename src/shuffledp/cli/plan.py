@@ -11,6 +11,7 @@ from typing import Any
 from shuffledp import (
     plan_count,
     plan_frequencies,
+    plan_heavy_hitters,
     plan_histogram,
     plan_integer_sum,
     plan_quantiles,
@@ -20,6 +21,7 @@ from shuffledp.cli.output import Commands, add_command, add_group, facts, write_
 from shuffledp.errors import ParameterError
 from shuffledp.planning.choice import CELL_CHOICES
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
+from shuffledp.planning.heavy_hitters import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
 from shuffledp.sealed.wire import MOST_REPORT_SIZE
@@ -31,6 +33,7 @@ EXAMPLES = {
     "real-sum": " --bounds 0,120 --rmse 400",
     "histogram": " --labels walk,bike,bus",
     "frequencies": " --domain 2^64",
+    "heavy-hitters": " --length 4",
     "quantiles": " --bounds 0,120",
 }
 """What the example of each query's plan has of its own."""
@@ -54,6 +57,8 @@ def add_to(commands: Commands) -> None:
         metavar="D",
         help="values are whole numbers below D, for example 1e6 or 2^64 (default: any value)",
     )
+    words = _query(queries, "heavy-hitters", _heavy_hitters, "which words are frequent")
+    add_tree(words)
     ranges = _query(queries, "quantiles", _quantiles, "quantiles and range counts")
     add_bounds(ranges, default="0,1")
     ranges.add_argument("--bins", default=64, metavar="N", help="parts of the range (64)")
@@ -181,6 +186,22 @@ def add_candidates(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_tree(parser: argparse.ArgumentParser) -> None:
+    """Adds --alphabet, --length and --spread of a tree of prefixes."""
+    parser.add_argument(
+        "--alphabet", default=LETTERS, metavar="A…", help="characters that are told apart (a–z'-)"
+    )
+    parser.add_argument(
+        "--length", default=DEFAULT_LENGTH, metavar="N", help=f"of words ({DEFAULT_LENGTH})"
+    )
+    parser.add_argument(
+        "--spread",
+        default=str(DEFAULT_TREE_SPREAD),
+        metavar="S",
+        help=f"plan the error as if prefixes were spread evenly over S ({DEFAULT_TREE_SPREAD})",
+    )
+
+
 def candidates_of(args: argparse.Namespace) -> list[Any]:
     """What --candidates says: a list of labels, empty where it is not given."""
     return [] if args.candidates is None else _listed(args.candidates.strip(), "--candidates")
@@ -252,13 +273,30 @@ def _histogram(args: argparse.Namespace) -> AnyPlan:
     return plan_histogram(args.users, args.epsilon, labels, other=args.other, **_asked(args))
 
 
-def _frequencies(args: argparse.Namespace) -> AnyPlan:
+def _check_grouped(args: argparse.Namespace) -> None:
+    """Refuses what queries by groups of users are not planned for."""
     if args.mse_overhead is not None or args.relative_error is not None:
         raise ParameterError(
-            "Frequencies are planned for --rmse or --max-messages; drop the other target."
+            "Such queries are planned for --rmse or --max-messages; drop the other target."
         )
     if args.epsilon is None:
-        raise ParameterError("Frequencies are planned for an epsilon; give one with --epsilon.")
+        raise ParameterError("Such queries are planned for an epsilon; give one with --epsilon.")
+
+
+def _heavy_hitters(args: argparse.Namespace) -> AnyPlan:
+    _check_grouped(args)
+    return plan_heavy_hitters(
+        args.users,
+        args.epsilon,
+        alphabet=args.alphabet,
+        length=args.length,
+        spread=args.spread,
+        **_asked(args),
+    )
+
+
+def _frequencies(args: argparse.Namespace) -> AnyPlan:
+    _check_grouped(args)
     return plan_frequencies(
         args.users,
         args.epsilon,

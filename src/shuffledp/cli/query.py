@@ -1,4 +1,4 @@
-"""`shuffledp count|integer-sum|real-sum|mean|histogram|frequencies|quantiles FILE`: a query."""
+"""`shuffledp count|integer-sum|real-sum|mean|histogram|… FILE`: a query."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from shuffledp.cli.plan import (
     add_expected,
     add_labels,
     add_targets,
+    add_tree,
     bounds_of,
     candidates_of,
     labels_of,
@@ -43,6 +44,7 @@ EXAMPLES = {
     "mean": "--column minutes --bounds 0,120",
     "histogram": "--column way --labels walk,bike,bus,train,car",
     "frequencies": "--column way --candidates walk,bike",
+    "heavy-hitters": "--column way --length 4",
     "quantiles": "--column minutes --bounds 0,120",
 }
 """What the example of each query has of its own."""
@@ -76,6 +78,7 @@ def add_to(commands: Commands) -> None:
     add_candidates(
         _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
     )
+    add_tree(_query(commands, "heavy-hitters", _heavy_hitters, "which words are frequent"))
     ranges = _query(commands, "quantiles", _quantiles, "quantiles of a column")
     add_bounds(ranges)
     _add_clamp(ranges)
@@ -197,6 +200,10 @@ def _frequencies(args: argparse.Namespace) -> Asked:
     if all(isinstance(label, str) for label in names):
         names = _in_the_columns_type(args, names)
     return {"candidates": names, "spread": args.spread}
+
+
+def _heavy_hitters(args: argparse.Namespace) -> Asked:
+    return {"alphabet": args.alphabet, "length": args.length, "spread": args.spread}
 
 
 def _quantiles(args: argparse.Namespace) -> Asked:

@@ -83,7 +83,7 @@ def plan_frequencies(
         users=sure,
         expected=come,
         epsilon=epsilon,
-        spread=_checked_spread(spread),
+        spread=checked_spread(spread),
         padded=padded,
         cell=checked_cell_choice(cell),
     )
@@ -97,7 +97,8 @@ def plan_frequencies(
     return plan if direct is None or not _better(direct, plan, target) else direct
 
 
-def _checked_spread(spread: ExactNumber) -> Fraction:
+def checked_spread(spread: ExactNumber) -> Fraction:
+    """The spread as an exact number, at least 1."""
     number = positive_as_written(spread, "spread")
     if not 1 <= number <= 10**12:
         raise ParameterError("spread must be at least 1, where all users hold the same label.")

@@ -7,6 +7,7 @@ from typing import Any
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.counting import Counting
 from shuffledp.protocols.frequencies import Frequencies
+from shuffledp.protocols.heavy_hitters import HeavyHitters
 from shuffledp.protocols.histogram import Histogram
 from shuffledp.protocols.integer_sum import IntegerSum
 from shuffledp.protocols.quantiles import Quantiles
@@ -17,6 +18,7 @@ from shuffledp.protocols.schema import PROTOCOL
 __all__ = [
     "Counting",
     "Frequencies",
+    "HeavyHitters",
     "Histogram",
     "IntegerSum",
     "Protocol",
@@ -27,7 +29,15 @@ __all__ = [
 
 PROTOCOLS: dict[str, type[Protocol[Result]]] = {
     protocol.query: protocol
-    for protocol in (Counting, IntegerSum, RealSum, Histogram, Quantiles, Frequencies)
+    for protocol in (
+        Counting,
+        IntegerSum,
+        RealSum,
+        Histogram,
+        Quantiles,
+        Frequencies,
+        HeavyHitters,
+    )
 }
 """Every protocol by what it answers; a new one is added here."""
 

@@ -234,7 +234,8 @@ class Protocol(ABC, Generic[R_co]):
     def working_bytes(self) -> int:
         """About how much memory it takes to draw everybody's reports and to analyze them."""
         return FIXED_BYTES + sum(
-            use.cell.largest * BYTES_PER_VALUE + use.copies * BYTES_PER_COPY for use in self.uses
+            use.cell.largest * BYTES_PER_VALUE + use.copies * use.groups * BYTES_PER_COPY
+            for use in self.uses
         )
 
     def error_range(self, users: int, outside: float) -> tuple[float, float]:

@@ -161,6 +161,13 @@ class GroupHashes:
         drawn = np.frombuffer(_expanded(self.seed, b"point", 64), "<u8") & np.uint64(PRIME)
         return int(drawn[drawn < PRIME][0])
 
+    def part(self, chosen: Counts) -> GroupHashes:
+        """The functions of some of the groups, numbered anew."""
+        found = GroupHashes(self.seed, len(chosen), self.bits)
+        known = {"matrices": self.matrices[chosen], "shifts": self.shifts[chosen]}
+        found.__dict__.update(known, point=self.point)
+        return found
+
     def numbers(self, labels: Any) -> Numbers:
         """The number of each label in an array or sequence of texts or whole numbers."""
         if isinstance(labels, np.ndarray) and labels.dtype.kind in "iu":

@@ -15,6 +15,7 @@ from shuffledp.exact.schema import (
     Pattern,
     Rational,
     Record,
+    Schema,
     Tagged,
     Text,
     Whole,
@@ -40,6 +41,22 @@ def _counting(query: str) -> Record:
     return Record({"query": Choice((query,)), "epsilon": CELL_EPSILON, "cell": CELL})
 
 
+def _frequencies(query: str) -> dict[str, Schema]:
+    return {
+        "query": Choice((query,)),
+        "epsilon": CELL_EPSILON,
+        "users": Whole(1, MOST_USERS),
+        "groups": Whole(1, frequencies.MOST_GROUPS),
+        "cells_per_group": Whole(2, frequencies.MOST_CELLS_PER_GROUP),
+        "cell": CELL,
+        "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
+        "hash_seed": Text(
+            2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")
+        ),
+        "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
+    }
+
+
 PROTOCOL = Tagged(
     "query",
     {
@@ -63,19 +80,14 @@ PROTOCOL = Tagged(
                 "other": Either((Nothing(), *LABEL.schemas)),
             }
         ),
-        "frequencies": Record(
+        "frequencies": Record(_frequencies("frequencies")),
+        "heavy-hitters": Record(
             {
-                "query": Choice(("frequencies",)),
-                "epsilon": CELL_EPSILON,
-                "users": Whole(1, MOST_USERS),
-                "groups": Whole(1, frequencies.MOST_GROUPS),
-                "cells_per_group": Whole(2, frequencies.MOST_CELLS_PER_GROUP),
-                "cell": CELL,
-                "spread": Rational(Fraction(1), Fraction(MOST_USERS)),
-                "hash_seed": Text(
-                    2 * SEED_BYTES, 2 * SEED_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")
-                ),
-                "candidates": Listing(CANDIDATE, 0, MOST_CANDIDATES),
+                **_frequencies("heavy-hitters"),
+                "alphabet": Text(1_000, 1),
+                "step": Whole(1, 4),
+                "levels": Whole(1, 64),
+                "threshold": Rational(Fraction(0), Fraction(1)),
             }
         ),
         "quantiles": Record(

@@ -14,6 +14,7 @@ from shuffledp.spark.errors import ClusterError
 from shuffledp.spark.queries import (
     count,
     frequencies,
+    heavy_hitters,
     histogram,
     integer_sum,
     mean,
@@ -26,6 +27,7 @@ __all__ = [
     "ClusterError",
     "count",
     "frequencies",
+    "heavy_hitters",
     "histogram",
     "integer_sum",
     "mean",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from shuffledp.exact.numbers import ExactNumber, truth
 from shuffledp.planning.frequencies import DEFAULT_SPREAD
+from shuffledp.planning.heavy_hitters import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
+from shuffledp.protocols.frequencies_result import FrequenciesResult
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult
@@ -23,6 +25,7 @@ from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantile_question import AxisBounds, Quantiles
 from shuffledp.queries.questions import Bounds
+from shuffledp.queries.word_question import HeavyHitters
 from shuffledp.spark.columns import column_type, values_of
 from shuffledp.spark.executor import run
 
@@ -238,6 +241,42 @@ def frequencies(
     """
     how = Options.checked({**options, "protocol": protocol})
     return run(Frequencies.of(how, epsilon, candidates, spread), data, how)
+
+
+@with_options
+def heavy_hitters(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    alphabet: str = LETTERS,
+    length: int = DEFAULT_LENGTH,
+    spread: ExactNumber = DEFAULT_TREE_SPREAD,
+    protocol: None = None,
+    **options: Unpack[QueryOptions],
+) -> FrequenciesResult:
+    """The frequent words of a column of texts, found without a list of candidates.
+
+    `shuffledp.heavy_hitters` on a Spark DataFrame.
+
+    Args:
+        data: A Spark DataFrame.
+        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
+        alphabet: The characters that are told apart, small letters unless said.
+        length: How many characters of a word are found.
+        spread: What the error is planned for: as if prefixes were spread evenly over so many.
+        options: those of every query (`QueryOptions`).
+
+    Raises:
+        ShuffleDPError: see `shuffledp.errors`.
+        ClusterError: Spark did not finish; nothing was released.
+
+    >>> from shuffledp import spark
+    >>> rows = session.range(40_000).selectExpr("if(id % 4 = 0, 'of', 'the') as word")
+    >>> spark.heavy_hitters(rows, epsilon=8, length=4, max_messages=200).labels[0]
+    'the'
+    """
+    how = Options.checked({**options, "protocol": protocol})
+    return run(HeavyHitters.of(how, epsilon, alphabet, length, spread), data, how)
 
 
 @with_options
