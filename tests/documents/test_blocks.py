@@ -10,9 +10,15 @@ from scripts_modules import script
 blocks = script("document_blocks")
 
 
-@pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: page.stem)
+WITH_BLOCKS = [page for page in blocks.PAGES if [*blocks.steps(page.read_text("utf-8"))]]
+
+
+def test_the_pages_have_blocks() -> None:
+    assert len(WITH_BLOCKS) >= 7
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
 def test_every_block_runs_and_prints_what_the_page_shows(page: Path) -> None:
-    assert [*blocks.steps(page.read_text("utf-8"))]
     blocks.run_page(page)
 
 
