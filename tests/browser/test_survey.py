@@ -20,13 +20,20 @@ FIGURE = Path(__file__).resolve().parents[2] / "docs" / "figures" / "browser-dem
 WRITE_FIGURE = os.environ.get("SHUFFLEDP_FIGURES") == "1"
 """Whether the picture of the documents is taken anew (`make figures`)."""
 USERS = 100
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from shuffledp.cli.main import main
+sys.exit(main())
+"""
+"""`shuffledp`, which Ctrl-C ends even where the tests' own processes ignore it."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a running survey."""
     url = f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "shuffledp.cli.main", "demo", "--browser"]
+    command = [sys.executable, "-c", PROGRAM, "demo", "--browser"]
     command += ["--users", str(USERS), "--port", url.rpartition(":")[2]]
     log = tmp_path_factory.mktemp("survey") / "log"
     with open(log, "w") as lines:
@@ -36,7 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert f"open {url}" in log.read_text()
         yield url
         program.send_signal(signal.SIGINT)
-        assert program.wait(30) == 0
+        assert program.wait(100) == 0
     finally:
         program.kill()
         program.wait(15)

@@ -37,6 +37,7 @@ PAGES = files("shuffledp.service") / "pages"
 QUESTION = "Do you cycle to work at least once a week?"
 OPERATORS = Operators("the demo", "the demo's shuffler", "the demo's analyzer")
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+STOP_SECONDS = 2
 ARRIVAL_SECONDS = 8.0
 """Over how long the simulated users' answers are spread."""
 MOST_BROWSERS = 1000
@@ -155,7 +156,13 @@ def run_survey(
             say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
             say(f"open {site} in a browser, or in {browsers:,}; stop with Ctrl-C")
             ready(site)
-            config = uvicorn.Config(survey.app(), "127.0.0.1", port, log_level="warning")
+            config = uvicorn.Config(
+                survey.app(),
+                "127.0.0.1",
+                port,
+                log_level="warning",
+                timeout_graceful_shutdown=STOP_SECONDS,  # an open page must not hold the end up
+            )
             uvicorn.Server(config).run()
     except KeyboardInterrupt:
         pass  # the way to end it
