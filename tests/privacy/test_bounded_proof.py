@@ -25,7 +25,16 @@ from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.target import laplace_variance
 from shuffledp.privacy.bounded_proof import prove
 from shuffledp.privacy.bounded_rules import Scale, closed_form, per_index
-from shuffledp.protocols import PROTOCOLS, Counting, Histogram, IntegerSum, Quantiles, RealSum
+from shuffledp.protocols import (
+    PROTOCOLS,
+    Counting,
+    Frequencies,
+    HeavyHitters,
+    Histogram,
+    IntegerSum,
+    Quantiles,
+    RealSum,
+)
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.quantiles import Level
 from shuffledp.protocols.results import Result
@@ -202,22 +211,34 @@ def halved(cell: BoundedCell) -> BoundedCell:
 
 def protocols(bit: BoundedCell, digit: BoundedCell) -> list[Protocol[Result]]:
     """One protocol of every query, for ε = 2 or 4 in all."""
+    groups: dict[str, Any] = {
+        "epsilon": F(2),
+        "reports": 200,
+        "groups": 2,
+        "cells_per_group": 4,
+        "cell": bit,
+        "spread": F(10),
+        "hash_seed": "00" * 32,
+    }
     return [
         Counting(F(1), bit),
         IntegerSum(F(1), digit),
-        Histogram(epsilon=F(2), cell=bit, labels=("a", "b")),
         RealSum(epsilon=F(2), digits=(digit, bit), low=F(0), high=F(1)),
+        Histogram(epsilon=F(2), cell=bit, labels=("a", "b")),
         Quantiles(
             epsilon=F(4), levels=(Level(2, bit, F(1)), Level(4, bit, F(1))), low=F(0), high=F(1)
         ),
+        Frequencies(**groups),
+        HeavyHitters(**groups, alphabet="ab", step=1, levels=2, threshold=F(1, 10)),
     ]
 
 
-@pytest.mark.parametrize("number", range(5), ids=list(PROTOCOLS))
+@pytest.mark.parametrize("number", range(len(PROTOCOLS)), ids=list(PROTOCOLS))
 def test_the_checker_of_certificates_knows_bounded_cells(number: int) -> None:
     """Losses are composed by the query: up + down where two copies change."""
     bit, digit = planned(100, 1), planned(100, 2)
     protocol = protocols(bit, digit)[number]
+    assert protocol.query == list(PROTOCOLS)[number]
     certificate = certify(protocol).to_dict()
     assert checker.check(certificate) == protocol.epsilon
     assert verify(json.loads(json.dumps(certificate))).epsilon == protocol.epsilon

@@ -61,14 +61,15 @@ def test_the_forecast_chance_is_what_is_measured() -> None:
     assert what.chance(20_000, share / 3, 3) < 0.05
     assert what.chance(20_000, 2 * share, 3) > 0.95
     assert what.found_share(20_000, 0.95, 1) < what.found_share(20_000, 0.95, 4)
-    data = np.array([f"{a}{b}x" for a in "abcdefg" for b in "hijklmn"] * 500, object)[:20_000]
+    others = [f"{a}{b}x" for a in "abcdefghijklmnopqrstuvwxy'-" for b in "hi"]  # spread as assumed
+    data = np.array(others * 1_000, object)[:20_000]
     data[: round(share * 20_000)] = "zoo"
     hits = []
-    for seed in range(8):
+    for seed in range(16):
         one = what.renewed(SeededEntropy(seed))
         found = one.analyze(one.release(one.aggregate(data, SeededEntropy(seed))))
         hits.append("zoo" in found.labels)
-    assert 0.1 < np.mean(hits) < 1
+    assert 0.25 < np.mean(hits) < 0.95
 
 
 def test_tokens_of_short_long_and_foreign_words() -> None:

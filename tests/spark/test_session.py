@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from shuffledp import extras
 from shuffledp import spark as cluster
 from shuffledp.cli.main import main
 from shuffledp.errors import MissingExtra, ShuffleDPError
@@ -74,6 +75,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     with pytest.raises(ClusterError, match="found none; a wheel"):
         sessions.prepare_java()
     with pytest.raises(MissingExtra, match="pyspark"):

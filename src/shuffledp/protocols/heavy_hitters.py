@@ -175,18 +175,29 @@ class HeavyHitters(Frequencies):
 
     def chance(self, users: int, share: float, length: int) -> float:
         """How likely a word of so many characters with this share of all users is found: its
-        prefixes pass their levels, and the levels on which it has ended show it together."""
-        ends = min(-(-max(length, 1) // self.step), self.levels) - 1
-        one, error = users / self.levels, self.rmse(users) / self.levels
-        drawn = share * (1 - share) * one
+        prefixes pass their levels, and the levels on which it has ended show it together.
 
-        def passed(levels: int, least: float) -> float:
-            spread = math.sqrt(levels * (error**2 + drawn))
+        A level errs as if its prefixes were spread over `spread`, or over all that it has if those
+        are fewer.
+        """
+        ends = min(-(-max(length, 1) // self.step), self.levels) - 1
+        one, drawn = users / self.levels, share * (1 - share) * users / self.levels
+        errors = [
+            self.rmse(users, min(self.spread, Fraction(len(self.alphabet) ** (self.step * level))))
+            / self.levels
+            for level in range(1, self.levels + 1)
+        ]
+
+        def passed(level_errors: list[float], least: float) -> float:
+            levels = len(level_errors)
+            spread = math.sqrt(sum(error**2 + drawn for error in level_errors))
             return NormalDist().cdf((share * one * levels - least) / spread)
 
-        prefixes = passed(1, float(self.threshold) * one) ** ends
-        left = self.levels - ends
-        return prefixes * passed(left, SURE_DEVIATIONS * error * math.sqrt(left))
+        prefixes = math.prod(
+            passed([error], float(self.threshold) * one) for error in errors[:ends]
+        )
+        shown = errors[ends:]
+        return prefixes * passed(shown, SURE_DEVIATIONS * math.hypot(*shown))
 
     @property
     def assumption(self) -> str:
