@@ -98,10 +98,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     certificate is refuted, 130 if interrupted."""
     speak_plainly()
     args = parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
-    verbose = getattr(args, "verbose", False)
-    if verbose:
-        logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
+    if not getattr(args, "verbose", False):
+        return _run(args, verbose=False)
+    out, level = logging.StreamHandler(sys.stderr), _LOGGER.level
+    _LOGGER.addHandler(out)  # of this package alone: others' loggers belong to whoever imports us
+    _LOGGER.setLevel(logging.INFO)
     start = time.perf_counter()
+    try:
+        code = _run(args, verbose=True)
+        if code == 0:
+            _LOGGER.info("done in %.2f s", time.perf_counter() - start)
+        return code
+    finally:
+        _LOGGER.removeHandler(out)
+        _LOGGER.setLevel(level)
+
+
+def _run(args: argparse.Namespace, *, verbose: bool) -> int:
     try:
         check_needs(args)
         args.run(args)
@@ -123,8 +136,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
         return INTERRUPTED
-    if verbose:
-        _LOGGER.info("done in %.2f s", time.perf_counter() - start)
     return 0
 
 

@@ -75,5 +75,6 @@ def start_logs() -> None:
     """Sends logs to standard error as JSON lines."""
     out = logging.StreamHandler(sys.stderr)
     out.setFormatter(JsonLines())
+    logging.getLogger("shuffledp").handlers.clear()  # those of -v would write each line again
     logging.basicConfig(level=logging.WARNING, handlers=[out], force=True)
     _LOGGER.setLevel(logging.INFO)
