@@ -41,15 +41,8 @@ from shuffledp.protocols.groups_result import GroupsResult
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.queries.calls import (
-    count,
-    frequencies,
-    histogram,
-    integer_sum,
-    mean,
-    quantiles,
-    real_sum,
-)
+from shuffledp.queries.calls import count, integer_sum, mean, real_sum
+from shuffledp.queries.label_calls import frequencies, histogram, quantiles
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.options import QueryOptions
 from shuffledp.queries.word_calls import heavy_hitters

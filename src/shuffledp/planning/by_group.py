@@ -169,9 +169,7 @@ def plan_by_group(
     )
 
 
-def _checked_range(
-    answer: object, largest: object, bounds: object
-) -> tuple[Fraction, Fraction]:
+def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fraction, Fraction]:
     """The least and the largest value, as the answer needs them."""
     if answer not in ANSWERS:
         raise ParameterError(f"answer must be one of {', '.join(ANSWERS)}.")

@@ -26,7 +26,14 @@ from shuffledp.exact.numbers import show
 from shuffledp.protocols import group_intervals
 from shuffledp.protocols.base import Protocol, reals_within
 from shuffledp.protocols.cell_use import CellUse
-from shuffledp.protocols.groups_result import ANSWERS, COUNT, INTEGER_SUM, MEAN, Floats, GroupsResult
+from shuffledp.protocols.groups_result import (
+    ANSWERS,
+    COUNT,
+    INTEGER_SUM,
+    MEAN,
+    Floats,
+    GroupsResult,
+)
 from shuffledp.protocols.histogram import Label, bucket_messages, checked_labels
 from shuffledp.protocols.real_sum import TALLY_ARRAYS, RealSum
 from shuffledp.protocols.report import Report, View
@@ -97,7 +104,8 @@ class ByGroup(Protocol[GroupsResult]):
             )
         if self.sizes is not None and self.sizes.cell.largest != 1:
             raise ParameterError("Sizes of groups need a cell for the values 0 and 1.")
-        if self.whole and (self.low, self.high, len(self.digits)) != (0, self.values.grid, 1):
+        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == self.values.grid
+        if self.whole and not one_digit:
             raise ParameterError("Whole numbers by group are one digit from 0 on.")
         if self.answer == COUNT and self.high != 1:
             raise ParameterError("A count is about 0 and 1.")
@@ -168,8 +176,8 @@ class ByGroup(Protocol[GroupsResult]):
         own, grid = divmod(codes, self.values.grid + 1)
         inside = own == group
         if use == len(self.digits):
-            return inside
-        return np.where(inside, self.values.split(grid, use), 0)
+            return np.asarray(inside)
+        return np.asarray(np.where(inside, self.values.split(grid, use), 0))
 
     def parse(self, text: str) -> tuple[Label, float]:
         """A group and a value with = between them: march=3.5."""

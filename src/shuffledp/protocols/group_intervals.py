@@ -34,9 +34,7 @@ class Answers(NamedTuple):
     rmse: float
 
 
-def answers(
-    protocol: ByGroup, sums: Counts, users: int, outsides: tuple[float, float]
-) -> Answers:
+def answers(protocol: ByGroup, sums: Counts, users: int, outsides: tuple[float, float]) -> Answers:
     """What is said about every group, from the sums of all its cells; intervals miss with these two
     probabilities: of each group alone, and so that all hold at once."""
     totals = protocol.totals(sums, users)
@@ -54,12 +52,12 @@ def _whole(
 ) -> Answers:
     """Whole numbers: one cell per group, with its exact intervals."""
     cell = protocol.digits[0].cell
-    ends = []
+    ends = list[Floats]()
     for outside in outsides:
-        low, high = cell.intervals(users, sums, outside)
+        least, most = cell.intervals(users, sums, outside)
         # the estimates themselves are no whole numbers: intervals reach to the next ones
-        ends.append(np.minimum(low, np.floor(totals)).astype(np.float64))
-        ends.append(np.maximum(high, np.ceil(totals)).astype(np.float64))
+        ends.append(np.minimum(least, np.floor(totals)).astype(np.float64))
+        ends.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
     largest = int(np.clip(np.ceil(totals.max()), 0, users * cell.largest))
     low, high, joint_low, joint_high = ends
     return Answers(totals, low, high, joint_low, joint_high, None, cell.rmse(users, largest))
@@ -121,7 +119,11 @@ def _mean(
     size, own, other = float(totals[-1]), errors.variance / grid**2, errors.size.variance
     share = min(max(above / size, 0.0), 1.0) if size > 0 else 0.5
     low, span = float(protocol.low), float(protocol.high - protocol.low)
-    ends = [low + span * end for outside in outsides for end in _fieller(above, size, own, other, outside)]
+    ends = [
+        low + span * end
+        for outside in outsides
+        for end in _fieller(above, size, own, other, outside)
+    ]
     spread = math.sqrt(own + share**2 * other) / size if size > 0 else 1.0
     return (low + span * share, *ends, span * min(spread, 1.0))
 

@@ -54,8 +54,7 @@ class GroupsResult(Result):
     """Whether groups are public: then each is a release of its own."""
 
     @property
-    def note(self) -> str:
-        """What the numbers rest on, in words."""
+    def about(self) -> str:
         if self.public:
             return f"{PUBLIC_NOTE}."
         return f"{RATIO_NOTE}. {PRIVATE_NOTE}." if self.answer == MEAN else f"{PRIVATE_NOTE}."
@@ -108,18 +107,19 @@ class GroupsResult(Result):
             "by": self.by,
             "groups_public": self.public,
             "groups": groups,
-            "about": self.note,
+            "about": self.about,
             **self.promise(),
         }
 
     def __str__(self) -> str:
         width = max(len(str(label)) for label in self.labels)
         lines = [
-            f"{name:>{width}}  {value:>14}   {low} … {high}" for name, value, low, high in self.texts()
+            f"{name:>{width}}  {value:>14}   {low} … {high}"
+            for name, value, low, high in self.texts()
         ]
         head = (
             f"{self.answer} by {self.by} of {self.users:,} users, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
             f"at most{self.marks()}"
         )
-        return "\n".join([head, *lines, f"{self.note}"])
+        return "\n".join([head, *lines, f"{self.about}"])

@@ -56,4 +56,4 @@ def heavy_hitters(
     """
     how = Options.checked({**options, "protocol": protocol})
     query = HeavyHitters.of(how, epsilon, alphabet, length, spread)
-    return (local.run if how.protocol is None else local.run_rival)(query, data, how)
+    return local.answer(query, data, how)
