@@ -40,8 +40,11 @@ def answers(protocol: ByGroup, sums: Counts, users: int, outsides: tuple[float, 
     totals = protocol.totals(sums, users)
     if protocol.whole:
         return _whole(protocol, sums[0], totals[0], users, outsides)
-    ask = _mean if protocol.answer == MEAN else _sum
-    found = [ask(protocol, totals[:, group], users, outsides) for group in range(totals.shape[1])]
+    if protocol.answer == MEAN:
+        found = [_mean(protocol, own, users, outsides) for own in totals.T]
+    else:
+        widest = (protocol.rmse(users) / float(protocol.values.step)) ** 2
+        found = [_sum(protocol, own, users, outsides, widest) for own in totals.T]
     values, low, high, joint_low, joint_high, rmse = np.array(found).T
     sizes = None if protocol.sizes is None else totals[-1]
     return Answers(values, low, high, joint_low, joint_high, sizes, float(rmse.max()))
@@ -93,9 +96,10 @@ def _errors(protocol: ByGroup, totals: Floats, users: int) -> _Errors:
 
 
 def _sum(
-    protocol: ByGroup, totals: Floats, users: int, outsides: Sequence[float]
+    protocol: ByGroup, totals: Floats, users: int, outsides: Sequence[float], widest: float
 ) -> tuple[float, ...]:
-    """A group's sum: (value, low, high, joint low, joint high, RMSE)."""
+    """A group's sum: (value, low, high, joint low, joint high, RMSE); `widest` is the variance that
+    all groups' errors are laid out for, in squared grid steps."""
     errors, step = _errors(protocol, totals, users), float(protocol.values.step)
     value = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) * step
     parts, variance = list(errors.digits), errors.variance
@@ -104,7 +108,7 @@ def _sum(
         parts.append(errors.size)
         variance += errors.size.weight**2 * errors.size.variance
     levels = [level for outside in outsides for level in (1 - outside / 2, outside / 2)]
-    ends = error_quantiles(parts, errors.held * WORST_ROUNDING, levels)
+    ends = error_quantiles(parts, errors.held * WORST_ROUNDING, levels, widest)
     return (value, *(value - end * step for end in ends), math.sqrt(variance) * step)
 
 
