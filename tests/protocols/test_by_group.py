@@ -1,5 +1,5 @@
-"""Counts, sums and means by private group: unbiased, with their error and coverage, and private when
-a user changes groups."""
+"""Counts, sums and means by private group: unbiased, with their error and coverage, and private
+when a user changes groups."""
 
 from __future__ import annotations
 
