@@ -23,6 +23,7 @@ from shuffledp.privacy.bounded_oracle import user_law
 from shuffledp.protocols import protocol_from_dict
 from shuffledp.protocols.by_group import PAIR, ByGroup, DirectedCell
 from shuffledp.protocols.groups_result import GroupsResult
+from shuffledp_check.bounded import Rejected
 from shuffledp_check.certificate import check
 
 F = Fraction
@@ -235,7 +236,12 @@ def test_certificates_are_proved_again_by_both_programs_and_weaker_ones_refused(
     weaker["protocol"]["sizes"]["down"] = "1"
     with pytest.raises(PrivacyViolation):
         verify(weaker)
-    with pytest.raises(Exception, match="do not add up"):
+    with pytest.raises(Rejected, match="do not add up"):
+        check(weaker)
+    del weaker["protocol"]["sizes"]
+    with pytest.raises(ParameterError, match="Sizes of groups"):
+        verify(weaker)
+    with pytest.raises(Rejected, match="sizes of groups"):
         check(weaker)
 
 
