@@ -24,7 +24,8 @@ Data = dict[str, Any]
 def cell(data: Data) -> Data:
     protocol: Data = data["protocol"]
     found: Data = protocol["cell"] if "cell" in protocol else protocol["digits"][0]
-    return found.get("cell", found)
+    inside: Data = found.get("cell", found)
+    return inside
 
 
 def change(name: str, value: Any) -> Callable[[Data], None]:

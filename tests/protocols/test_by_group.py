@@ -4,6 +4,7 @@ when a user changes groups."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -59,7 +60,7 @@ def pairs_for(protocol: ByGroup) -> Pairs:
 
 def true_answers(protocol: ByGroup, pairs: Pairs) -> Floats:
     sums = np.bincount(pairs["group"], pairs["value"], 3)
-    return sums / SIZES if protocol.answer == "mean" else sums
+    return np.asarray(sums / SIZES if protocol.answer == "mean" else sums, np.float64)
 
 
 def bias_in_errors(errors: Floats) -> Floats:
@@ -119,7 +120,7 @@ def test_every_way_of_randomizing_has_the_same_law(case: str) -> None:
         return sum(reports[1:], start=reports[0])
 
     entropy = SeededEntropy(3)
-    ways = {
+    ways: dict[str, Callable[[], Any]] = {
         "devices": lambda: device(entropy),
         "each": lambda: protocol.randomize_all(few, entropy),
         "together": lambda: protocol.aggregate(few, entropy),

@@ -186,7 +186,7 @@ def test_missing_groups_and_values_that_do_not_fit_are_refused() -> None:
     gaps = ROWS.assign(month=ROWS["month"].where(ROWS.index % 3 > 0))
     for how in ({"groups": MONTHS}, {"groups_public": True}):
         with pytest.raises(DataError, match="column of groups has missing"):
-            shuffledp.count(gaps, column="bikes", epsilon=1, by="month", **how)  # type: ignore[call-overload]
+            shuffledp.count(gaps, column="bikes", epsilon=1, by="month", **how)
     asked: dict[str, Any] = {"epsilon": 1, "by": "month", "groups": MONTHS}
     with pytest.raises(ValueOutOfRange, match="outside"):
         shuffledp.integer_sum(ROWS, column="visits", largest=2, **asked)
