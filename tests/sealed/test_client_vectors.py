@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from logged_tasks import proof_of
 from numpy.typing import NDArray
 from service_trio import TRUSTING
 
@@ -211,6 +212,7 @@ def test_the_client_sends_what_the_vectors_describe(tmp_path: Path) -> None:
         case["token"],
         tmp_path,
         policy=TRUSTING,
+        proof=proof_of(task),
         entropy=Words(case["words"]),
         clock=lambda: VECTORS["now"],
         transport=httpx.MockTransport(take),

@@ -53,7 +53,7 @@ def run_policy(args: argparse.Namespace) -> None:
 
 def run_show(args: argparse.Namespace) -> None:
     """Shows what was spent and what is left."""
-    from shuffledp.service.client.device import Device
+    from shuffledp.service.client.device import KEY_NAMES, Device
     from shuffledp.service.client.sending import DEFAULT_OUTBOX
 
     policy = given_policy(args)
@@ -65,13 +65,17 @@ def run_show(args: argparse.Namespace) -> None:
         "spent": str(spent),
         "remaining": str(left),
         "reports": len(device.charges()),
-        "analyzer_keys": device.keys(),
+        "keys": device.keys(),
     }
     rows = [
         (f"spent in {policy.period_days} days", f"ε = {show(spent)}"),
         ("left", f"ε = {show(left)} of {show(policy.most_epsilon_per_period)}"),
         ("reports in all", str(data["reports"])),
-        *((f"analyzer key at {shuffler}", key) for shuffler, key in device.keys().items()),
+        *(
+            (f"{KEY_NAMES[name]} at {shuffler}", key)
+            for shuffler, known in device.keys().items()
+            for name, key in known.items()
+        ),
     ]
     emit(args, data, lambda out: out.print(facts("This device", rows), markup=False))
 

@@ -1,4 +1,4 @@
-"""What a device remembers: the ε that its reports cost, exactly, and the analyzer keys it has seen.
+"""What a device remembers: the ε that its reports cost, exactly, and the keys that it has seen.
 
 One JSON file in the outbox, changed under a lock, and on disk before a report leaves: tasks and
 programs that use the same outbox share one budget. If the file is lost while the outbox shows that
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,12 +19,19 @@ from typing import Any
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.sealed.files import lock, write_whole
+from shuffledp.sealed.signing import SIGNERS
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
 
-DEVICE_FORMAT = "shuffledp device 1"
+DEVICE_FORMAT = "shuffledp device 2"
 DEVICE_FILE = "device.json"
+ENCRYPTION = "encryption"
+KEY_NAMES = {
+    ENCRYPTION: "the analyzer's encryption key",
+    **{role: f"the {role}'s signing key" for role in SIGNERS},
+}
+"""The keys that are remembered, in words."""
 _LOGGER = logging.getLogger("shuffledp.client")
 
 
@@ -45,8 +52,8 @@ class _Record:
     """The contents of the file."""
 
     charges: list[Charge]
-    keys: dict[str, str]
-    """The analyzer key that was first seen at each shuffler."""
+    keys: dict[str, dict[str, str]]
+    """The keys that were first seen at each shuffler: see `Device.trust`."""
 
 
 class Device:
@@ -111,37 +118,38 @@ class Device:
                 + "or raise most_epsilon_per_period in your policy."
             )
 
-    def trust(self, shuffler: str, task: Task, policy: ClientPolicy) -> None:
-        """Compares the task's analyzer key with the one that was first seen at this shuffler, and
-        remembers the first one; a policy that names keys has decided already."""
-        if policy.analyzer_keys:
-            return
-        key = task.key.raw.hex()
+    def trust(
+        self, shuffler: str, task: Task, signers: Mapping[str, bytes], policy: ClientPolicy
+    ) -> None:
+        """Compares the key that a task is encrypted for, and those that have signed it, with the
+        ones that were first seen at this shuffler, and remembers the first ones; what a policy
+        names keys for is decided already."""
+        given = {} if policy.analyzer_keys else {ENCRYPTION: task.key.raw.hex()}
+        given |= {
+            role: key.hex() for role, key in signers.items() if not policy.signing_keys.get(role)
+        }
         with self._locked():
             record = self._read()
-            known = record.keys.get(shuffler)
-            if known is not None and known != key:
-                raise PolicyRefused(
-                    "This task is encrypted for another analyzer key than the one this device has "
-                    f"remembered for {shuffler}; ask the analyzer's operator whether their key is "
-                    f"now {key}, and if so allow it with --analyzer-key or analyzer_keys in your "
-                    "policy."
-                )
-            if known is None:
+            known = record.keys.get(shuffler, {})
+            for name, key in given.items():
+                if known.get(name, key) != key:
+                    raise _other_key(name, shuffler, key)
+            fresh = {name: key for name, key in given.items() if name not in known}
+            if fresh:
                 _LOGGER.warning(
-                    "This device trusts the analyzer key %s from now on, because it came first; "
-                    "compare it with what the analyzer's operator publishes, or name the right key "
-                    "in your policy.",
-                    key,
+                    "This device trusts these keys from now on, because they came first (%s); "
+                    "compare them with what the operators publish, or name the right keys in your "
+                    "policy.",
+                    "; ".join(f"{KEY_NAMES[name]} {key}" for name, key in fresh.items()),
                 )
-                self._write(_Record(record.charges, record.keys | {shuffler: key}))
+                self._write(_Record(record.charges, record.keys | {shuffler: known | fresh}))
 
     def charges(self) -> list[Charge]:
         """All reports that were paid for, oldest first."""
         return self._read().charges
 
-    def keys(self) -> dict[str, str]:
-        """The analyzer key that is remembered for each shuffler."""
+    def keys(self) -> dict[str, dict[str, str]]:
+        """The keys that are remembered for each shuffler."""
         return self._read().keys
 
     def spent(self, days: int) -> Fraction:
@@ -178,7 +186,11 @@ class Device:
                 )
                 for row in data["charges"]
             ]
-            return _Record(charges, {str(k): str(v) for k, v in data["keys"].items()})
+            keys = {
+                str(shuffler): {str(name): str(key) for name, key in known.items()}
+                for shuffler, known in data["keys"].items()
+            }
+            return _Record(charges, keys)
         except FileNotFoundError:
             if any(self._folder.glob("*.done")) or any(self._folder.glob("*.report")):
                 raise DeviceRecordLost(
@@ -206,6 +218,15 @@ class Device:
         ]
         data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
         write_whole(self._file, json.dumps(data, indent=2), durable=True, secret=True)
+
+
+def _other_key(name: str, shuffler: str, key: str) -> PolicyRefused:
+    option = "analyzer_keys" if name == ENCRYPTION else "signing_keys"
+    return PolicyRefused(
+        f"This task comes with another key than this device has remembered for {shuffler}: "
+        f"{KEY_NAMES[name]} is said to be {key}; ask the operator whether it is theirs now, and if "
+        f"so name it under {option} in your policy."
+    )
 
 
 def _days(recent: list[Charge], begin: int) -> int:
