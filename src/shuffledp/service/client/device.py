@@ -1,8 +1,9 @@
-"""What a device remembers: the ε that its reports cost, exactly, and the keys that it has seen.
+"""What a device remembers: its reports, the ε that they cost, exactly, and the keys it has seen.
 
 One JSON file in the outbox, changed under a lock, and on disk before a report leaves: tasks and
 programs that use the same outbox share one budget. If the file is lost while the outbox shows that
-reports were sent, nothing more is sent until a person decides to begin anew.
+reports were sent, nothing more is sent until a person decides to begin anew. What the reports were
+for can be wiped at any time; what they cost, and when, stays, so that the budget holds.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
@@ -40,11 +41,27 @@ class Charge:
     """One report of this device, and what it cost."""
 
     report: str
-    """The report's id."""
+    """The report's id; empty after it was wiped."""
     task: str
+    """The task's id; empty after it was wiped and the task has expired."""
     epsilon: Fraction
     when: int
     """Seconds since 1970, by the device's clock."""
+    expires: int
+    """When the task can no longer be answered."""
+    about: dict[str, Any] | None
+    """What the person was asked and to whom the report went; None after it was wiped."""
+
+
+class Wiped(NamedTuple):
+    """What was wiped, and what had to stay."""
+
+    reports: int
+    """Of which only ε and the time are left."""
+    waiting: int
+    """Reports that wait to be sent."""
+    tasks: int
+    """Tasks that have not expired, whose ids stay."""
 
 
 @dataclass
@@ -68,9 +85,11 @@ class Device:
         report_id: bytes,
         policy: ClientPolicy,
         store: Callable[[], None] = lambda: None,
+        *,
+        shuffler: str = "",
     ) -> None:
         """Records what a report costs, durably, and then has it stored; once for each report,
-        however often it is sent.
+        however often it is sent. `shuffler` is where it goes, if not where the task says.
 
         Ensures: raises `PolicyRefused` and records nothing if it is more than the policy allows,
         also when several programs ask at the same time. If `store` finds that the task was answered
@@ -82,7 +101,14 @@ class Device:
                 return
             cost, now = task.protocol.epsilon, int(self._clock())
             self._check(record, task, policy, now)
-            fresh = Charge(report=report_id.hex(), task=task.id.hex(), epsilon=cost, when=now)
+            fresh = Charge(
+                report=report_id.hex(),
+                task=task.id.hex(),
+                epsilon=cost,
+                when=now,
+                expires=task.expires,
+                about=_about(task, shuffler or task.shuffler),
+            )
             self._write(_Record([*record.charges, fresh], record.keys))
             try:
                 store()
@@ -157,6 +183,57 @@ class Device:
         begin = int(self._clock()) - days * DAY_SECONDS
         return _sum(charge for charge in self.charges() if charge.when > begin)
 
+    def history(self) -> list[dict[str, Any]]:
+        """What this device has sent or has stored to send, oldest first, for its person. The values
+        are not known: they were never stored."""
+        record = self._read()
+        last = {charge.task: number for number, charge in enumerate(record.charges)}
+        return [
+            {
+                "when": charge.when,
+                "state": self._state(charge, last[charge.task] == number),
+                "epsilon": str(charge.epsilon),
+                "task": charge.task,
+                "report": charge.report,
+                **(charge.about or {}),
+            }
+            for number, charge in enumerate(record.charges)
+        ]
+
+    def _state(self, charge: Charge, last: bool) -> str:
+        if charge.about is None:
+            return "wiped"
+        return "waiting" if last and self._waits(charge) else "sent"
+
+    def _waits(self, charge: Charge) -> bool:
+        return bool(charge.task) and (self._folder / f"{charge.task}.report").exists()
+
+    def wipe(self, *, keys: bool = False) -> Wiped:
+        """Forgets what reports were for: questions, names, addresses, ids; with `keys` also the
+        keys that were remembered.
+
+        Ensures: what every report cost, and when, stays, so that the budget holds. The ids of tasks
+        that have not expired stay, so that none is answered twice, and so do reports that wait to
+        be sent, with everything about them.
+        """
+        now = int(self._clock())
+        with self._locked():
+            record = self._read()
+            waiting = [charge for charge in record.charges if self._waits(charge)]
+            charges = [
+                charge if charge in waiting else _wiped(charge, now) for charge in record.charges
+            ]
+            self._write(_Record(charges, {} if keys else record.keys))
+            known = {charge.task for charge in charges}
+            for mark in self._folder.glob("*.done"):
+                if mark.stem not in known:
+                    mark.unlink()
+        return Wiped(
+            reports=len(charges) - len(waiting),
+            waiting=len(waiting),
+            tasks=len({charge.task for charge in charges if charge.task}),
+        )
+
     def begin_anew(self) -> None:
         """Begins an empty record where one was lost; refuses if there is one."""
         with self._locked():
@@ -183,6 +260,8 @@ class Device:
                     task=str(row["task"]),
                     epsilon=Fraction(row["epsilon"]),
                     when=int(row["when"]),
+                    expires=int(row["expires"]),
+                    about=None if row["about"] is None else dict(row["about"]),
                 )
                 for row in data["charges"]
             ]
@@ -213,11 +292,30 @@ class Device:
                 "task": charge.task,
                 "epsilon": str(charge.epsilon),
                 "when": charge.when,
+                "expires": charge.expires,
+                "about": charge.about,
             }
             for charge in record.charges
         ]
         data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
         write_whole(self._file, json.dumps(data, indent=2), durable=True, secret=True)
+
+
+def _about(task: Task, shuffler: str) -> dict[str, Any]:
+    """What a person is told later about a report."""
+    return {
+        "name": task.name,
+        "question": task.question,
+        "shuffler": shuffler,
+        "operators": asdict(task.operators),
+        "bytes": task.report_bytes,
+    }
+
+
+def _wiped(charge: Charge, now: int) -> Charge:
+    """A charge of which only what the budget needs is left."""
+    task = charge.task if now < charge.expires else ""
+    return replace(charge, report="", task=task, about=None)
 
 
 def _other_key(name: str, shuffler: str, key: str) -> PolicyRefused:

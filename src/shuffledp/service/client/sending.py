@@ -132,7 +132,11 @@ class _Sender:
         name = new_report_id(self._token)
         body = encrypt_report(self.task, value, self._entropy, report_id=name)
         self.device.charge(
-            self.task, name, self.policy, lambda: self.outbox.store(self.task.id, body)
+            self.task,
+            name,
+            self.policy,
+            lambda: self.outbox.store(self.task.id, body),
+            shuffler=self._shuffler,
         )
         return body
 
