@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from logged_tasks import KEYS
+from service_programs import Programs
 from service_trio import COLLECTOR, TRUSTING, Trio, as_collector, bearing
 
+from shuffledp.cli.main import main
+from shuffledp.sealed.errors import ProofError
+from shuffledp.sealed.merkle import EMPTY_ROOT, MerkleTree
 from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import Head, TaskProof, read_path
-from shuffledp.service.client.collector import signature_headers
+from shuffledp.sealed.task_proof import Head, TaskProof, log_entry, read_path
+from shuffledp.service.client import watching
+from shuffledp.service.client.collector import register_at_both, signature_headers
 from shuffledp.service.client.sending import AsyncClient
+from shuffledp.service.client.watching import Log
 from shuffledp.service.errors import ConfigError, Refused
 
 Walk = Callable[[Trio], Awaitable[None]]
@@ -279,3 +287,79 @@ def test_a_device_asks_the_shuffler_for_the_proof(tmp_path: Path) -> None:
         assert keys == {}
 
     walk_with(Trio(tmp_path), walk)
+
+
+def test_anybody_can_watch_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trio = Trio(tmp_path)
+    tasks = [trio.task("a", question="Bikes?"), trio.task("b", question="Cats?")]
+    twin = trio.task("c", question="Bikes?")
+    seen = tmp_path / "head.json"
+    with Programs(trio).both() as (shuffler, analyzer):
+        programs_register(shuffler, analyzer, tasks)
+        words = ["task", "log", "--analyzer", analyzer, "--shuffler", shuffler]
+        words += ["--seen", str(seen)]
+        assert main([*words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert [one["question"] for one in found["tasks"]] == ["Bikes?", "Cats?"]
+        assert not any(one["same_question_as"] for one in found["tasks"])
+        assert found["head"]["size"] == 2 == json.loads(seen.read_text())["size"]
+        programs_register(shuffler, analyzer, [twin])
+        assert main(words) == 0
+        said = capsys.readouterr().out
+        assert "3 tasks, all signed" in said and "ask the collector why" in said
+        other = SigningKey.generate()
+        for forged in (Head.sign(other, 1, bytes(32)), Head.sign(other, 0, EMPTY_ROOT)):
+            seen.write_text(json.dumps(forged.to_dict()))
+            assert main(words) == 2
+            assert "another key" in capsys.readouterr().err
+        own = SigningKey.load(trio.analyzer_config.signing_key_file)
+        for size, root in ((3, bytes(32)), (4, bytes(32))):
+            seen.write_text(json.dumps(Head.sign(own, size, root).to_dict()))
+            assert main(words) == 2
+            assert "does not continue" in capsys.readouterr().err
+        seen.write_text("{}")
+        assert main(words) == 2 and "no head" in capsys.readouterr().err
+
+
+def programs_register(shuffler: str, analyzer: str, tasks: list[Task]) -> None:
+    servers, tokens = {"shuffler": shuffler, "analyzer": analyzer}, ("shuffler", "analyzer")
+    for task in tasks:
+        register_at_both(task, servers, dict.fromkeys(tokens, COLLECTOR), KEYS["collector"])
+
+
+def test_a_log_that_hides_or_changes_entries_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each thing that a dishonest analyzer may answer, and the honest answers as a twin."""
+    tasks = [Trio(tmp_path).task(name) for name in "abc"]
+    key, collector = SigningKey.generate(), KEYS["collector"]
+    signatures = [collector.sign_task(task.id) for task in tasks]
+    tree = MerkleTree(log_entry(task.id, *one) for task, one in zip(tasks, signatures, strict=True))
+    entries = [
+        {
+            "task": task.id.hex(),
+            "collector_key": one.key.hex(),
+            "collector_signature": one.signature.hex(),
+        }
+        for task, one in zip(tasks, signatures, strict=True)
+    ]
+    head = Head.sign(key, 3, tree.root(3)).to_dict()
+
+    def read(head: dict[str, Any], entries: list[dict[str, str]]) -> Log:
+        def answer(_: str, url: str) -> httpx.Response:
+            if url.endswith("/log/head"):
+                return httpx.Response(200, json=head)
+            return httpx.Response(200, json={"entries": entries[int(url.rpartition("/")[2]) :]})
+
+        monkeypatch.setattr(watching, "call", answer)
+        return Log("http://analyzer/")
+
+    assert [entry.task_id for entry in read(head, entries).entries] == [one.id for one in tasks]
+    assert len(read(head, [*entries, entries[0]]).entries) == 3  # it has grown meanwhile
+    swapped = [entries[1], entries[0], entries[2]]
+    unsigned = [entries[0] | {"task": tasks[1].id.hex()}, *entries[1:]]
+    for wrong in (entries[:2], swapped, unsigned, [{}, *entries[1:]]):
+        with pytest.raises(ProofError):
+            read(head, wrong)
+    with pytest.raises(ProofError):
+        read(head | {"size": 2}, entries)

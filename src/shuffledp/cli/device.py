@@ -105,6 +105,7 @@ def run_history(args: argparse.Namespace) -> None:
 
     def shown(out: Console) -> None:
         from rich.table import Table
+        from rich.text import Text
 
         if not rows:
             out.print("This device has sent nothing.")
@@ -115,7 +116,7 @@ def run_history(args: argparse.Namespace) -> None:
         for row in rows:
             cost = show(Fraction(row["epsilon"]))
             question = row.get("question", "(wiped)")
-            made.add_row(_day(row["when"]), question, cost, _to_whom(row), row["state"])
+            made.add_row(_day(row["when"]), Text(question), cost, Text(_to_whom(row)), row["state"])
         out.print(made)
         out.print("Your answers themselves were never stored.")
 

@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close."""
+"""`shuffledp task`: create, show, verify, register, close, log."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from shuffledp.cli.output import (
     standard_input,
     write_output,
 )
+from shuffledp.cli.task_log import add_log
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
@@ -38,6 +39,7 @@ def add_to(commands: Commands) -> None:
     """Adds the command `task` with its actions."""
     actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
+    add_log(actions)
     for name, run, summary in (
         ("show", run_show, "what a task asks for"),
         ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
