@@ -250,7 +250,9 @@ def test_an_analyzer_without_a_log_is_waited_for(tmp_path: Path) -> None:
     class WithoutLog(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if request.url.path.startswith("/log/"):
-                raise httpx.ConnectError("away")
+                if away:
+                    raise httpx.ConnectError("away")
+                return httpx.Response(404, json={"detail": "another server"})
             return await trio.analyzer_transport.handle_async_request(request)
 
     async def walk() -> None:
@@ -260,8 +262,10 @@ def test_an_analyzer_without_a_log_is_waited_for(tmp_path: Path) -> None:
             answer = await put(trio.to_shuffler, task)
             assert problem_of(answer) == (503, "analyzer-away")
 
-    trio = Trio(tmp_path)
-    asyncio.run(walk())
+    for away in (True, False):
+        trio = Trio(tmp_path / str(away))
+        trio.folder.mkdir(exist_ok=True)
+        asyncio.run(walk())
 
 
 def test_a_device_asks_the_shuffler_for_the_proof(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ class Witness:
         """The analyzer's head, after it was seen to continue the last one, and stored."""
         last = await self.newest()
         size, root = (last.size, last.root) if last else (0, EMPTY_ROOT)
-        status, answer = await self._ask(f"/log/consistency/{size}")
-        if status == 404:
+        answer = await self._ask(f"/log/consistency/{size}", "log-place")
+        if answer is None:
             raise _forked("is shorter than it was")
         head = Head.from_dict(answer.get("head"))
         head.check()
@@ -124,8 +124,9 @@ class Witness:
 
     async def _proof(self, task_id: bytes, collector: TaskSignature, head: Head) -> TaskProof:
         """The proof of a task under a head, with this shuffler's signatures."""
-        status, answer = await self._ask(f"/log/inclusion/{task_id.hex()}/{head.size}")
-        if status == 404:
+        path = f"/log/inclusion/{task_id.hex()}/{head.size}"
+        answer = await self._ask(path, "task-unlogged")
+        if answer is None:
             raise Problem(
                 422,
                 "task-unlogged",
@@ -158,14 +159,18 @@ class Witness:
     def _sign(self, head: Head) -> bytes:
         return self._key.sign(head_text(SHUFFLER, head.log_key, head.size, head.root))
 
-    async def _ask(self, path: str) -> tuple[int, dict[str, Any]]:
-        """(status, JSON) of the analyzer's answer; a 503 if it gives none."""
+    async def _ask(self, path: str, missing: str) -> dict[str, Any] | None:
+        """The JSON of the analyzer's answer, None if it is a 404 with the reason `missing`; a 503 if
+        it answers nothing of the kind."""
         try:
             answer = await bounded_request_async(
                 self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=10
             )
-            if answer.status_code in (200, 404):
-                return answer.status_code, answer_json(answer)
+            data = answer_json(answer)
+            if answer.status_code == 200:
+                return data
+            if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
+                return None
         except (httpx.HTTPError, ParameterError):
             pass
         raise Problem(
