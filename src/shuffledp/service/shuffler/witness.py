@@ -160,8 +160,8 @@ class Witness:
         return self._key.sign(head_text(SHUFFLER, head.log_key, head.size, head.root))
 
     async def _ask(self, path: str, missing: str) -> dict[str, Any] | None:
-        """The JSON of the analyzer's answer, None if it is a 404 with the reason `missing`; a 503 if
-        it answers nothing of the kind."""
+        """The JSON of the analyzer's answer; None if it is a 404 with the reason `missing`; a 503
+        if it answers nothing of the kind."""
         try:
             answer = await bounded_request_async(
                 self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=10
