@@ -3,9 +3,10 @@
     python vectors/make_client.py
 
 Tasks are planned and certified by the package. Everything that a client computes from them (draws,
-messages, ciphertexts, reports) comes from `naive_client.py`, which was written from
-docs/protocol.md and shares no code with the package. Random words, ephemeral keys and the
-analyzer's key are hashes of the names of the cases, or chosen where a case needs rare ones.
+messages, ciphertexts, reports) comes from `naive_client.py`, and proofs of tasks from
+`naive_proof.py`, which were written from docs/protocol.md and share no code with the package.
+Random words, ephemeral keys and the analyzer's key are hashes of the names of the cases, or chosen
+where a case needs rare ones.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from client_proofs import proofs
 from client_refusals import refused
 from client_tasks import (
     BEGIN,
@@ -42,9 +44,10 @@ from shuffledp.sealed.task import Task
 FILE = Path(__file__).resolve().parent / "client.json"
 NOTE = (
     "Made by vectors/make_client.py: tasks by the planner of the package, all draws, messages and "
-    "ciphertexts by vectors/naive_client.py, which was written from docs/protocol.md and shares no "
-    "code with the package. Random words are 16 hexadecimal digits; a case takes exactly the words "
-    "that it lists. Keys and tokens in this file are public: never use them."
+    "ciphertexts by vectors/naive_client.py, proofs by vectors/naive_proof.py, which were written "
+    "from docs/protocol.md and share no code with the package. Random words are 16 hexadecimal "
+    "digits; a case takes exactly the words that it lists. Keys and tokens in "
+    "this file are public: never use them."
 )
 ALL_ONES = (1 << 64) - 1
 
@@ -280,6 +283,7 @@ def client_vectors() -> Data:
         "values": [*values(tasks), *rare_values(tasks)],
         "encryption": encryption(tasks),
         "reports": reports(tasks),
+        "proofs": proofs(tasks),
         "frequencies": {
             "tasks": [described(name, task) for name, task in frequent.items()],
             "values": values(frequent),
