@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASKS_TABLE, Schema
+from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, Schema
+
+RESULT_AGES = "ALTER TABLE batches ADD COLUMN published_at BIGINT NOT NULL DEFAULT 0"
+"""When a batch's result was published, in seconds since 1970; 0: not known."""
 
 ANALYZER_SCHEMA = Schema(
     "analyzer",
@@ -18,5 +21,6 @@ ANALYZER_SCHEMA = Schema(
         CREATE INDEX batches_of_task ON batches (task, number);
         CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)
         """,
+        TASK_STATES + RESULT_AGES,
     ),
 )

@@ -32,12 +32,14 @@ class ShufflerConfig(ServerConfig):
     """Where batches are delivered."""
     deliver_token: str = ""
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
-    operator_token_sha256: str = ""
-    """Hash of the token with which clients are enrolled."""
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
+    token_requests_per_minute: int = 0
+    """Uploads with one token; more are told 429. 0: no limit."""
+    token_days: int = 0
+    """Enrolled tokens are deleted after so many days; 0: never."""
     retry_seconds: int = 60
     """The longest pause between two attempts to deliver."""
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import sys
+from collections.abc import Iterator
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from shuffledp.service.web.connections import bounded_protocol
+from shuffledp.service.web.config import place
+from shuffledp.service.web.connections import Connections, bounded_protocol
 from shuffledp.service.web.logs import start_logs
 from shuffledp.service.web.role import Role
 
@@ -28,6 +33,23 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, role: Role) -> None:
         super().__init__(config)
         self._role = role
+        self._operators: asyncio.Task[None] | None = None
+        self._operators_server: OperatorsServer | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # uvicorn's name
+        await super().startup(sockets)
+        listen = self._role.server_config.operators_listen
+        if listen and self.started and not self.should_exit:
+            connections = self._role.operators_connections
+            config = _config(self._role, self._role.operators_app(), listen, connections)
+            self._operators_server = OperatorsServer(config)
+            self._operators = asyncio.create_task(self._operators_server.serve())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # uvicorn's name
+        if self._operators is not None and self._operators_server is not None:
+            self._operators_server.should_exit = True
+            await self._operators
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # uvicorn's name
         if self._role.draining:
@@ -38,16 +60,30 @@ class DrainingServer(uvicorn.Server):
         loop.call_later(self._role.server_config.drain_seconds, super().handle_exit, sig, frame)
 
 
+class OperatorsServer(uvicorn.Server):
+    """The operators' address of a role, which begins and ends with its public one."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:  # uvicorn's name; the other server has the signals
+        yield
+
+
 def serve(role: Role) -> None:
     """Runs a server until SIGTERM or SIGINT."""
     start_logs()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    config = _config(role, role.app(), role.server_config.listen, role.connections)
+    DrainingServer(config, role).run()
+
+
+def _config(role: Role, app: ASGIApp, listen: str, connections: Connections) -> uvicorn.Config:
     settings = role.server_config
-    config = uvicorn.Config(
-        role.app(),
-        host=settings.host,
-        port=settings.port,
-        http=bounded_protocol(role.connections),
+    host, port = place(listen)
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=bounded_protocol(connections),
         ws="none",
         backlog=min(settings.most_connections, MOST_BACKLOG),
         loop="auto",
@@ -61,4 +97,3 @@ def serve(role: Role) -> None:
         ssl_certfile=settings.tls_certificate or None,
         ssl_keyfile=settings.tls_key or None,
     )
-    DrainingServer(config, role).run()
