@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close."""
+"""`shuffledp task`: create, show, verify, register, close; and what `task_keeping` adds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from shuffledp.cli.output import (
     standard_input,
     write_output,
 )
+from shuffledp.cli.task_keeping import add_keeping
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
@@ -68,6 +69,7 @@ def add_to(commands: Commands) -> None:
     add_token(close, "collector")
     for server in ("shuffler", "analyzer"):
         add_token(register, "collector", server)
+    add_keeping(actions)
 
 
 def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:

@@ -170,9 +170,9 @@ class Role(ABC):
             "alive": lambda _: PlainTextResponse("alive\n"),
             "ready": self.answer_ready,
             "metrics": self.answer_metrics,
-            "list tasks": lambda request: self.administration().answer_list(request),
-            "archive task": lambda request: self.administration().answer_archive(request),
-            "delete task": lambda request: self.administration().answer_delete(request),
+            "list tasks": self.answer_list_task,
+            "archive task": self.answer_archive_task,
+            "delete task": self.answer_delete_task,
             "put task": self.answer_put_task,
             "get task": self.answer_get_task,
         }
@@ -193,6 +193,18 @@ class Role(ABC):
         answer = await self.tasks.answer_put(request)
         log("task registered", role=self.name, task=request.path_params["task"])
         return answer
+
+    async def answer_list_task(self, request: Request) -> Response:
+        """All tasks, for the operator."""
+        return await self.administration().answer_list(request)
+
+    async def answer_archive_task(self, request: Request) -> Response:
+        """Archives a task, for the operator."""
+        return await self.administration().answer_archive(request)
+
+    async def answer_delete_task(self, request: Request) -> Response:
+        """Deletes a task, for the operator."""
+        return await self.administration().answer_delete(request)
 
     async def answer_get_task(self, request: Request) -> Response:
         """Gives a task in its canonical text."""
