@@ -53,7 +53,7 @@ async def _close(trio: Trio, task: Task) -> None:
 def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str, str]) -> None:
     async def walk() -> None:
         async with Trio(tmp_path, stores).running() as trio:
-            task, other = trio.task(), trio.task("other")
+            task, other = trio.task(cell="bounded"), trio.task("other", cell="bounded")
             for one in (task, other):
                 await trio.register(one)
             await trio.upload(task, [1] * 25)  # a batch of 20, and 5 that wait
@@ -106,7 +106,7 @@ def test_an_archived_task_takes_no_batch(tmp_path: Path) -> None:
 
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:
-            task = trio.task()
+            task = trio.task(cell="bounded")
             await trio.register(task)
             assert await _archive(trio.to_analyzer, task, ANALYZER_OPERATOR, True) == "archived"
             await trio.upload(task, [1] * 20)
@@ -125,7 +125,7 @@ def test_old_tokens_and_report_ids_are_forgotten(tmp_path: Path, stores: dict[st
     async def walk() -> None:
         trio = Trio(tmp_path, stores, token_days=DAYS, replay_days=DAYS)
         async with trio.running():
-            task = trio.task(expires=int(trio.clock()) + DAY_SECONDS)
+            task = trio.task(cell="bounded", expires=int(trio.clock()) + DAY_SECONDS)
             await trio.register(task)
             (once,) = await trio.enrol(prefix=ONCE_PREFIX)
             assert (await trio.post(task, encrypt_report(task, 1), once)).status_code == 201
@@ -155,7 +155,7 @@ def test_nothing_is_forgotten_unless_asked_for(tmp_path: Path) -> None:
 
     async def walk() -> None:
         async with Trio(tmp_path).running() as trio:
-            task = trio.task()
+            task = trio.task(cell="bounded")
             await trio.register(task)
             await trio.upload(task, [1] * 20)
             await trio.results(task)
@@ -174,7 +174,7 @@ def test_old_results_and_replays_are_forgotten(tmp_path: Path, stores: dict[str,
         trio = Trio(tmp_path, stores)
         trio.analyzer_config = replace(trio.analyzer_config, result_days=DAYS, replay_days=DAYS)
         async with trio.running():
-            task = trio.task()
+            task = trio.task(cell="bounded")
             await trio.register(task)
             await trio.upload(task, [1] * 20)
             await trio.results(task)
@@ -202,7 +202,7 @@ def test_old_results_and_replays_are_forgotten(tmp_path: Path, stores: dict[str,
             keys.new()
             await retention.once()
             assert not seen.exists()
-            other = trio.task("other", clock=trio.clock)
+            other = trio.task("other", cell="bounded", clock=trio.clock)
             await trio.register(other)
             await trio.upload(other, [1] * 20)  # under the new key, all goes on
             assert len(await trio.results(other)) == 1
@@ -215,7 +215,7 @@ def test_commands_of_the_operator(
 ) -> None:
     monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", OPERATOR)
     trio = Trio(tmp_path)
-    task = trio.task("dark mode")
+    task = trio.task("dark mode", cell="bounded")
     programs = Programs(trio)
     with programs.both() as (shuffler, _):
         programs.register(task)
@@ -241,7 +241,7 @@ def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
     private = ("/", "/page.css", "/page.js", "/status", "/metrics", "/tasks")
     with programs.both() as (shuffler, analyzer):
         wait_ready(f"http://127.0.0.1:{inside}")
-        task = trio.task()
+        task = trio.task(cell="bounded")
         programs.register(task)  # the collector uses the public one
         for path in private:
             assert httpx.get(f"{shuffler}{path}", headers=bearing(OPERATOR)).status_code == 404
