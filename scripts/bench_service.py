@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import multiprocessing
 import os
@@ -134,10 +135,11 @@ def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
 
 def bench_intake(folder: Path, args: argparse.Namespace) -> None:
     """Durable reports per second on each store, with the load generator on the same cores."""
-    for store in args.store:
+    for store, processes in itertools.product(args.store, args.processes):
+        place = folder / f"{store}-{processes}"
         with (
-            database(store, folder) as url,
-            server(folder / store, url, args.target) as (base, tokens, task),
+            database(store, place) as url,
+            server(place, url, args.target, processes) as (base, tokens, task),
         ):
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
@@ -147,7 +149,8 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             p50, p99 = np.percentile(times, [50, 99]) * 1e3
             print(
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
-                f"{task.report_bytes:,} B per report, batches of {USERS:,}"
+                f"{task.report_bytes:,} B per report, batches of {USERS:,}, "
+                f"{processes} process(es) at the door"
             )
             say("durable reports per second", f"{rate:,.0f}")
             say(
@@ -166,6 +169,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def database(store: str, folder: Path) -> Iterator[str]:
     """The URL of an empty store; PostgreSQL gets a server of its own, as the tests start it."""
+    folder.mkdir()
     if store == "sqlite":
         yield f"sqlite:{folder}/intake.db"
         return
@@ -182,10 +186,9 @@ def database(store: str, folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def server(
-    folder: Path, store: str, target: dict[str, str]
+    folder: Path, store: str, target: dict[str, str], processes: int
 ) -> Iterator[tuple[str, list[str], Task]]:
     """A shuffler with a task and many enrolled clients, and somebody who takes its batches."""
-    folder.mkdir()
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = new_tokens()
     config = folder / "bench.toml"
@@ -193,6 +196,7 @@ def server(
     surroundings = os.environ | {
         "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
         "SHUFFLEDP_SHUFFLER_STORE": store,
+        "SHUFFLEDP_SHUFFLER_PROCESSES": str(processes),
     }
     task = new_task(folder, target)
     keys = json.dumps({"keys": [task.key.to_dict() | {"state": "active"}]}).encode()
@@ -406,6 +410,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60, help="how long the intake runs")
     parser.add_argument("--connections", type=int, default=160)
     parser.add_argument("--store", nargs="+", default=["sqlite", "postgres"])
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1], help="at the shuffler's public address"
+    )
     parser.add_argument("--reports", type=int, default=20_000, help="in the whole batch")
     parser.add_argument("--mse-overhead", default="2", help="of the counts (clients: several)")
     parser.add_argument("--no-warm", dest="warm", action="store_false")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -34,6 +35,9 @@ class ShufflerConfig(ServerConfig):
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
+    processes: int = 1
+    """How many processes answer the public address; if more than 1, another one writes the
+    store."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
     token_requests_per_minute: int = 0
@@ -54,6 +58,8 @@ class ShufflerConfig(ServerConfig):
             found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:
             found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
+        if self.processes < 1 or (self.processes > 1 and not hasattr(socket, "SO_REUSEPORT")):
+            found.append("processes must be at least 1, and is 1 on this operating system")
         if self.queue < 1 or self.retry_seconds < 1:
             found.append("queue and retry_seconds must be at least 1")
         return found

@@ -12,7 +12,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from shuffledp.service.web.config import place
+from shuffledp.service.web.config import ServerConfig, place
 from shuffledp.service.web.connections import Connections, bounded_protocol
 from shuffledp.service.web.logs import start_logs
 from shuffledp.service.web.role import Role
@@ -41,7 +41,9 @@ class DrainingServer(uvicorn.Server):
         listen = self._role.server_config.operators_listen
         if listen and self.started and not self.should_exit:
             connections = self._role.operators_connections
-            config = _config(self._role, self._role.operators_app(), listen, connections)
+            config = uvicorn_config(
+                self._role.server_config, self._role.operators_app(), connections, listen=listen
+            )
             self._operators_server = OperatorsServer(config)
             self._operators = asyncio.create_task(self._operators_server.serve())
 
@@ -68,23 +70,33 @@ class OperatorsServer(uvicorn.Server):
         yield
 
 
-def serve(role: Role) -> None:
-    """Runs a server until SIGTERM or SIGINT."""
+def serve(role: Role, uds: str = "") -> None:
+    """Runs a server until SIGTERM or SIGINT; with `uds`, on that socket of this machine instead of
+    its public address."""
     start_logs()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
-    config = _config(role, role.app(), role.server_config.listen, role.connections)
+    config = uvicorn_config(role.server_config, role.app(), role.connections, uds=uds)
     DrainingServer(config, role).run()
 
 
-def _config(role: Role, app: ASGIApp, listen: str, connections: Connections) -> uvicorn.Config:
-    settings = role.server_config
-    host, port = place(listen)
+def uvicorn_config(
+    settings: ServerConfig,
+    app: ASGIApp,
+    connections: Connections,
+    *,
+    listen: str = "",
+    uds: str = "",
+) -> uvicorn.Config:
+    """How uvicorn serves an application, at the public address unless another one is given."""
+    host, port = place(listen or settings.listen)
     return uvicorn.Config(
         app,
         host=host,
         port=port,
+        uds=uds or None,
         http=bounded_protocol(connections),
         ws="none",
+        interface="asgi3",
         backlog=min(settings.most_connections, MOST_BACKLOG),
         loop="auto",
         lifespan="on",
@@ -94,6 +106,6 @@ def _config(role: Role, app: ASGIApp, listen: str, connections: Connections) -> 
         proxy_headers=False,
         date_header=False,
         timeout_graceful_shutdown=10,
-        ssl_certfile=settings.tls_certificate or None,
-        ssl_keyfile=settings.tls_key or None,
+        ssl_certfile=None if uds else settings.tls_certificate or None,
+        ssl_keyfile=None if uds else settings.tls_key or None,
     )

@@ -10,10 +10,11 @@ import ipaddress
 import math
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shuffledp.service.web.metrics import Counts, Metrics
+from shuffledp.service.web.metrics import Counts
 from shuffledp.service.web.problems import Problem
 
 MOST_NAMES = 100_000
@@ -26,6 +27,13 @@ SECONDS_PER_MINUTE = 60.0
 LIMITED = Counts("limited", "Requests that were told to come more slowly", ("by",))
 
 
+class Counting(Protocol):
+    """Whatever counts the refusals."""
+
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Adds an amount to a counter."""
+
+
 class Rate:
     """So many requests per minute for each name; after a pause, a minute's worth at once."""
 
@@ -33,7 +41,7 @@ class Rate:
         self,
         per_minute: int,
         by: str,
-        metrics: Metrics,
+        metrics: Counting,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most, self._by = per_minute, by
