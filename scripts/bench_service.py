@@ -139,13 +139,15 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
         place = folder / f"{store}-{processes}"
         with (
             database(store, place) as url,
-            server(place, url, args.target, processes) as (base, tokens, task),
+            server(place, url, args.target, processes) as (base, tokens, task, program),
         ):
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
-            begin = time.process_time()
+            begin, before = time.process_time(), cpu_seconds(program)
             rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
             own = (time.process_time() - begin) / args.seconds
+            after = cpu_seconds(program)
+            spent = [(after[one] - before.get(one, 0.0)) / len(times) * 1e6 for one in after]
             p50, p99 = np.percentile(times, [50, 99]) * 1e3
             print(
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
@@ -160,6 +162,10 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             say(
                 "told to come back later; load generator's share of a core",
                 f"{refused:,}; {own:.2f}",
+            )
+            say(
+                "CPU per report of the process that writes, and of all at the door",
+                f"{spent[0]:.0f} µs, {sum(spent[1:]):.0f} µs",
             )
             batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
             gone = sum(batch["state"] == "scrubbed" for batch in batches)
@@ -187,8 +193,9 @@ def database(store: str, folder: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def server(
     folder: Path, store: str, target: dict[str, str], processes: int
-) -> Iterator[tuple[str, list[str], Task]]:
-    """A shuffler with a task and many enrolled clients, and somebody who takes its batches."""
+) -> Iterator[tuple[str, list[str], Task, int]]:
+    """A shuffler with a task and many enrolled clients (and its process), and somebody who takes its
+    batches."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = new_tokens()
     config = folder / "bench.toml"
@@ -211,12 +218,22 @@ def server(
         base = f"http://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
         register(task, base, secrets["collector at shuffler"])
-        yield base, enrolled(base, secrets["operator"]), task
+        yield base, enrolled(base, secrets["operator"]), task, running.pid
     finally:
         running.terminate()
         running.wait(60)
         sink.kill()
         sink.join()
+
+
+def cpu_seconds(program: int) -> dict[int, float]:
+    """The CPU seconds of a program and of the programs that it started (Linux), its own first."""
+    children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
+    found = {}
+    for one in (program, *map(int, children)):
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        found[one] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def take_batches(port: int, keys: bytes) -> None:
