@@ -19,6 +19,7 @@ import multiprocessing
 import os
 import resource
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -139,7 +140,12 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
         place = folder / f"{store}-{processes}"
         with (
             database(store, place) as url,
-            server(place, url, args.target, processes) as (base, tokens, task, program),
+            server(place, url, args.target, processes, tls=args.tls) as (
+                base,
+                tokens,
+                task,
+                program,
+            ),
         ):
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
@@ -192,10 +198,10 @@ def database(store: str, folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def server(
-    folder: Path, store: str, target: dict[str, str], processes: int
+    folder: Path, store: str, target: dict[str, str], processes: int, *, tls: bool
 ) -> Iterator[tuple[str, list[str], Task, int]]:
-    """A shuffler with a task and many enrolled clients (and its process), and somebody who takes its
-    batches."""
+    """A shuffler (its address and its process) with a task and many enrolled clients, and somebody
+    who takes its batches."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = new_tokens()
     config = folder / "bench.toml"
@@ -204,6 +210,7 @@ def server(
         "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
         "SHUFFLEDP_SHUFFLER_STORE": store,
         "SHUFFLEDP_SHUFFLER_PROCESSES": str(processes),
+        **(self_signed(folder) if tls else {}),
     }
     task = new_task(folder, target)
     keys = json.dumps({"keys": [task.key.to_dict() | {"state": "active"}]}).encode()
@@ -215,7 +222,7 @@ def server(
         stderr=subprocess.DEVNULL,
     )
     try:
-        base = f"http://127.0.0.1:{ports['shuffler']}"
+        base = f"{'https' if tls else 'http'}://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
         register(task, base, secrets["collector at shuffler"])
         yield base, enrolled(base, secrets["operator"]), task, running.pid
@@ -224,6 +231,16 @@ def server(
         running.wait(60)
         sink.kill()
         sink.join()
+
+
+def self_signed(folder: Path) -> dict[str, str]:
+    """The settings of a server with a certificate for 127.0.0.1, which this program trusts."""
+    certificate, key = f"{folder}/tls.pem", f"{folder}/tls.key"
+    words = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 2 -subj /CN=bench"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(["openssl", *words.split(), *names], check=True, stderr=subprocess.DEVNULL)
+    os.environ["SSL_CERT_FILE"] = certificate
+    return {"SHUFFLEDP_SHUFFLER_TLS_CERTIFICATE": certificate, "SHUFFLEDP_SHUFFLER_TLS_KEY": key}
 
 
 def cpu_seconds(program: int) -> dict[int, float]:
@@ -269,7 +286,8 @@ async def load(
     base: str, task: Task, tokens: list[str], seconds: float, args: argparse.Namespace
 ) -> tuple[float, list[float], int]:
     """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
-    host, port = base.removeprefix("http://").split(":")
+    scheme, host, port = base.replace("://", ":").split(":")
+    trust = ssl.create_default_context() if scheme == "https" else None
     header = encrypt_report(task, 1)[:REPORT_HEADER_BYTES]
     end = time.perf_counter() + seconds
     times: list[float] = []
@@ -277,8 +295,11 @@ async def load(
 
     async def one_connection() -> None:
         nonlocal refused
-        reader, writer = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
         while (now := time.perf_counter()) < end and tokens:
+            if args.fresh:
+                writer.close()
+                reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
             writer.write(request(task, header, tokens.pop()))
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -430,6 +451,8 @@ def main() -> None:
     parser.add_argument(
         "--processes", type=int, nargs="+", default=[1], help="at the shuffler's public address"
     )
+    parser.add_argument("--tls", action="store_true", help="at the shuffler (needs openssl)")
+    parser.add_argument("--fresh", action="store_true", help="a connection for every report")
     parser.add_argument("--reports", type=int, default=20_000, help="in the whole batch")
     parser.add_argument("--mse-overhead", default="2", help="of the counts (clients: several)")
     parser.add_argument("--no-warm", dest="warm", action="store_false")

@@ -20,11 +20,8 @@ TASKS_TABLE = """
 """The tasks that are registered at a server, as both roles store them."""
 
 
-TASK_STATES = """
-    ALTER TABLE tasks ADD COLUMN changed BIGINT NOT NULL DEFAULT 0;
-    CREATE TABLE series (name TEXT, task BIGINT, PRIMARY KEY (name, task));
-"""
-"""When a task's state was last changed (0: not known), and which tasks follow each other."""
+TASK_STATES = "ALTER TABLE tasks ADD COLUMN changed BIGINT NOT NULL DEFAULT 0;"
+"""When a task's state was last changed, in seconds since 1970; 0: not known."""
 
 
 HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"

@@ -151,7 +151,6 @@ class TaskRegistry:
 
         async def forget(transaction: Transaction) -> None:
             await work(transaction)
-            await transaction.run("DELETE FROM series WHERE task=$1", entry.number)
             await transaction.run(
                 "UPDATE tasks SET state='deleted', body='', changed=$1 WHERE number=$2",
                 int(self._clock()),
