@@ -13,11 +13,13 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import multiprocessing
 import os
 import resource
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -137,20 +139,29 @@ def new_task(folder: Path, target: dict[str, str], users: int = USERS) -> Task:
 
 def bench_intake(folder: Path, args: argparse.Namespace) -> None:
     """Durable reports per second on each store, with the load generator on the same cores."""
-    for store in args.store:
+    for store, processes in itertools.product(args.store, args.processes):
+        place = folder / f"{store}-{processes}"
         with (
-            database(store, folder) as url,
-            server(folder / store, url, args.target) as (base, tokens, task),
+            database(store, place) as url,
+            server(place, url, args.target, processes, tls=args.tls) as (
+                base,
+                tokens,
+                task,
+                program,
+            ),
         ):
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
-            begin = time.process_time()
+            begin, before = time.process_time(), cpu_seconds(program)
             rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
             own = (time.process_time() - begin) / args.seconds
+            after = cpu_seconds(program)
+            spent = [(after[one] - before.get(one, 0.0)) / len(times) * 1e6 for one in after]
             p50, p99 = np.percentile(times, [50, 99]) * 1e3
             print(
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
-                f"{task.report_bytes:,} B per report, batches of {USERS:,}"
+                f"{task.report_bytes:,} B per report, batches of {USERS:,}, "
+                f"{processes} process(es) at the door"
             )
             say("durable reports per second", f"{rate:,.0f}")
             say(
@@ -161,6 +172,10 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
                 "told to come back later; load generator's share of a core",
                 f"{refused:,}; {own:.2f}",
             )
+            say(
+                "CPU per report of the process that writes, and of all at the door",
+                f"{spent[0]:.0f} µs, {sum(spent[1:]):.0f} µs",
+            )
             batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
             gone = sum(batch["state"] == "scrubbed" for batch in batches)
             say("batches ordered, delivered and scrubbed meanwhile", f"{gone} of {len(batches)}")
@@ -169,6 +184,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def database(store: str, folder: Path) -> Iterator[str]:
     """The URL of an empty store; PostgreSQL gets a server of its own, as the tests start it."""
+    folder.mkdir()
     if store == "sqlite":
         yield f"sqlite:{folder}/intake.db"
         return
@@ -185,10 +201,10 @@ def database(store: str, folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def server(
-    folder: Path, store: str, target: dict[str, str]
-) -> Iterator[tuple[str, list[str], Task]]:
-    """A shuffler with a task and many enrolled clients, and somebody who takes its batches."""
-    folder.mkdir()
+    folder: Path, store: str, target: dict[str, str], processes: int, *, tls: bool
+) -> Iterator[tuple[str, list[str], Task, int]]:
+    """A shuffler (its address and its process) with a task and many enrolled clients, and somebody
+    who takes its batches."""
     ports = {"shuffler": free_port(), "analyzer": free_port()}
     secrets = new_tokens()
     config = folder / "bench.toml"
@@ -196,6 +212,8 @@ def server(
     surroundings = os.environ | {
         "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": secrets["shuffler"],
         "SHUFFLEDP_SHUFFLER_STORE": store,
+        "SHUFFLEDP_SHUFFLER_PROCESSES": str(processes),
+        **(self_signed(folder) if tls else {}),
     }
     task = new_task(folder, target)
     signing = SigningKey.generate()
@@ -208,10 +226,10 @@ def server(
         stderr=subprocess.DEVNULL,
     )
     try:
-        base = f"http://127.0.0.1:{ports['shuffler']}"
+        base = f"{'https' if tls else 'http'}://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
         register(task, base, secrets["collector at shuffler"], signing)
-        yield base, enrolled(base, secrets["operator"]), task
+        yield base, enrolled(base, secrets["operator"]), task, running.pid
     finally:
         running.terminate()
         running.wait(60)
@@ -229,6 +247,26 @@ def said_by_analyzer(task: Task, signing: SigningKey) -> dict[str, Any]:
         "index": 0,
         "analyzer_signature": signing.sign(task_text("analyzer", task.id)).hex(),
     }
+
+
+def self_signed(folder: Path) -> dict[str, str]:
+    """The settings of a server with a certificate for 127.0.0.1, which this program trusts."""
+    certificate, key = f"{folder}/tls.pem", f"{folder}/tls.key"
+    words = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -days 2 -subj /CN=bench"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(["openssl", *words.split(), *names], check=True, stderr=subprocess.DEVNULL)
+    os.environ["SSL_CERT_FILE"] = certificate
+    return {"SHUFFLEDP_SHUFFLER_TLS_CERTIFICATE": certificate, "SHUFFLEDP_SHUFFLER_TLS_KEY": key}
+
+
+def cpu_seconds(program: int) -> dict[int, float]:
+    """The CPU seconds of a program and of the programs that it started (Linux), its own first."""
+    children = Path(f"/proc/{program}/task/{program}/children").read_text().split()
+    found = {}
+    for one in (program, *map(int, children)):
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        found[one] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def take_batches(port: int, keys: bytes) -> None:
@@ -264,7 +302,8 @@ async def load(
     base: str, task: Task, tokens: list[str], seconds: float, args: argparse.Namespace
 ) -> tuple[float, list[float], int]:
     """(reports per second, times to acknowledgement, refusals) of clients that never pause."""
-    host, port = base.removeprefix("http://").split(":")
+    scheme, host, port = base.replace("://", ":").split(":")
+    trust = ssl.create_default_context() if scheme == "https" else None
     header = encrypt_report(task, 1)[:REPORT_HEADER_BYTES]
     end = time.perf_counter() + seconds
     times: list[float] = []
@@ -272,8 +311,11 @@ async def load(
 
     async def one_connection() -> None:
         nonlocal refused
-        reader, writer = await asyncio.open_connection(host, int(port))
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
         while (now := time.perf_counter()) < end and tokens:
+            if args.fresh:
+                writer.close()
+                reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
             writer.write(request(task, header, tokens.pop()))
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -422,6 +464,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60, help="how long the intake runs")
     parser.add_argument("--connections", type=int, default=160)
     parser.add_argument("--store", nargs="+", default=["sqlite", "postgres"])
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1], help="at the shuffler's public address"
+    )
+    parser.add_argument("--tls", action="store_true", help="at the shuffler (needs openssl)")
+    parser.add_argument("--fresh", action="store_true", help="a connection for every report")
     parser.add_argument("--reports", type=int, default=20_000, help="in the whole batch")
     parser.add_argument("--mse-overhead", default="2", help="of the counts (clients: several)")
     parser.add_argument("--no-warm", dest="warm", action="store_false")

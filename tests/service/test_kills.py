@@ -7,17 +7,15 @@ import json
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from service_programs import Programs
+from service_states import stored_tallies
 from service_trio import DELIVERY, Trio, bearing, known_report
 
 from shuffledp.sealed.task import Task
-from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.demo import wait_ready
-from shuffledp.service.storage import open_database
 
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "60" if FULL else "8"))
@@ -39,7 +37,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         programs.results(task, REPORTS // BATCH)
         status = httpx.get(f"{shuffler}/status").json()["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
-    tallies = asyncio.run(_tallies(stores["analyzer"]))
+    tallies = asyncio.run(stored_tallies(stores["analyzer"]))
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
     assert sum(tally["minus"][0] for tally in tallies) == sum(minus for _, _, minus in made)
     assert all(tally["dropped"]["replayed"] == 0 for tally in tallies)
@@ -81,12 +79,3 @@ async def _storm(programs: Programs, task: Task, bodies: list[bytes], tokens: li
         killing = asyncio.create_task(kill())
         await asyncio.gather(killing, *clients)
     return killing.result()
-
-
-async def _tallies(url: str) -> list[dict[str, Any]]:
-    database = await open_database(url, ANALYZER_SCHEMA)
-    try:
-        rows = await database.rows("SELECT tally FROM batches")
-        return [json.loads(row[0]) for row in rows]
-    finally:
-        await database.close()

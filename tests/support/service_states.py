@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from service_trio import Trio
 
 from shuffledp.sealed.task import Task
+from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.storage import open_database
 
 SETTLED = ("published", "held", "discarded")
 
@@ -42,3 +45,13 @@ async def waiting_with_reason(trio: Trio, task: Task, seconds: float = 30) -> di
         assert not found or found[-1]["state"] not in ("published", "discarded"), found[-1]
         await asyncio.sleep(0.05)
     raise AssertionError(f"no reason is shown: {found}")
+
+
+async def stored_tallies(url: str) -> list[dict[str, Any]]:
+    """What the analyzer with this store has counted, batch by batch; it does not run."""
+    database = await open_database(url, ANALYZER_SCHEMA)
+    try:
+        rows = await database.rows("SELECT tally FROM batches")
+        return [json.loads(row[0]) for row in rows]
+    finally:
+        await database.close()

@@ -104,6 +104,13 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
         help="web pages of this origin may talk to the server (may be given again; adds to "
         "allow_origins)",
     )
+    if name == "shuffler":
+        serve.add_argument(
+            "--processes",
+            type=int,
+            metavar="N",
+            help="processes that answer the public address (1); above 1, another one writes",
+        )
     serve.set_defaults(role=name)
     return actions
 
@@ -111,7 +118,7 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
 def run_serve(args: argparse.Namespace) -> None:
     from shuffledp.service.roles import serve_role
 
-    serve_role(args.role, args.config, args.allow_origin)
+    serve_role(args.role, args.config, args.allow_origin, getattr(args, "processes", None))
 
 
 def run_discard(args: argparse.Namespace) -> None:

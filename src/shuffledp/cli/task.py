@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close, log."""
+"""`shuffledp task`: create, show, verify, register, close, log; and what `task_keeping` adds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from shuffledp.cli.output import (
     standard_input,
     write_output,
 )
+from shuffledp.cli.task_keeping import add_keeping
 from shuffledp.cli.task_log import add_log
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
@@ -79,6 +80,7 @@ def add_to(commands: Commands) -> None:
     add_token(close, "collector")
     for server in ("shuffler", "analyzer"):
         add_token(register, "collector", server)
+    add_keeping(actions)
 
 
 def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:

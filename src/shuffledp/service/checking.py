@@ -17,7 +17,7 @@ from shuffledp.sealed.signing import SigningKey
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.storage import check_database
-from shuffledp.service.web.config import ServerConfig, read_tables
+from shuffledp.service.web.config import ServerConfig, place, read_tables
 
 
 def check_config(config: ServerConfig, path: str | Path | None = None) -> list[str]:
@@ -26,7 +26,10 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     settings = [f"{problem}." for problem in config.problems()]
     if settings:
         return settings
-    found = [*_tls(config), *_listen(config), *_folder("spool", config.spool, made=True)]
+    found = [*_tls(config), *_listen("listen", config.listen)]
+    if config.operators_listen:
+        found += _listen("operators_listen", config.operators_listen)
+    found += _folder("spool", config.spool, made=True)
     found += [*_signing(config), *_store(config)]
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
@@ -47,16 +50,17 @@ def _tls(config: ServerConfig) -> Iterator[str]:
             )
 
 
-def _listen(config: ServerConfig) -> Iterator[str]:
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+def _listen(name: str, address: str) -> Iterator[str]:
+    host, port = place(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((config.host, config.port))
+            probe.bind((host, port))
     except OSError as error:
         yield (
-            f"listen = {config.listen} cannot be used ({error.strerror}); stop the program that "
-            "uses it, or choose another address."
+            f"{name} = {address} cannot be used ({error.strerror}); stop the program that uses it, "
+            "or choose another address."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from shuffledp.sealed.results import results_csv
 from shuffledp.sealed.signing import TaskSignature
 from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer import operations
+from shuffledp.service.analyzer.care import AnalyzerCare, AnalyzerRetention
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import Announcement, Download, announced, check_delivery
@@ -26,11 +28,13 @@ from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.storage.database import Transaction
 from shuffledp.service.web.access import require
+from shuffledp.service.web.administration import TaskCare
 from shuffledp.service.web.logs import log
-from shuffledp.service.web.metrics import Counts
+from shuffledp.service.web.metrics import Counts, Levels
 from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.reasons import given_reason
+from shuffledp.service.web.retention import Retention
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask, Storing
 
@@ -43,7 +47,13 @@ class Analyzer(Role):
     name = "analyzer"
     about = "opens whole batches and publishes estimates; it never learns who sent what"
     schema = ANALYZER_SCHEMA
-    figures = (Counts("batches", "Batches that reached a state", ("state",)),)
+    figures = (
+        Counts("batches", "Batches that reached a state", ("state",)),
+        Levels("unfinished_batches", "Batches that wait to be opened or published"),
+        Levels("held_batches", "Batches that are held and not discarded"),
+        Levels("failing_batches", "Batches that cannot be published for a reason that may pass"),
+        Levels("budget_left", "The part of the ledger's budget that is left"),
+    )
 
     def __init__(self, config: AnalyzerConfig, clock: Clock = system_clock) -> None:
         super().__init__(config, clock)
@@ -52,7 +62,7 @@ class Analyzer(Role):
         self.log = TaskLog()
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        self.store = AnalyzerStore(self.database)
+        self.store = AnalyzerStore(self.database, self.clock)
         self.log.open(self.database, self.signing)
         self.tasks.admit = self._admit
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics)
@@ -62,6 +72,21 @@ class Analyzer(Role):
         self.publishing.interrupt()
         await super().stop()
         self.publishing.close()
+
+    def care(self) -> TaskCare:
+        return AnalyzerCare(self.database, self.clock)
+
+    def retention(self) -> Retention:
+        return AnalyzerRetention(self.config, self.database, self.tasks, self.clock)
+
+    async def measure(self) -> None:
+        states = Counter(batch.state for batch in await self.store.batches())
+        self.metrics.level("unfinished_batches", states["received"] + states["counted"])
+        self.metrics.level("held_batches", states["held"])
+        self.metrics.level("failing_batches", len(self.publishing.failing))
+        left = await self.publishing.budget.left()
+        if left is not None:
+            self.metrics.level("budget_left", float(left))
 
     def own_routes(self) -> list[Served]:
         return [
@@ -114,6 +139,8 @@ class Analyzer(Role):
         download = Download(request, part, said.length)
         header = await download.header()
         entry = self.tasks.find(header.task_id.hex())
+        if entry.state == "archived":
+            raise Problem(410, "task-archived", "This task is archived; it takes no more batches.")
         await asyncio.to_thread(check_delivery, said, header, entry.task)
         self._check_openable(entry.task)
         target = self.publishing.messages_file(said.batch_id, said.digest)
@@ -186,6 +213,7 @@ class Analyzer(Role):
                 "unpublished": [
                     self._facts(batch) for batch in batches if batch.state != "published"
                 ],
+                "forgotten": sum(batch.forgotten for batch in batches),
             }
         )
 
@@ -216,4 +244,6 @@ class Analyzer(Role):
 
 def _published(batches: list[StoredBatch]) -> list[dict[str, Any]]:
     """The results of those batches that are published."""
-    return [batch.published for batch in batches if batch.state == "published"]
+    return [
+        batch.published for batch in batches if batch.state == "published" and not batch.forgotten
+    ]

@@ -6,6 +6,7 @@ import asyncio
 from fractions import Fraction
 from pathlib import Path
 
+from shuffledp.errors import ShuffleDPError
 from shuffledp.queries.batches import ledger_line
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.errors import StateLost
@@ -44,6 +45,15 @@ class Budget:
             if spent != before:
                 await self._store.note_ledger(spent)
             return ledger
+
+    async def left(self) -> Fraction | None:
+        """What is left of the budget; None if there is no ledger that says it."""
+        if not self._path.exists():
+            return None
+        try:
+            return await asyncio.to_thread(Ledger(self._path).remaining)
+        except ShuffleDPError:
+            return None
 
     async def note(self) -> None:
         """Remembers what the ledger has spent now."""

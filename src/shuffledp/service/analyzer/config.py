@@ -26,12 +26,11 @@ class AnalyzerConfig(ServerConfig):
     """Where every release is recorded."""
     budget: str = "10"
     """ε in all, for a ledger that does not exist yet."""
-    operator_token_sha256: str = ""
-    """Hash of the token with which the analyzer's operator discards batches and restores the
-    ledger."""
     implausible: str = "mark"
     """What becomes of a batch whose total honest clients would not send: mark (it is published
     with a mark) or hold."""
+    result_days: int = 0
+    """Published results and their counts are deleted after so many days; 0: never."""
     confidence_percent: int = 95
     most_batch_mb: int = 4096
     """Larger deliveries are refused."""

@@ -53,6 +53,7 @@ DELIVER = Operation(
         **NEEDS_TASK,
         400: ("batch-name", "interrupted"),
         409: ("batch-differs",),
+        410: ("task-archived",),
         411: ("length",),
         413: ("batch-size",),
         422: ("digest", "invalid", "long-batch", "short-batch", "top-up"),
@@ -64,6 +65,7 @@ DISCARD = Operation(
     path="/batches/{batch}/discard",
     summary="Gives up a batch that is not published",
     who="operator",
+    inside=True,
     body=json_object(reason={"type": "string", "minLength": 1, "maxLength": LONGEST_REASON}),
     answers={
         200: json_object(
@@ -82,6 +84,7 @@ RESTORE = Operation(
     path="/ledger/restore",
     summary="Writes the lines of published batches into a lost ledger again",
     who="operator",
+    inside=True,
     answers={200: json_object(lines={"type": "integer"})},
     problems={422: ("invalid",)},
 )
@@ -95,6 +98,7 @@ RESULTS = Operation(
             name={"type": "string"},
             results={"type": "array", "items": PUBLISHED.json_schema()},
             unpublished={"type": "array", "items": UNPUBLISHED},
+            forgotten={"type": "integer", "description": "results older than result_days"},
         )
     },
     problems=NEEDS_TASK,

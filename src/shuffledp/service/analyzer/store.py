@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.results import OpenedBatch
 from shuffledp.sealed.wire import BatchHeader
@@ -65,6 +66,11 @@ class StoredBatch:
         )
 
     @property
+    def forgotten(self) -> bool:
+        """Whether its result was published, and deleted when it was old."""
+        return self.state == "published" and self.result is None
+
+    @property
     def published(self) -> dict[str, Any]:
         """The published result."""
         found: dict[str, Any] = json.loads(self.result or "{}")
@@ -74,8 +80,8 @@ class StoredBatch:
 class AnalyzerStore:
     """Batches in a database."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
 
     async def find(self, batch: bytes) -> StoredBatch | None:
         """The batch of this id; None if it was not received."""
@@ -166,9 +172,11 @@ class AnalyzerStore:
         """Stores a batch's result: counted → published."""
         text = json.dumps(result, ensure_ascii=False)
         await self._database.rows(
-            "UPDATE batches SET state='published', result=$1 WHERE id=$2 AND state='counted'",
+            "UPDATE batches SET state='published', result=$1, published_at=$3 "
+            "WHERE id=$2 AND state='counted'",
             text,
             batch.id,
+            int(self._clock()),
         )
         batch.state, batch.result = "published", text
 

@@ -21,9 +21,10 @@ from shuffledp.sealed.signing import TaskSignature
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.shuffler import operations
+from shuffledp.service.shuffler import operations, status
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.care import ShufflerCare, ShufflerRetention
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
@@ -31,10 +32,12 @@ from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.shuffler.status import STATUS_FIGURES
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.witness import Witness
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
+from shuffledp.service.web.administration import TaskCare
 from shuffledp.service.web.bodies import (
     declared_length,
     next_part,
@@ -45,6 +48,8 @@ from shuffledp.service.web.logs import log
 from shuffledp.service.web.metrics import Counts
 from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
+from shuffledp.service.web.rates import Rate
+from shuffledp.service.web.retention import Retention
 from shuffledp.service.web.role import Role
 from shuffledp.service.web.tasks import RegisteredTask, Storing
 
@@ -66,7 +71,7 @@ class Shuffler(Role):
     name = "shuffler"
     about = "collects encrypted reports, orders whole batches, deletes them after delivery"
     schema = SHUFFLER_SCHEMA
-    figures = (REJECTED, *INTAKE_FIGURES, *DISPATCH_FIGURES)
+    figures = (REJECTED, *INTAKE_FIGURES, *DISPATCH_FIGURES, *STATUS_FIGURES)
     before_operations = (operations.UPLOAD,)
 
     def __init__(
@@ -81,6 +86,7 @@ class Shuffler(Role):
         self.analyzer_keys, self.witness = AnalyzerKeys(), Witness(config.analyzer_signing_key)
         self._rejected: dict[int, Counter[str]] = {}
         self._arriving_bytes = 0
+        self._token_rate = Rate(config.token_requests_per_minute, "token", self.metrics)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
@@ -201,6 +207,7 @@ class Shuffler(Role):
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         token = bearer(headers)
         hashed = token_hash(token)
+        self._token_rate.check(hashed)
         upload = await self._read(entry, hashed, headers, receive)
         once = token.startswith(ONCE_PREFIX)
         scope = 0 if once else None if entry.task.repeat else entry.number
@@ -289,26 +296,17 @@ class Shuffler(Role):
     # status
 
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
-        rule, have = entry.task.batch, self.store.waiting_reports(entry.number)
-        batches = await self.store.batches(entry.number)
-        return {
-            "have": have,
-            "need": rule.reports,
-            "progress": f"{have:,} of {rule.reports:,}",
-            "top_up": rule.top_up,
-            "next_batch": self.store.next_batch(entry.number),
-            "rejected": dict(self._rejected.get(entry.number, {})),
-            "batches": [
-                {
-                    "number": batch.number,
-                    "batch": batch.id.hex(),
-                    "state": batch.state,
-                    "reports": batch.reports,
-                    "problem": self.dispatch.failing.get(batch.id, ""),
-                }
-                for batch in batches
-            ],
-        }
+        rejected = self._rejected.get(entry.number, Counter())
+        return await status.task_status(entry, self.store, self.dispatch, rejected)
+
+    async def measure(self) -> None:
+        await status.measure(self.metrics, self.store, self.dispatch, self.tasks)
+
+    def care(self) -> TaskCare:
+        return ShufflerCare(self.database, self.store, self.report_keys, self.intake)
+
+    def retention(self) -> Retention:
+        return ShufflerRetention(self.config, self.database, self.tasks, self.clock)
 
 
 def _not_enrolled() -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -34,12 +35,17 @@ class ShufflerConfig(ServerConfig):
     """The public key of the analyzer's log of tasks; if empty, the first one seen is kept."""
     deliver_token: str = ""
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
-    operator_token_sha256: str = ""
-    """Hash of the token with which clients are enrolled."""
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
+    processes: int = 1
+    """How many processes answer the public address; if more than 1, another one writes the
+    store."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
+    token_requests_per_minute: int = 0
+    """Uploads with one token; more are told 429. 0: no limit."""
+    token_days: int = 0
+    """Enrolled tokens are deleted after so many days; 0: never."""
     retry_seconds: int = 60
     """The longest pause between two attempts to deliver."""
 
@@ -54,6 +60,8 @@ class ShufflerConfig(ServerConfig):
             found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:
             found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
+        if self.processes < 1 or (self.processes > 1 and not hasattr(socket, "SO_REUSEPORT")):
+            found.append("processes must be at least 1, and is 1 on this operating system")
         if self.queue < 1 or self.retry_seconds < 1:
             found.append("queue and retry_seconds must be at least 1")
         return found

@@ -33,6 +33,7 @@ class Intake:
         self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closing = False
+        self._unsettled: set[asyncio.Future[Verdict]] = set()
         self.timed: frozenset[int] = frozenset()
         """Tasks for which the time of the first waiting report matters."""
 
@@ -48,8 +49,17 @@ class Intake:
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((arrival, future))
         self._wake.set()
-        verdict: Verdict = await future
+        self._unsettled.add(future)
+        try:
+            verdict: Verdict = await future
+        finally:
+            self._unsettled.discard(future)
         return verdict
+
+    async def settled(self) -> None:
+        """Returns when there is a verdict on every upload that waits now."""
+        if self._unsettled:
+            await asyncio.wait(list(self._unsettled))
 
     async def run(self) -> None:
         """Commits uploads until `close` was called and none is left.

@@ -49,6 +49,7 @@ TOKENS = Operation(
     path="/tokens",
     summary="Enrols clients by the hashes of their tokens",
     who="operator",
+    inside=True,
     body=json_object(
         sha256={
             "type": "array",

@@ -26,8 +26,7 @@ async def reconcile(
             await store.scrub(batch, _state(reason))
             _say(batch, reason)
     for entry in tasks.by_id.values():
-        while reason := keys.ended(entry.task.id, store.next_batch(entry.number)):
-            await _drop_waiting(database, store, entry, reason)
+        await drop_ended(database, store, entry, keys)
     for entry in tasks.by_id.values():
         unfinished = [
             batch.number
@@ -41,6 +40,14 @@ async def reconcile(
                 f"are missing in {keys.path}, so their stored reports cannot be read; bring the "
                 "folder back, or give the reports up with `shuffledp shuffler discard`."
             )
+
+
+async def drop_ended(
+    database: Database, store: ShufflerStore, entry: RegisteredTask, keys: ReportKeys
+) -> None:
+    """Deletes the waiting reports of a task whose keys were destroyed."""
+    while reason := keys.ended(entry.task.id, store.next_batch(entry.number)):
+        await _drop_waiting(database, store, entry, reason)
 
 
 def _state(reason: str) -> str:

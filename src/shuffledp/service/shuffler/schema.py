@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASKS_TABLE, WITNESS_TABLES, Schema
+from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, WITNESS_TABLES, Schema
+
+TOKEN_AGES = "ALTER TABLE tokens ADD COLUMN enrolled BIGINT NOT NULL DEFAULT 0"
+"""The day of a token's enrolment, counted from 1970; 0: not known."""
 
 SHUFFLER_SCHEMA = Schema(
     "shuffler",
@@ -29,6 +32,7 @@ SHUFFLER_SCHEMA = Schema(
         CREATE TABLE waiting (task BIGINT PRIMARY KEY, since BIGINT NOT NULL)
         """,
         WITNESS_TABLES,
+        TASK_STATES + TOKEN_AGES,
     ),
     (
         # Ciphertexts do not compress, and most reports fit into a page.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from shuffledp.sealed.clock import Clock
+from shuffledp.sealed.clock import DAY_SECONDS, Clock
 from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import (
@@ -221,9 +221,10 @@ class ShufflerStore:
 
     async def enrol(self, hashes: Sequence[bytes]) -> int:
         """Lets the holders of the tokens with these hashes upload; gives how many were new."""
-        rows: list[Row] = [(value,) for value in sorted(set(hashes))]
+        today = int(self._clock()) // DAY_SECONDS
+        rows: list[Row] = [(value, today) for value in sorted(set(hashes))]
         new = await self._database.run(
-            lambda transaction: transaction.insert("tokens", ("token",), rows)
+            lambda transaction: transaction.insert("tokens", ("token", "enrolled"), rows)
         )
         return len(new)
 

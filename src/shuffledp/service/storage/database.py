@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 Row = tuple[Any, ...]
 Value = int | str | bytes | None
 T = TypeVar("T")
+PAGE_ROWS = 5000
+"""Rows that one transaction deletes at most."""
 PROOF_BYTES = 8192
 """Written to find out whether the disk takes anything: as much as a report and its entries."""
 PROOF_SECONDS = 2.0
@@ -73,6 +75,18 @@ class Database(ABC):
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that one statement gives, in a transaction of its own."""
         return await self.run(lambda transaction: transaction.rows(sql, *values))
+
+    async def delete(self, table: str, keys: Sequence[str], where: str, *values: Value) -> int:
+        """Deletes the rows that meet a condition, so few in each transaction that others need not
+        wait long; gives how many. `keys` are the columns of the table's key."""
+        names, gone = ", ".join(keys), 0
+        sql = (
+            f"DELETE FROM {table} WHERE ({names}) IN "
+            f"(SELECT {names} FROM {table} WHERE {where} LIMIT {PAGE_ROWS}) RETURNING 1"
+        )
+        while found := len(await self.rows(sql, *values)):
+            gone += found
+        return gone
 
     _proved = float("-inf")
 

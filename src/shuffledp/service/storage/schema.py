@@ -34,6 +34,8 @@ WITNESS_TABLES = """
     CREATE TABLE proofs (task {BYTES} PRIMARY KEY, proof TEXT NOT NULL);
 """
 """The newest head of each log that the shuffler has witnessed, and the proofs of its tasks."""
+TASK_STATES = "ALTER TABLE tasks ADD COLUMN changed BIGINT NOT NULL DEFAULT 0;"
+"""When a task's state was last changed, in seconds since 1970; 0: not known."""
 
 
 HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"

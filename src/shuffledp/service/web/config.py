@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.web.origins import is_origin
 
+NOT_NEGATIVE = ("_days", "_per_minute")
 CONFIG_TABLES = ("shuffler", "analyzer")
 
 
@@ -28,6 +29,9 @@ class ServerConfig:
     """The table's name in the TOML file."""
 
     listen: str = "127.0.0.1:8800"
+    operators_listen: str = ""
+    """A second address, for operators alone: /, /status, /metrics and what needs the operator's
+    token are then answered there and not at `listen`."""
     store: str = "sqlite:store.db"
     spool: str = "spool"
     """A folder for batches on their way."""
@@ -39,6 +43,9 @@ class ServerConfig:
     signing_key: str = ""
     """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
     the first start."""
+    operator_token_sha256: str = ""
+    """Hash of the token of the server's operator, who enrols clients, discards batches, restores
+    the ledger, and archives and deletes tasks."""
     tls_certificate: str = ""
     tls_key: str = ""
     drain_seconds: int = 1
@@ -53,6 +60,12 @@ class ServerConfig:
     """A connection is closed after so long without a byte in the middle of a request."""
     request_seconds: int = 30
     """How long a request may take to arrive; long ones get a second more per 64 KiB."""
+    address_requests_per_minute: int = 0
+    """Of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as behind a proxy,
+    from whose address all requests come."""
+    replay_days: int = 0
+    """So long after a task has ended it is known which reports were counted, and who sent them;
+    0: for ever."""
     verify_seconds: int = 120
     """How long verifying a task may take, in a process of its own."""
     verify_memory_mb: int = 1024
@@ -63,12 +76,12 @@ class ServerConfig:
     @property
     def host(self) -> str:
         """The host part of `listen`."""
-        return self.listen.rpartition(":")[0].strip("[]")
+        return place(self.listen)[0]
 
     @property
     def port(self) -> int:
         """The port in `listen`."""
-        return int(self.listen.rpartition(":")[2])
+        return place(self.listen)[1]
 
     @property
     def signing_key_file(self) -> str:
@@ -78,8 +91,12 @@ class ServerConfig:
     def problems(self) -> list[str]:
         """What is wrong with these settings, one sentence each."""
         found = []
-        if not re.fullmatch(r".+:\d{1,5}", self.listen) or self.port > 65535:
+        if not _is_place(self.listen):
             found.append("listen must be host:port, for example 127.0.0.1:8801")
+        if self.operators_listen and not _is_place(self.operators_listen):
+            found.append("operators_listen must be empty or host:port, for example 127.0.0.1:8811")
+        if self.operators_listen == self.listen:
+            found.append("operators_listen must be another address than listen")
         if not self.store.startswith(("sqlite:", "postgresql://", "postgres://")):
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
@@ -94,19 +111,36 @@ class ServerConfig:
         seconds = (self.idle_seconds, self.request_seconds, self.verify_seconds)
         if min(*connections, *seconds, self.verify_memory_mb) < 1:
             found.append("limits on connections, seconds and memory must be at least 1")
-        for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
-            if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):
+        return [*found, *self._named_problems()]
+
+    def _named_problems(self) -> list[str]:
+        """What is wrong with the settings whose names say what they are."""
+        found = []
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if name.endswith(NOT_NEGATIVE) and value < 0:
+                found.append(f"{name} must be at least 0, which means no limit")
+            if name.endswith("_sha256") and not re.fullmatch(r"[0-9a-fA-F]{64}", value):
                 found.append(
                     f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
                     "prints a token and its hash"
                 )
-        for name in (field.name for field in fields(self) if field.name.endswith("_signing_key")):
-            if not re.fullmatch(r"(?:[0-9a-f]{64})?", getattr(self, name)):
+            if name.endswith("_signing_key") and not re.fullmatch(r"(?:[0-9a-f]{64})?", value):
                 found.append(
                     f"{name} must be empty or 64 hexadecimal digits: `shuffledp keys signing` "
                     "prints them"
                 )
         return found
+
+
+def place(listen: str) -> tuple[str, int]:
+    """Host and port of an address like 127.0.0.1:8801 or [::1]:8801."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _is_place(listen: str) -> bool:
+    return bool(re.fullmatch(r".+:\d{1,5}", listen)) and place(listen)[1] <= 65535
 
 
 Config = TypeVar("Config", bound=ServerConfig)

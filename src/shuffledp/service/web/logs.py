@@ -28,6 +28,7 @@ LOG_FIELDS = frozenset(
         "attempt",
         "seconds",
         "key",
+        "process",
         "listen",
         "tokens",
     }

@@ -5,7 +5,7 @@ Every server has a registry of its own, so that several in one process do not mi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,14 @@ from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
 
-__all__ = ["CONTENT_TYPE_LATEST", "Counts", "Metrics", "Seconds"]
+__all__ = ["CONTENT_TYPE_LATEST", "Counts", "Levels", "Metrics", "Seconds"]
 
 BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
@@ -43,17 +44,32 @@ class Seconds:
     meaning: str
 
 
-class Metrics:
-    """The counters and durations that /metrics shows, each declared before it is used."""
+@dataclass(frozen=True)
+class Levels:
+    """A figure that goes up and down, measured when somebody asks, and what it says."""
 
-    def __init__(self, role: str, declared: Iterable[Counts | Seconds]) -> None:
+    name: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+Figure = Counts | Seconds | Levels
+
+
+class Metrics:
+    """The counters, levels and durations that /metrics shows, each declared before it is used."""
+
+    def __init__(self, role: str, declared: Iterable[Figure]) -> None:
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
         self._times: dict[str, Histogram] = {}
+        self._levels: dict[str, Gauge] = {}
         place: dict[str, Any] = {"namespace": f"shuffledp_{role}", "registry": self._registry}
         for one in declared:
             if isinstance(one, Counts):
                 self._counters[one.name] = Counter(one.name, one.meaning, one.labels, **place)
+            elif isinstance(one, Levels):
+                self._levels[one.name] = Gauge(one.name, one.meaning, one.labels, **place)
             else:
                 self._times[one.name] = Histogram(
                     one.name, one.meaning, buckets=BUCKET_SECONDS, **place
@@ -63,6 +79,17 @@ class Metrics:
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Adds an amount to a counter."""
         self._counters[name].labels(**labels).inc(amount)
+
+    def level(self, name: str, value: float) -> None:
+        """Sets a level without labels."""
+        self._levels[name].set(value)
+
+    def levels(self, name: str, label: str, values: Mapping[str, float]) -> None:
+        """Sets all levels of a name, by the values of its label."""
+        gauge = self._levels[name]
+        gauge.clear()
+        for key, value in values.items():
+            gauge.labels(**{label: key}).set(value)
 
     def time(self, name: str, seconds: float) -> None:
         """Adds a duration to the histogram of this name."""

@@ -26,7 +26,7 @@ ALWAYS: Problems = {
     400: ("http", "upgrade"),
     408: ("slow",),
     414: ("url",),
-    429: ("pipelined",),
+    429: ("pipelined", "rate"),
     431: ("headers",),
     500: ("fault",),
     503: ("connections", "store"),
@@ -104,6 +104,8 @@ class Operation:
     problems: Problems = field(default_factory=dict)
     who: str = ""
     """Whose token it needs; nobody's if empty."""
+    inside: bool = False
+    """Answered at the operators' address alone, if there is one."""
     body: Content | None = None
     headers: Mapping[str, JsonSchema] = field(default_factory=dict)
 
@@ -164,22 +166,34 @@ class Served(NamedTuple):
         return Route(self.operation.path, self.answer, methods=[self.operation.method])
 
 
-def page(path: str, media_type: str, summary: str, **problems: Any) -> Operation:
+def page(path: str, media_type: str, summary: str, **options: Any) -> Operation:
     """Something to look at, for everybody."""
     return Operation(
-        method="GET", path=path, summary=summary, answers={200: Content(media_type)}, **problems
+        method="GET", path=path, summary=summary, answers={200: Content(media_type)}, **options
     )
 
 
 TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
+COUNT: JsonSchema = {"type": "integer"}
+LISTED_TASK = json_object(
+    task=TASK_NAME,
+    name={"type": "string"},
+    state={"enum": ["open", "closed", "archived"]},
+    changed=COUNT,
+    not_before=COUNT,
+    expires=COUNT,
+    waiting=COUNT,
+    unfinished=COUNT,
+).schema
 SHARED = {
-    "page": page("/", "text/html", "The status as a page"),
-    "style": page("/page.css", "text/css", "The page's style"),
-    "script": page("/page.js", "text/javascript", "The page's script"),
+    "page": page("/", "text/html", "The status as a page", inside=True),
+    "style": page("/page.css", "text/css", "The page's style", inside=True),
+    "script": page("/page.js", "text/javascript", "The page's script", inside=True),
     "status": Operation(
         method="GET",
         path="/status",
         summary="Tasks, how far they are, and their results",
+        inside=True,
         answers={
             200: json_object(role={"type": "string"}, tasks={"type": "array", "items": ANY_OBJECT})
         },
@@ -191,7 +205,39 @@ SHARED = {
         "Whether the server can answer requests",
         problems={503: ("draining", "stopped", "store", "spool")},
     ),
-    "metrics": page("/metrics", "text/plain", "Metrics for Prometheus"),
+    "metrics": page("/metrics", "text/plain", "Metrics for Prometheus", inside=True),
+    "list tasks": Operation(
+        method="GET",
+        path="/tasks",
+        summary="All tasks and their states, archived ones too",
+        who="operator",
+        inside=True,
+        answers={200: json_object(tasks={"type": "array", "items": LISTED_TASK})},
+    ),
+    "archive task": Operation(
+        method="POST",
+        path="/tasks/{task}/archive",
+        summary="Ends a task for good: nothing more is accepted for it",
+        who="operator",
+        inside=True,
+        body=json_object(discard={"type": "boolean"}),
+        answers={200: json_object(task=TASK_NAME, state={"enum": ["archived"]})},
+        problems={
+            **NEEDS_TASK,
+            **NEEDS_JSON,
+            409: ("task-open", "task-waiting", "task-busy"),
+            422: ("archive",),
+        },
+    ),
+    "delete task": Operation(
+        method="DELETE",
+        path="/tasks/{task}",
+        summary="Deletes an archived task and all that is stored about it",
+        who="operator",
+        inside=True,
+        answers={200: json_object(task=TASK_NAME, state={"enum": ["deleted"]})},
+        problems={**NEEDS_TASK, 409: ("task-not-archived",)},
+    ),
     "put task": Operation(
         method="PUT",
         path="/tasks/{task}",
@@ -204,7 +250,7 @@ SHARED = {
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
             409: ("log-forked",),
-            410: ("key-retired", "task-expired"),
+            410: ("key-retired", "task-deleted", "task-expired"),
             422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
             503: ("busy", "draining", "analyzer-away"),
         },

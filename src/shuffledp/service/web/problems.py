@@ -26,7 +26,7 @@ PROBLEM_TITLES = {
     413: "Wrong size",
     414: "URL too long",
     422: "Not acceptable here",
-    429: "Too busy",
+    429: "Too busy or too fast",
     431: "Headers too long",
     500: "Internal fault",
     503: "Not available now",

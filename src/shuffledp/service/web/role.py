@@ -25,16 +25,23 @@ from shuffledp.service.storage.database import Database
 from shuffledp.service.storage.private import private_folder
 from shuffledp.service.storage.schema import Schema
 from shuffledp.service.web.access import require
+from shuffledp.service.web.administration import Administration, TaskCare
 from shuffledp.service.web.config import ServerConfig
 from shuffledp.service.web.connections import ConnectionLimits, Connections
 from shuffledp.service.web.logs import log, plain_reason
-from shuffledp.service.web.metrics import CONTENT_TYPE_LATEST, Counts, Metrics, Seconds
+from shuffledp.service.web.metrics import CONTENT_TYPE_LATEST, Figure, Levels, Metrics
 from shuffledp.service.web.operations import SHARED, Operation, Served
 from shuffledp.service.web.origins import Origins
 from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
+from shuffledp.service.web.rates import LIMITED, Rate
+from shuffledp.service.web.retention import Retention
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
+LEVELS = (
+    Levels("spool_free_bytes", "Room on the disk of the spool folder"),
+    Levels("open_tasks", "Tasks that are neither closed nor archived"),
+)
 LEAST_FREE_BYTES = 16 << 20
 """With less room on the disk of its spool folder a server is not ready."""
 
@@ -48,7 +55,7 @@ class Role(ABC):
     before_operations: ClassVar[tuple[Operation, ...]] = ()
     """What `before_routes` answers."""
     schema: ClassVar[Schema]
-    figures: ClassVar[tuple[Counts | Seconds, ...]]
+    figures: ClassVar[tuple[Figure, ...]]
     """What /metrics shows of this role."""
     database: Database
     tasks: TaskRegistry
@@ -58,9 +65,11 @@ class Role(ABC):
     def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
         self.server_config = config
         self.clock = clock
-        self.metrics = Metrics(self.name, self.figures)
+        self.metrics = Metrics(self.name, (LIMITED, *LEVELS, *self.figures))
+        self.address_rate = Rate(config.address_requests_per_minute, "address", self.metrics)
         self.origins = Origins(config.allow_origins)
         self.connections = Connections(ConnectionLimits.of(config), self.origins)
+        self.operators_connections = Connections(ConnectionLimits.of(config), self.origins)
         self.draining = False
         self._work: list[asyncio.Task[None]] = []
 
@@ -71,6 +80,18 @@ class Role(ABC):
     @abstractmethod
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         """What the status says about a task beyond `_task_facts`."""
+
+    @abstractmethod
+    def care(self) -> TaskCare:
+        """What this role does before a task is archived or deleted."""
+
+    @abstractmethod
+    def retention(self) -> Retention:
+        """What this role deletes by age."""
+
+    @abstractmethod
+    async def measure(self) -> None:
+        """Sets the levels that only this role has."""
 
     @abstractmethod
     def own_routes(self) -> list[Served]:
@@ -87,7 +108,9 @@ class Role(ABC):
             self.tasks = TaskRegistry(self.database, limits, lambda: self.draining, self.clock)
             await self.tasks.load()
             self.signing = self._signing_key()
-            work = [*await self.prepare(), self.connections.sweep()]
+            own = await self.prepare()
+            sweeps = (self.connections.sweep(), self.operators_connections.sweep())
+            work = [*own, *sweeps, self.retention().run()]
             self._work = [asyncio.create_task(one) for one in work]
         except BaseException:
             await self.database.close()
@@ -119,7 +142,8 @@ class Role(ABC):
         log("stopped", role=self.name)
 
     def app(self) -> ASGIApp:
-        """The ASGI application."""
+        """The ASGI application; without the operators' routes if they have an address of their
+        own."""
 
         @contextlib.asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -133,10 +157,24 @@ class Role(ABC):
             finally:
                 await self.stop()
 
-        routes = [served.route() for served in (*self.own_routes(), *self._shared())]
-        app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
+        apart = bool(self.server_config.operators_listen)
+        app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
+        app.router.lifespan_context = lifespan
+        return self.origins.around(self.address_rate.around(self.before_routes(app)))
+
+    def operators_app(self) -> ASGIApp:
+        """What is answered at the operators' address: everything but uploads."""
+        return self._routed(self._served())
+
+    def _served(self) -> list[Served]:
+        return [*self.own_routes(), *self._shared()]
+
+    @staticmethod
+    def _routed(served: list[Served]) -> Starlette:
+        routes = [one.route() for one in served]
+        app = Starlette(routes=routes, exception_handlers=exception_answers())
         app.router.redirect_slashes = False  # a redirect would name the host that the client sent
-        return self.origins.around(self.before_routes(app))
+        return app
 
     def before_routes(self, app: ASGIApp) -> ASGIApp:
         """The application with what a role answers without going through its routes."""
@@ -151,6 +189,9 @@ class Role(ABC):
             "alive": lambda _: PlainTextResponse("alive\n"),
             "ready": self.answer_ready,
             "metrics": self.answer_metrics,
+            "list tasks": self.answer_list_task,
+            "archive task": self.answer_archive_task,
+            "delete task": self.answer_delete_task,
             "put task": self.answer_put_task,
             "get task": self.answer_get_task,
         }
@@ -158,8 +199,12 @@ class Role(ABC):
 
     def operations(self) -> list[Operation]:
         """Everything that this server answers."""
-        served = [*self.own_routes(), *self._shared()]
-        return [*self.before_operations, *(one.operation for one in served)]
+        return [*self.before_operations, *(one.operation for one in self._served())]
+
+    def administration(self) -> Administration:
+        """What the operator may do with tasks."""
+        operator = self.server_config.operator_token_sha256
+        return Administration(self.tasks, self.care(), operator, self.clock)
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""
@@ -168,6 +213,18 @@ class Role(ABC):
         answer = await self.tasks.answer_put(request, key)
         log("task registered", role=self.name, task=request.path_params["task"])
         return answer
+
+    async def answer_list_task(self, request: Request) -> Response:
+        """All tasks, for the operator."""
+        return await self.administration().answer_list(request)
+
+    async def answer_archive_task(self, request: Request) -> Response:
+        """Archives a task, for the operator."""
+        return await self.administration().answer_archive(request)
+
+    async def answer_delete_task(self, request: Request) -> Response:
+        """Deletes a task, for the operator."""
+        return await self.administration().answer_delete(request)
 
     async def answer_get_task(self, request: Request) -> Response:
         """Gives a task in its canonical text."""
@@ -178,6 +235,7 @@ class Role(ABC):
         tasks = [
             self._task_facts(entry) | await self.task_status(entry)
             for entry in self.tasks.by_id.values()
+            if entry.state != "archived"
         ]
         return {"role": self.name, "tasks": tasks}
 
@@ -203,6 +261,11 @@ class Role(ABC):
 
     async def answer_metrics(self, _: Request) -> Response:
         """The metrics for Prometheus."""
+        self.metrics.level("spool_free_bytes", disk_usage(self.server_config.spool).free)
+        self.metrics.level(
+            "open_tasks", sum(one.state == "open" for one in self.tasks.by_id.values())
+        )
+        await self.measure()
         return Response(self.metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def answer_ready(self, _: Request) -> Response:

@@ -15,7 +15,7 @@ from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.schema import MOST_TASK_BYTES
 from shuffledp.sealed.signing import KEY_BYTES, SIGNATURE_BYTES, TaskSignature
 from shuffledp.sealed.task import Task, task_from_json
-from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.storage.database import Database, Transaction, Work
 from shuffledp.service.web.bodies import read_body
 from shuffledp.service.web.problems import Problem
 
@@ -29,14 +29,21 @@ MOST_CHECKS = 1
 MOST_WAITING_CHECKS = 16
 
 
-@dataclass
+@dataclass(kw_only=True)
 class RegisteredTask:
     """A task and its number in this server's store."""
 
     number: int
     task: Task
     state: str
-    """open; or closed: no more reports are accepted."""
+    """open; closed: no more reports are accepted; archived: nothing more is accepted."""
+    changed: int = 0
+    """When the state was last changed, in seconds since 1970; 0: not known."""
+
+    def ended(self) -> int:
+        """When the task took its last reports, or will."""
+        closed = self.changed if self.state != "open" and self.changed else self.task.expires
+        return min(closed, self.task.expires)
 
 
 def _made_ready(body: bytes, task_id: bytes) -> Task:
@@ -67,9 +74,13 @@ class TaskRegistry:
 
     async def load(self) -> None:
         """Reads all tasks from the store."""
-        rows = await self._database.rows("SELECT number, body, state FROM tasks ORDER BY number")
-        for number, body, state in rows:
-            self._add(RegisteredTask(number, task_from_json(body), state))
+        rows = await self._database.rows(
+            "SELECT number, body, state, changed FROM tasks WHERE state <> 'deleted' "
+            "ORDER BY number"
+        )
+        for number, body, state, changed in rows:
+            task = task_from_json(body)
+            self._add(RegisteredTask(number=number, task=task, state=state, changed=changed))
 
     async def register(self, body: bytes, task_id: bytes, signature: TaskSignature) -> bool:
         """Verifies and stores a task that the collector has signed; False if it was registered
@@ -87,8 +98,12 @@ class TaskRegistry:
         also = None if self.admit is None else await self.admit(task, signature)
 
         async def store(transaction: Transaction) -> tuple[int, bool]:
-            found = await transaction.rows("SELECT number FROM tasks WHERE id=$1", task.id)
+            found = await transaction.rows("SELECT number, state FROM tasks WHERE id=$1", task.id)
             if found:
+                if found[0][1] == "deleted":
+                    raise Problem(
+                        410, "task-deleted", "This task was deleted; make one with another name."
+                    )
                 return int(found[0][0]), False
             top = await transaction.rows("SELECT COALESCE(MAX(number), 0) FROM tasks")
             number = int(top[0][0]) + 1
@@ -104,7 +119,7 @@ class TaskRegistry:
 
         number, fresh = await self._database.run(store)
         if task.id not in self.by_id:
-            self._add(RegisteredTask(number, task, "open"))
+            self._add(RegisteredTask(number=number, task=task, state="open"))
         return fresh
 
     async def _check(self, body: bytes, task_id: bytes) -> None:
@@ -126,8 +141,31 @@ class TaskRegistry:
 
     async def close(self, entry: RegisteredTask) -> None:
         """Closes a task: no more reports are accepted for it."""
-        await self._database.rows("UPDATE tasks SET state='closed' WHERE number=$1", entry.number)
-        entry.state = "closed"
+        if entry.state == "open":
+            await self.move(entry, "closed")
+
+    async def move(self, entry: RegisteredTask, state: str) -> None:
+        """Brings a task into another state, durably."""
+        now = int(self._clock())
+        await self._database.rows(
+            "UPDATE tasks SET state=$1, changed=$2 WHERE number=$3", state, now, entry.number
+        )
+        entry.state, entry.changed = state, now
+
+    async def delete(self, entry: RegisteredTask, work: Work[None]) -> None:
+        """Forgets a task but its id, which can never be registered again; `work` deletes what else
+        is stored about it, in the same transaction."""
+
+        async def forget(transaction: Transaction) -> None:
+            await work(transaction)
+            await transaction.run(
+                "UPDATE tasks SET state='deleted', body='', changed=$1 WHERE number=$2",
+                int(self._clock()),
+                entry.number,
+            )
+
+        await self._database.run(forget)
+        self.by_id.pop(entry.task.id, None)
 
     def find(self, text: str) -> RegisteredTask:
         """The task whose id, in hexadecimal digits, stands in a path; a 404 if there is none."""

@@ -1,0 +1,100 @@
+"""What the analyzer keeps of a task: when it may be archived, what is deleted with it or by age."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+from shuffledp.sealed.clock import CLOCK_SECONDS, Clock
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.analyzer.store import UNFINISHED
+from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.web.administration import TaskCare
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.retention import Retention
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+
+SEEN_FOLDER = re.compile(r"seen-(\d+)-(\d+)")
+
+
+class AnalyzerCare(TaskCare):
+    """The analyzer's part of archiving and deleting tasks."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    async def waiting(self, entry: RegisteredTask) -> int:
+        return int(entry.state != "archived" and self._clock() < entry.task.expires + CLOCK_SECONDS)
+
+    async def unfinished(self, entry: RegisteredTask) -> int:
+        rows = await self._database.rows(
+            f"SELECT COUNT(*) FROM batches WHERE task=$1 AND state IN {UNFINISHED}", entry.number
+        )
+        return int(rows[0][0])
+
+    async def give_up(self, entry: RegisteredTask) -> None:
+        """Nothing waits here: batches that come later are refused."""
+
+    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
+        await transaction.run("DELETE FROM batches WHERE task=$1", entry.number)
+
+
+class AnalyzerRetention(Retention):
+    """Results and replay memories that are too old."""
+
+    def __init__(
+        self, config: AnalyzerConfig, database: Database, tasks: TaskRegistry, clock: Clock
+    ) -> None:
+        super().__init__(clock)
+        self._config, self._database, self._tasks = config, database, tasks
+
+    async def once(self) -> None:
+        if self._config.result_days:
+            await self._results()
+        if self._config.replay_days:
+            for folder in list(Path(self._config.spool).glob("seen-*")):
+                await self._memory(folder)
+
+    async def _results(self) -> None:
+        """Deletes the results and tallies of batches that were published long ago. That they were
+        published is still known: the ledger is compared with it."""
+        await self._database.rows(
+            "UPDATE batches SET published_at=$1 WHERE state='published' AND published_at=0",
+            int(self._clock()),
+        )
+        gone = await self._database.rows(
+            "UPDATE batches SET result=NULL, tally=NULL WHERE state='published' "
+            "AND published_at < $1 AND result IS NOT NULL RETURNING 1",
+            self.before(self._config.result_days),
+        )
+        if gone:
+            log("old results deleted", reports=len(gone))
+
+    async def _memory(self, folder: Path) -> None:
+        """Deletes the replay memory of a key under which nothing can be opened any more: the key is
+        not active, so there will be no new task, and its tasks are archived, so they take no
+        batch."""
+        found = SEEN_FOLDER.fullmatch(folder.name)
+        if found is None:
+            return
+        key_id, epoch = int(found[1]), int(found[2])
+        tasks = [
+            entry
+            for entry in self._tasks.by_id.values()
+            if (entry.task.key.key_id, entry.task.key.epoch) == (key_id, epoch)
+        ]
+        too_new = self.before(self._config.replay_days)
+        if any(entry.state != "archived" or entry.changed > too_new for entry in tasks):
+            return
+        if any(
+            (key.key_id, key.epoch) == (key_id, epoch) and key.state == "active"
+            for key in KeyFolder(self._config.keys).all()
+        ):
+            return
+        for entry in tasks:
+            await self._database.rows("UPDATE batches SET remembered=0 WHERE task=$1", entry.number)
+        await asyncio.to_thread(shutil.rmtree, folder)
+        log("replay memory deleted", key=key_id)

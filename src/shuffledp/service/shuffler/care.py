@@ -1,0 +1,89 @@
+"""What the shuffler keeps of a task: when it may be archived, what is deleted with it or by age."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.restoring import drop_ended
+from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.web.administration import TaskCare
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.retention import Retention
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+
+GIVEN_UP = "discarded: the task was archived"
+
+
+class ShufflerCare(TaskCare):
+    """The shuffler's part of archiving and deleting tasks."""
+
+    def __init__(
+        self, database: Database, store: ShufflerStore, keys: ReportKeys, intake: Intake
+    ) -> None:
+        self._database, self._store, self._keys, self._intake = database, store, keys, intake
+
+    async def waiting(self, entry: RegisteredTask) -> int:
+        if entry.state != "open":
+            await self._intake.settled()  # uploads that were taken before the task was closed
+        return self._store.waiting_reports(entry.number)
+
+    async def unfinished(self, entry: RegisteredTask) -> int:
+        return sum(batch.task == entry.number for batch in await self._store.batches())
+
+    async def give_up(self, entry: RegisteredTask) -> None:
+        """Destroys the keys of reports that wait, and deletes the reports and who has answered."""
+        for number in self._store.waiting_batches(entry.number):
+            await asyncio.to_thread(self._keys.destroy, entry.task.id, number, GIVEN_UP)
+        await drop_ended(self._database, self._store, entry, self._keys)
+        await self._database.delete("used", ("task", "name"), "task = $1", entry.number)
+
+    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
+        for table in ("used", "batches", "waiting"):
+            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
+
+
+class ShufflerRetention(Retention):
+    """Tokens, and the ids and tokens of reports, that are too old."""
+
+    def __init__(
+        self, config: ShufflerConfig, database: Database, tasks: TaskRegistry, clock: Clock
+    ) -> None:
+        super().__init__(clock)
+        self._config, self._database, self._tasks = config, database, tasks
+
+    async def once(self) -> None:
+        if self._config.token_days:
+            await self._old_tokens()
+        if self._config.replay_days:
+            for entry in list(self._tasks.by_id.values()):
+                await self._old_uses(entry)
+
+    async def _old_tokens(self) -> None:
+        """Deletes tokens that were enrolled long ago, and what is known of their use."""
+        await self._database.rows(
+            "UPDATE tokens SET enrolled=$1 WHERE enrolled=0", int(self._clock()) // DAY_SECONDS
+        )
+        oldest = self.before(self._config.token_days) // DAY_SECONDS
+        gone = await self._database.delete("tokens", ("token",), "enrolled < $1", oldest)
+        await self._database.delete(
+            "used",
+            ("task", "name"),
+            "task = 0 AND NOT EXISTS (SELECT 1 FROM tokens WHERE token = used.name)",
+        )
+        if gone:
+            log("old tokens deleted", tokens=gone)
+
+    async def _old_uses(self, entry: RegisteredTask) -> None:
+        """Deletes who has answered a task that ended long ago. It is closed first, for good, so
+        that a clock that goes back cannot let anybody answer twice."""
+        if entry.ended() + CLOCK_SECONDS > self.before(self._config.replay_days):
+            return
+        await self._tasks.close(entry)
+        gone = await self._database.delete("used", ("task", "name"), "task = $1", entry.number)
+        if gone:
+            log("old report ids deleted", task=entry.task.id.hex(), reports=gone)

@@ -1,0 +1,204 @@
+"""Alerts, board and manifests fit the servers: every metric, route and setting they name exists."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from service_trio import ANALYZER_OPERATOR, Trio, bearing
+
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.service.roles import ROLE_CONFIGS
+from shuffledp.service.web.config import load_config
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
+BOARD = ROOT / "deploy" / "grafana" / "shuffledp.json"
+MANIFESTS = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+DURATION = re.compile(r"\d+[smhd]")
+Labels = dict[str, set[str]]
+Samples = dict[str, Labels]
+"""The labels of each metric and their values, by its name."""
+
+yaml: Any = importlib.import_module("yaml")
+promql: Any = importlib.import_module("promql_parser")
+
+
+def _selectors(expression: Any) -> Iterator[tuple[str, dict[str, str], set[str]]]:
+    """(metric, its labels with their values, labels it is grouped by) in a parsed expression."""
+    kind = type(expression).__name__
+    if kind == "VectorSelector":
+        matchers = {one.name: one.value for one in expression.matchers.matchers}
+        yield expression.name, matchers, set()
+    elif kind == "MatrixSelector":
+        yield from _selectors(expression.vector_selector)
+    elif kind == "AggregateExpr":
+        grouped = set(expression.modifier.labels) if expression.modifier else set()
+        for name, labels, more in _selectors(expression.expr):
+            yield name, labels, more | grouped
+    elif kind == "BinaryExpr":
+        yield from _selectors(expression.lhs)
+        yield from _selectors(expression.rhs)
+    elif kind == "Call":
+        for one in expression.args:
+            yield from _selectors(one)
+    elif kind in ("ParenExpr", "UnaryExpr", "SubqueryExpr"):
+        yield from _selectors(expression.expr)
+    else:
+        assert kind in ("NumberLiteral", "StringLiteral"), kind
+
+
+def unknown_in(text: str, samples: Samples) -> list[str]:
+    """What an expression names that no server shows."""
+    found = []
+    for name, labels, grouped in _selectors(promql.parse(text)):
+        if name not in samples:
+            found.append(name)
+            continue
+        known = samples[name]
+        found += [f"{name} by {label}" for label in grouped | labels.keys() if label not in known]
+        found += [
+            f"{name}{{{label}={value}}}"
+            for label, value in labels.items()
+            if label in known and value not in known[label]
+        ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
+    """What /metrics of both servers shows after reports, refusals, a result and a failed delivery;
+    and `up`, which Prometheus adds."""
+    found: Samples = {"up": {"job": {"shuffledp-shuffler", "shuffledp-analyzer"}}}
+
+    async def walk() -> None:
+        trio = Trio(tmp_path_factory.mktemp("metrics"), token_requests_per_minute=2)
+        async with trio.running():
+            task, ended = trio.task(cell="bounded"), trio.task("ended", cell="bounded")
+            for one in (task, ended):
+                await trio.register(one)
+            await trio.to_analyzer.post(
+                f"/tasks/{ended.id.hex()}/archive",
+                json={"discard": True},
+                headers=bearing(ANALYZER_OPERATOR),
+            )
+            for one in (task, ended):
+                await trio.upload(one, [1] * 20)
+            await trio.results(task)
+            for _ in range(3):
+                await trio.post(task, encrypt_report(task, 1), "each-nobody")
+            for _ in range(600):
+                if (await trio.status(ended))["batches"][0]["problem"]:
+                    break
+                await asyncio.sleep(0.1)
+            for server in (trio.to_shuffler, trio.to_analyzer):
+                for family in text_string_to_metric_families((await server.get("/metrics")).text):
+                    for sample in family.samples:
+                        labels = found.setdefault(sample.name, {"job": set()})
+                        for label, value in sample.labels.items():
+                            labels.setdefault(label, set()).add(value)
+
+    asyncio.run(walk())
+    return found
+
+
+def _rules() -> list[dict[str, Any]]:
+    data = yaml.safe_load(RULES.read_text("utf-8"))
+    assert set(data) == {"groups"}
+    assert all(set(group) == {"name", "rules"} for group in data["groups"])
+    return [rule for group in data["groups"] for rule in group["rules"]]
+
+
+def test_every_alert_is_about_metrics_that_exist(samples: Samples) -> None:
+    rules = _rules()
+    assert len(rules) > 10 and len({rule["alert"] for rule in rules}) == len(rules)
+    for rule in rules:
+        assert not unknown_in(rule["expr"], samples), rule["alert"]
+
+
+def test_every_panel_is_about_metrics_that_exist(samples: Samples) -> None:
+    board = json.loads(BOARD.read_text("utf-8"))
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) > 8
+    for panel in panels:
+        for target in panel["targets"]:
+            assert not unknown_in(target["expr"], samples), panel["title"]
+            shown = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+            (name, _, grouped) = next(_selectors(promql.parse(target["expr"])))
+            assert set(shown) <= (grouped or samples[name].keys()), panel["title"]
+
+
+def test_a_wrong_name_is_found(samples: Samples) -> None:
+    """The twin of the two tests above."""
+    good = 'sum by (reason) (rate(shuffledp_shuffler_rejected_total{reason="token-unknown"}[5m]))'
+    assert not unknown_in(good, samples)
+    for wrong in (
+        good.replace("rejected_total", "rejections_total"),
+        good.replace("by (reason)", "by (cause)"),
+        good.replace("token-unknown", "token-lost"),
+    ):
+        assert unknown_in(wrong, samples)
+
+
+def test_every_alert_has_its_chapter_in_the_runbook() -> None:
+    book = (ROOT / "docs" / "runbook.md").read_text("utf-8")
+    titles = re.findall(r"^#+ (.*)$", book, re.M)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    for rule in _rules():
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert DURATION.fullmatch(rule.get("for", "1m")), rule["alert"]
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert page == "docs/runbook.md" and anchor in anchors, anchor
+        assert rule["annotations"]["summary"].endswith(".")
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_manifests_follow_the_schema_of_kubernetes(file: Path) -> None:
+    checker: Any = importlib.import_module("kubernetes_validate")
+    version = checker.latest_version()
+    documents = list(yaml.safe_load_all(file.read_text("utf-8")))
+    kinds = [document["kind"] for document in documents]
+    assert {"ConfigMap", "Service", "NetworkPolicy", "StatefulSet"} == set(kinds)
+    for document in documents:
+        checker.validate(document, version, strict=True)
+    wrong = json.loads(json.dumps(documents[kinds.index("StatefulSet")]))
+    wrong["spec"]["template"]["spec"]["containers"][0]["port"] = 1
+    with pytest.raises(checker.ValidationError):
+        checker.validate(wrong, version, strict=True)
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_manifests_fit_the_servers(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration is one that the server takes, and ports and probes are those it has."""
+    documents = list(yaml.safe_load_all(file.read_text("utf-8")))
+    by_kind = {document["kind"]: document for document in documents}
+    config_file = tmp_path / "service.toml"
+    config_file.write_text(by_kind["ConfigMap"]["data"]["service.toml"], "utf-8")
+    assert set(tomllib.loads(config_file.read_text("utf-8"))) == {file.stem}
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "secret")
+    config = load_config(config_file, ROLE_CONFIGS[file.stem])
+    (container,) = by_kind["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    inside = int(config.operators_listen.rpartition(":")[2])
+    assert ports == {"public": config.port, "operators": inside}
+    assert container["args"][:2] == [file.stem, "serve"]
+    for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": "operators"}
+    assert by_kind["StatefulSet"]["spec"]["replicas"] == 1  # the store has one writer
+    public = [
+        document["spec"]["ports"]
+        for document in documents
+        if document["kind"] == "Service" and not document["metadata"]["name"].endswith("operators")
+    ]
+    assert [[port["port"] for port in one] for one in public] == [[config.port]]

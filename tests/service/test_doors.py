@@ -1,0 +1,202 @@
+"""Several processes at the shuffler's door: the same answers, and the same promises when any of
+them is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from raw_sockets import connect
+from service_programs import Programs
+from service_states import stored_tallies
+from service_trio import COLLECTOR, Trio, bearing, known_report
+
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task import Task
+from shuffledp.service.demo import wait_ready
+
+DOORS = 2
+KILLS, BATCH = 6, 40
+REPORTS = 4 * BATCH
+
+
+def _doors(programs: Programs) -> list[int]:
+    """The ids of the processes that answer the public address now."""
+    log = (programs.trio.folder / "shuffler.log").read_text().splitlines()
+    started = [json.loads(line)["process"] for line in log if '"process started"' in line]
+    return [process for process in started[-8:] if _alive(process)]
+
+
+def _alive(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"
+    return False
+
+
+def _wait_doors(programs: Programs, count: int = DOORS) -> list[int]:
+    end = time.monotonic() + 60
+    while len(found := _doors(programs)) != count:
+        assert time.monotonic() < end, programs.log()
+        time.sleep(0.05)
+    return found
+
+
+@contextlib.contextmanager
+def _running(trio: Trio) -> Iterator[Programs]:
+    programs = Programs(trio)
+    with programs.both():
+        _wait_doors(programs)
+        yield programs
+    _wait_doors(programs, 0)
+
+
+def test_all_doors_answer_like_one_server(tmp_path: Path) -> None:
+    trio = Trio(tmp_path, processes=DOORS, allow_origins=("https://survey.example",))
+    task, ended = trio.task(cell="bounded"), trio.task("ended", cell="bounded")
+    with _running(trio) as programs:
+        url = programs.urls["shuffler"]
+        for one in (task, ended):
+            programs.register(one)
+        httpx.post(f"{url}/tasks/{ended.id.hex()}/close", headers=bearing(COLLECTOR))
+        tokens = programs.enrol(20)
+        body = encrypt_report(task, 1)
+        path = f"{url}/tasks/{task.id.hex()}/reports"
+
+        def said(body: bytes, token: str, path: str = path) -> tuple[int, str]:
+            """Status and code of an answer over a connection of its own."""
+            headers = bearing(token) if token else {}
+            answer = httpx.post(path, content=body, headers=headers)
+            code = answer.json()["type"].rpartition(":")[2] if answer.content else ""
+            return answer.status_code, code
+
+        for _ in range(6):  # whichever door it is
+            assert said(body, "") == (401, "token-missing")
+            assert said(body, "each-nobody") == (403, "token-unknown")
+            assert said(body + b"x", tokens[0]) == (413, "size")
+            assert said(body, tokens[0], path.replace(task.id.hex(), "00")) == (404, "task-unknown")
+            late = path.replace(task.id.hex(), ended.id.hex())
+            assert said(encrypt_report(ended, 1), tokens[0], late) == (410, "task-closed")
+        assert [said(body, tokens[0])[0] for _ in range(4)] == [201, 200, 200, 200]
+        assert said(encrypt_report(task, 1), tokens[0]) == (409, "token-used")
+        cross = httpx.get(
+            f"{url}/tasks/{task.id.hex()}", headers={"Origin": "https://survey.example"}
+        )
+        assert cross.content == task.canonical()
+        assert cross.headers.get_list("access-control-allow-origin") == ["https://survey.example"]
+        again = httpx.get(str(cross.url), headers={"If-None-Match": cross.headers["etag"]})
+        assert again.status_code == 304
+        for token in tokens[1:]:
+            assert said(encrypt_report(task, 1), token)[0] == 201
+        (result,) = programs.results(task)
+        assert result["reports"] == 20
+        metrics = httpx.get(f"{url}/metrics").text
+        assert 'uploads_total{task="1",verdict="accepted"} 20.0' in metrics  # of all doors
+        assert 'uploads_total{task="1",verdict="duplicate"} 3.0' in metrics
+    assert not any(token in programs.log() for token in tokens)
+
+
+def test_a_body_in_parts_is_put_together(tmp_path: Path) -> None:
+    """Also one that breaks off: it is not stored, and can be sent again."""
+    trio = Trio(tmp_path, processes=DOORS)
+    task = trio.task(cell="bounded")
+    with _running(trio) as programs:
+        programs.register(task)
+        tokens = programs.enrol(3)
+        for token, cut in zip(tokens, (False, True, False), strict=True):
+            body = encrypt_report(task, 1)
+            head = (
+                f"POST /tasks/{task.id.hex()}/reports HTTP/1.1\r\nHost: x\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+            ).encode()
+            with connect(programs.urls["shuffler"]) as peer:
+                peer.sendall(head + body[:100])
+                time.sleep(0.2)
+                if not cut:
+                    peer.sendall(body[100:200])
+                    time.sleep(0.2)
+                    peer.sendall(body[200:])
+                    assert peer.recv(100).startswith(b"HTTP/1.1 201")
+        status = httpx.get(f"{programs.urls['shuffler']}/status").json()["tasks"][0]
+        assert status["have"] == 2
+
+
+def test_addresses_are_limited_at_the_doors(tmp_path: Path) -> None:
+    trio = Trio(tmp_path, processes=DOORS, address_requests_per_minute=20)
+    with _running(trio) as programs:
+        url = programs.urls["shuffler"]
+        said = [httpx.get(f"{url}/livez").status_code for _ in range(3 * 20 * DOORS)]
+        assert said[0] == 200 and said.count(429) >= 20
+        end = time.monotonic() + 60
+        while True:
+            answer = httpx.get(f"{url}/metrics")
+            if answer.status_code == 200:
+                break
+            assert time.monotonic() < end
+            time.sleep(0.5)
+        assert 'limited_total{by="address"}' in answer.text
+
+
+@pytest.mark.attack("kill −9 of any process of a shuffler that has several")
+def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> None:
+    trio = Trio(tmp_path, stores, processes=DOORS)
+    task = trio.task(users=BATCH, cell="bounded")
+    made = [known_report(task, user % 2) for user in range(REPORTS)]
+    with _running(trio) as programs:
+        programs.register(task)
+        tokens = programs.enrol(len(made))
+        asyncio.run(_storm(programs, task, [body for body, _, _ in made], tokens))
+        programs.results(task, REPORTS // BATCH)
+        (status,) = httpx.get(f"{programs.urls['shuffler']}/status").json()["tasks"]
+        assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
+    counted = asyncio.run(stored_tallies(stores["analyzer"]))
+    assert sum(tally["plus"][0] for tally in counted) == sum(plus for _, plus, _ in made)
+    assert all(tally["dropped"]["replayed"] == 0 for tally in counted)
+
+
+async def _storm(programs: Programs, task: Task, bodies: list[bytes], tokens: list[str]) -> None:
+    """Clients that insist, while doors, the writer and the analyzer die in turn."""
+    url = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"
+    over = asyncio.Event()
+
+    async def insist(client: httpx.AsyncClient, body: bytes, token: str, first: float) -> None:
+        await asyncio.sleep(first)
+        acknowledged = 0
+        while acknowledged < 2 or not (over.is_set() or acknowledged > 3):
+            try:
+                answer = await client.post(url, content=body, headers=bearing(token))
+                assert answer.status_code in (200, 201, 429, 503), answer.text
+                acknowledged += answer.status_code in (200, 201)
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(random.uniform(0.05, 0.4))
+
+    async def kill() -> None:
+        for number in range(KILLS):
+            await asyncio.sleep(random.uniform(0.05, 0.4))
+            if number % 3 == 0:
+                os.kill(
+                    random.choice(await asyncio.to_thread(_wait_doors, programs)), signal.SIGKILL
+                )
+                continue
+            role = ("shuffler", "analyzer")[number % 3 - 1]
+            programs.kill(role)
+            programs.start(role)
+            await asyncio.to_thread(wait_ready, programs.urls[role])
+        over.set()
+
+    async with httpx.AsyncClient(limits=httpx.Limits(max_connections=24), timeout=30) as client:
+        clients = [
+            insist(client, body, token, 4 * number / len(bodies))
+            for number, (body, token) in enumerate(zip(bodies, tokens, strict=True))
+        ]
+        await asyncio.gather(kill(), *clients)

@@ -1,0 +1,97 @@
+"""A store that an earlier version has written keeps its tasks, tokens and reports.
+
+tests/data/stores/*-1.sql are dumps of the first schema: a task of batches of 20, 25 reports of
+which 20 were delivered, 35 tokens, and one published result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service_trio import Trio
+
+from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.storage import open_database
+from shuffledp.service.storage.schema import Schema
+
+DUMPS = Path(__file__).parents[1] / "data" / "stores"
+SCHEMAS = {"shuffler": SHUFFLER_SCHEMA, "analyzer": ANALYZER_SCHEMA}
+Tables = dict[str, tuple[list[str], list[tuple[Any, ...]]]]
+
+
+def _old(role: str, path: Path) -> Tables:
+    """Makes the stored old database in a file; gives its columns and rows by table."""
+    database = sqlite3.connect(path)
+    database.executescript((DUMPS / f"{role}-1.sql").read_text("utf-8"))
+    names = [
+        row[0] for row in database.execute("SELECT name FROM sqlite_schema WHERE type='table'")
+    ]
+    tables: Tables = {}
+    for name in set(names) - {"schema_version", "health"}:
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({name})")]
+        tables[name] = (columns, sorted(database.execute(f"SELECT * FROM {name}"), key=repr))
+    database.close()
+    return tables
+
+
+async def _put_into(url: str, role: str, tables: Tables) -> None:
+    """Makes the same old database in another store."""
+    database = await open_database(url, Schema(role, SCHEMAS[role].scripts[:1]))
+    for name, (columns, rows) in tables.items():
+        marks = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
+        for row in rows:
+            await database.rows(f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({marks})", *row)
+    await database.close()
+
+
+@pytest.mark.parametrize("role", sorted(SCHEMAS))
+def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) -> None:
+    before = _old(role, tmp_path / "old.db")
+    assert all(rows for name, (_, rows) in before.items() if name not in ("top_ups", "waiting"))
+
+    async def walk() -> None:
+        url = stores[role]
+        if url.startswith("sqlite:"):
+            (tmp_path / "old.db").rename(url.removeprefix("sqlite:"))
+        else:
+            await _put_into(url, role, before)
+        database = await open_database(url, SCHEMAS[role])
+        version = await database.rows("SELECT version FROM schema_version")
+        assert version == [(len(SCHEMAS[role].scripts),)] and version[0][0] > 1
+        for name, (columns, rows) in before.items():
+            found = await database.rows(f"SELECT {', '.join(columns)} FROM {name}")
+            assert sorted(found, key=repr) == rows, name
+        await database.close()
+
+    asyncio.run(walk())
+
+
+def test_a_server_goes_on_with_an_old_store(tmp_path: Path) -> None:
+    """Its five waiting reports still wait, who has answered may not again, and others may; the task
+    is put into the form that tasks have now."""
+    _old("shuffler", tmp_path / "shuffler.db")
+    trio = Trio(tmp_path)
+    task = trio.task("first", cell="bounded")
+    database = sqlite3.connect(tmp_path / "shuffler.db")
+    database.execute("UPDATE tasks SET id=?, body=?", (task.id, task.canonical().decode()))
+    database.commit()
+    database.close()
+    keys = tmp_path / "shuffler-keys"
+    keys.mkdir()
+    (keys / f"{task.id.hex()}-2.key").write_bytes(bytes(32))
+
+    async def walk() -> None:
+        async with trio.running():
+            status = await trio.status(task)
+            assert (status["have"], status["state"], status["next_batch"]) == (5, "open", 2)
+            used = await trio.shuffler.database.rows("SELECT COUNT(*) FROM used")
+            assert used == [(50,)]
+            await trio.upload(task, [1] * 3)
+            assert (await trio.status(task))["have"] == 8
+
+    asyncio.run(walk())
