@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from client_proofs import proofs
+from client_refusals import refused
 from client_tasks import (
     BEGIN,
     KEY,
@@ -26,7 +27,6 @@ from client_tasks import (
     described,
     frequency_tasks,
     make_tasks,
-    refused,
     text_of,
 )
 from naive_client import (
@@ -81,7 +81,7 @@ DRAWN_LAWS: list[Data] = [
     {"law": "cut negative binomial", "shape": "1", "beta": "1/3", "cut": 1},
     {"law": "cut negative binomial", "shape": "1/100", "beta": "3/5", "cut": 0},
     {"law": "cut negative binomial", "shape": "1/100", "beta": "3/5", "cut": 12},
-    {"law": "cut negative binomial", "shape": "1/10000", "beta": "36787944/100000000", "cut": 15},
+    {"law": "cut negative binomial", "shape": "1/10000", "beta": "4598493/12500000", "cut": 15},
     {"law": "cut negative binomial", "shape": "1/3", "beta": "99/100", "cut": 40},
     {"law": "negative binomial", "shape": "1", "decay": "1"},
     {"law": "negative binomial", "shape": "1/100", "decay": "1/2"},
@@ -145,8 +145,17 @@ VALUES: dict[str, list[Any]] = {
     "frequencies of numbers": [0, 1, 999_999, 123_456, 7],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
 }
-FIRST_WORDS: list[list[int]] = [[], [ALL_ONES], [ALL_ONES, 0], [ALL_ONES, ALL_ONES], [0] * 4]
-"""For the first values: any words, and some that mute the first cell."""
+FIRST_WORDS: list[list[int]] = [
+    [],
+    [ALL_ONES],
+    [ALL_ONES, 0],
+    [ALL_ONES, ALL_ONES],
+    [0] * 4,
+    [ALL_ONES, 0, ALL_ONES, ALL_ONES],
+    [ALL_ONES] * 4,
+]
+"""For the first values: any words, and some that mute the first cell, upwards and downwards, with
+the largest noise that a muted user draws."""
 
 
 def values(tasks: dict[str, Task]) -> list[Data]:
