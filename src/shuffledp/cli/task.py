@@ -284,9 +284,11 @@ def slack(task: Task) -> str:
     """How many bad messages a batch tolerates, for people."""
     most = task.batch.tolerated(task.protocol.users)
     clients = most // task.report_size
+    few = {0: "a single such client can block a batch", 1: "one such client cannot block a batch"}
+    blocked = few.get(clients, f"{clients:,} such clients cannot block a batch")
     return (
         f"published with at most {most:,} bad messages, else held; a bad client can send "
-        f"{task.report_size:,}, so {clients:,} such clients cannot block a batch"
+        f"{task.report_size:,}, so {blocked}"
     )
 
 
