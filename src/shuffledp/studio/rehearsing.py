@@ -24,8 +24,8 @@ from shuffledp.queries.options import Options
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
 from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
+from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import (
-    Form,
     confidence_of,
     noise_shares,
     query_of,
