@@ -172,7 +172,7 @@ def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
 def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
     file = tmp_path / "wege.csv"
     file.write_bytes("fährt;weg\n1;Fuß\n0;Rad\n".encode("cp1252"))
-    with pytest.raises(DataError, match="not in the encoding UTF-8"):
+    with pytest.raises(DataError, match=r"UTF-8.* under “Letters of a CSV file”"):
         items("look", path=str(file))
     (found,) = items("look", path=str(file), encoding="cp1252")
     assert [one["name"] for one in found["columns"]] == ["fährt", "weg"]
@@ -181,8 +181,34 @@ def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
     given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
     ready, *_ = items("rehearse", form=form, column="fährt", written=found["format"], **given)
     assert ready["ready"]["truth"] == [1.0]
-    with pytest.raises(DataError, match=r"true/false or 0/1; say which value to count\.$"):
+    with pytest.raises(DataError, match=r"Column weg holds other values .* “Count the rows with"):
         items("rehearse", form=form, column="weg", written=found["format"], **given)
+    asked = {**form, "equals": "rad"}
+    ready, *_ = items("rehearse", form=asked, column="weg", written=found["format"], **given)
+    assert ready["ready"]["absent"] == ["rad"]
+    asked = {**form, "equals": "Rad"}
+    ready, *_ = items("rehearse", form=asked, column="weg", written=found["format"], **given)
+    assert ready["ready"]["absent"] == []
+    with pytest.raises(DataError, match="write the value to count as a number"):
+        items("rehearse", form=asked, column="fährt", written=found["format"], **given)
+
+
+def test_a_file_with_decimal_commas_or_without_rows(tmp_path: Path) -> None:
+    file = tmp_path / "zeiten.csv"
+    file.write_text("id;minuten\n1;12,5\n2;7\n3;30,25\n")
+    (found,) = items("look", path=str(file))
+    assert [one["holds"] for one in found["columns"]] == ["whole numbers", "real numbers"]
+    form = {**FORM, "question": "real-sum", "users": "3", "error": "900", "high": "60"}
+    given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
+    ready, *_ = items("rehearse", form=form, column="minuten", written=found["format"], **given)
+    assert ready["ready"]["truth"] == [49.75]
+    narrow = {**form, "high": "10"}
+    given["plan"] = plan_json(plan_of(narrow))
+    with pytest.raises(DataError, match="Column minuten: "):
+        items("rehearse", form=narrow, column="minuten", written=found["format"], **given)
+    file.write_text("id;minuten\n")
+    with pytest.raises(DataError, match=r"zeiten\.csv has no rows"):
+        items("look", path=str(file))
 
 
 @pytest.mark.parametrize("users", ["20000", "20,000", "20 000", "20\u202f000", "2e4"])

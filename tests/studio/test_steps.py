@@ -128,6 +128,9 @@ def test_a_rehearsal_stands_beside_the_truth(
     page.keys("#file", str(file))
     page.wait("!document.querySelector('#column-part').hidden")
     page.click("#run")
+    assert page.wait_problem("#rehearse-problem") == "Choose a column first."
+    page.choose("#column", "bikes")
+    page.click("#run")
     page.wait_text("#rehearse-note", "Done: 100 runs on 3,000 rows")
     assert "Truth: 1,000." in page.text("#rehearse-verdict")
     held = browser.run("document.querySelector('#rehearse-table td:last-child').innerText")
@@ -172,10 +175,17 @@ def test_bad_files_and_wrong_columns_get_a_sentence(
     page.choose("#column", "way")
     page.click("#run")
     assert "true/false or 0/1" in page.wait_problem("#rehearse-problem")
+    page.write("#equals", "Bike")
+    page.click("#run")
+    page.wait_text("#rehearse-verdict", "No row holds “Bike”")
     page.write("#equals", "bike")
     page.click("#run")
+    page.wait_text("#rehearse-verdict", "Truth: 1,000.")
+    browser.size(500, 900)
+    browser.run("document.documentElement.style.width = '400px'")
+    page.click("#run")
     page.wait_text("#rehearse-note", "Done")
-    assert "Truth: 1,000." in page.text("#rehearse-verdict")
+    assert browser.run("document.querySelector('#rehearse .columns').scrollWidth") <= 400
 
 
 def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started) -> None:
