@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from platformdirs import user_data_path
+
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.results import result_lines
 from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call, register
+from shuffledp.service.client.collector import call, register_at_both
 from shuffledp.studio.purpose import Purpose
 
 Facts = dict[str, Any]
@@ -68,9 +71,18 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[P
         )
     key, purpose = newest_key(place.analyzer), Purpose.of(asked.get("purpose"))
     task = make_task(plan, key, purpose, publish_noise, place.shuffler)
-    register(task, place.analyzer, tokens["analyzer"])
-    register(task, place.shuffler, tokens["shuffler"])
+    urls = {"analyzer": place.analyzer, "shuffler": place.shuffler}
+    register_at_both(task, urls, tokens, collector_key())
     return place, task
+
+
+def collector_key() -> SigningKey:
+    """The key with which this person signs tasks, in their data folder; made when it is first
+    needed."""
+    folder = user_data_path("shuffledp", appauthor=False)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / "collector-signing.json"
+    return SigningKey.load(file) if file.exists() else SigningKey.create(file)
 
 
 def place_of(asked: Mapping[str, Any]) -> Place:
