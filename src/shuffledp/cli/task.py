@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close; and what `task_keeping` adds."""
+"""`shuffledp task`: create, show, verify, register, close; see `task_keeping`, `task_series`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from shuffledp.cli.output import (
     write_output,
 )
 from shuffledp.cli.task_keeping import add_keeping
+from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
@@ -70,6 +71,7 @@ def add_to(commands: Commands) -> None:
     for server in ("shuffler", "analyzer"):
         add_token(register, "collector", server)
     add_keeping(actions)
+    add_series(actions)
 
 
 def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
