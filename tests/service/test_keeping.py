@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from service_programs import Programs
-from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, bearing
+from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
 from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS
@@ -89,7 +89,7 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
                 again = await server.put(
                     f"/tasks/{task.id.hex()}",
                     content=task.canonical(),
-                    headers=bearing("collector-secret"),
+                    headers=as_collector(task.id),
                 )
                 assert (gone.status_code, again.status_code) == (404, 410)
             await trio.upload(other, [1] * 20)

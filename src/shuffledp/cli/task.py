@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close; see `task_keeping`, `task_series`."""
+"""`shuffledp task`: create, show, verify, register, close; more in the files beside this one."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from shuffledp.cli.output import (
     write_output,
 )
 from shuffledp.cli.task_keeping import add_keeping
+from shuffledp.cli.task_log import add_log
 from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
@@ -40,6 +41,7 @@ def add_to(commands: Commands) -> None:
     """Adds the command `task` with its actions."""
     actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
+    add_log(actions)
     for name, run, summary in (
         ("show", run_show, "what a task asks for"),
         ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
@@ -50,13 +52,22 @@ def add_to(commands: Commands) -> None:
         actions,
         "register",
         run_register,
-        "tell the servers about a task",
-        examples=["task register task.json --analyzer https://analyzer.example"],
+        "sign a task and tell the servers about it",
+        examples=[
+            "task register task.json --analyzer https://analyzer.example "
+            "--signing-key collector.json"
+        ],
         needs=["client"],
     )
     register.add_argument("task", metavar="FILE", help=TASK_FILE)
     register.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     register.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
+    register.add_argument(
+        "--signing-key",
+        required=True,
+        metavar="FILE",
+        help="the collector's own key: `shuffledp keys signing FILE` makes one",
+    )
     close = add_command(
         actions,
         "close",
@@ -277,9 +288,11 @@ def slack(task: Task) -> str:
     """How many bad messages a batch tolerates, for people."""
     most = task.batch.tolerated(task.protocol.users)
     clients = most // task.report_size
+    few = {0: "a single such client can block a batch", 1: "one such client cannot block a batch"}
+    blocked = few.get(clients, f"{clients:,} such clients cannot block a batch")
     return (
         f"published with at most {most:,} bad messages, else held; a bad client can send "
-        f"{task.report_size:,}, so {clients:,} such clients cannot block a batch"
+        f"{task.report_size:,}, so {blocked}"
     )
 
 
@@ -305,17 +318,23 @@ def run_verify(args: argparse.Namespace) -> None:
 
 
 def run_register(args: argparse.Namespace) -> None:
-    from shuffledp.service.client.collector import register
+    from shuffledp.sealed.signing import SigningKey
+    from shuffledp.service.client.collector import register_at_both
 
     task, tokens = read_task(args.task), _collector_tokens(args)
+    key = SigningKey.load(args.signing_key)
     with time_limit(VERIFY_SECONDS, "Verifying this task"):
         task.verify()
     servers = {"shuffler": args.shuffler or task.shuffler, "analyzer": args.analyzer}
-    new = {name: register(task, servers[name], token) for name, token in tokens.items()}
+    new = register_at_both(task, servers, tokens, key)
     emit(
         args,
-        {"task": task.id.hex(), "new": new},
-        lambda out: out.print(f"Registered {task.name} at both servers.\n{task.id.hex()}"),
+        {"task": task.id.hex(), "new": new, "collector_key": key.public.hex()},
+        lambda out: out.print(
+            f"Registered {task.name} at both servers, signed with {key.public.hex()}; it is in the "
+            f"analyzer's public log.\n{task.id.hex()}",
+            markup=False,
+        ),
     )
 
 

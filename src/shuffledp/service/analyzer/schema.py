@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, Schema
+from shuffledp.service.storage.schema import LOG_TABLE, TASK_STATES, TASKS_TABLE, Schema
 
 RESULT_AGES = "ALTER TABLE batches ADD COLUMN published_at BIGINT NOT NULL DEFAULT 0"
 """When a batch's result was published, in seconds since 1970; 0: not known."""
@@ -21,6 +21,7 @@ ANALYZER_SCHEMA = Schema(
         CREATE INDEX batches_of_task ON batches (task, number);
         CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)
         """,
+        LOG_TABLE,
         TASK_STATES + RESULT_AGES,
     ),
 )

@@ -1,5 +1,5 @@
-"""Sending a value from a device: verify the task, check the device's policy, randomize, pad,
-encrypt, charge, store, send.
+"""Sending a value from a device: verify the task, check the device's policy, check who signed the
+task and that it is in the public log, randomize, pad, encrypt, charge, store, send.
 
     Client(task, task.shuffler, token).send(1)
 
@@ -26,6 +26,7 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
 from shuffledp.service.answers import (
     MOST_SHORT_ANSWER_BYTES,
@@ -36,7 +37,8 @@ from shuffledp.service.answers import (
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.client.retries import NotTaken, retry_options
+from shuffledp.service.client.proving import ProofSource
+from shuffledp.service.client.retries import TEMPORARY_STATUSES, NotTaken, retry_options
 from shuffledp.service.errors import (
     Refused,
     Unreachable,
@@ -50,10 +52,8 @@ DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
 VERIFY_SECONDS = 120.0
 """For proving a task's certificate again; a task that needs longer is refused."""
-TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same bytes are sent again …"""
 INTERRUPTED = "interrupted"
-"""… and the reason in a 400 after which they are, too."""
+"""The reason in a 400 after which the same bytes are sent again."""
 
 
 def new_report_id(token: str) -> bytes:
@@ -80,6 +80,7 @@ class _Sender:
         outbox: str | Path | Outbox | None = None,
         *,
         policy: ClientPolicy = DEFAULT_POLICY,
+        proof: TaskProof | None = None,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
@@ -97,29 +98,45 @@ class _Sender:
         self._clock = clock
         self._entropy, self._attempts, self._token = entropy, attempts, token
         self._shuffler = shuffler.rstrip("/")
-        self._url = f"{shuffler.rstrip('/')}/tasks/{task.id.hex()}/reports"
+        self._proof, self._proved = proof, False
+        self._source = ProofSource(self._shuffler, task.id, retry_options(attempts, entropy))
+        self._url = f"{self._shuffler}/tasks/{task.id.hex()}/reports"
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/octet-stream",
         }
 
-    def check(self) -> None:
-        """Raises `TaskNotNow` or `PolicyRefused` if this device does not answer the task now."""
+    def _check_task(self) -> None:
+        """Raises `TaskNotNow`, `PolicyRefused` or `AlreadyAnswered` if this device does not answer
+        the task now."""
         self.task.check_time(self._clock())
         self.policy.check(self.task)
-
-    def encrypt(self, value: Any) -> bytes:
-        """The encrypted report of a value, paid for and stored before it is sent;
-        `AlreadyAnswered` if this device has answered this task, `PolicyRefused` if the task asks
-        for more than this device agrees to, `TaskNotNow` if it is not valid now."""
-        self.check()
         self.outbox.refuse_answered(self.task.id)
         self.device.check(self.task, self.policy)
-        self.device.trust(self._shuffler, self.task, self.policy)
+
+    def _accept(self, proof: TaskProof) -> None:
+        """Raises `ProofError` or `PolicyRefused` unless everybody else is asked the same task, as
+        far as this device's keys can tell."""
+        proof.check(self.task.id)
+        self.policy.check_signers(proof.keys)
+        self.device.trust(self._shuffler, self.task, proof.keys, self.policy)
+        self._proof, self._proved = proof, True
+
+    def _encrypt(self, value: Any) -> bytes:
+        """The encrypted report of a value, paid for and stored before it is sent.
+
+        Requires: the task was checked and its proof accepted.
+        """
+        if not self._proved:
+            raise AssertionError("The proof of this task was not checked.")
         name = new_report_id(self._token)
         body = encrypt_report(self.task, value, self._entropy, report_id=name)
         self.device.charge(
-            self.task, name, self.policy, lambda: self.outbox.store(self.task.id, body)
+            self.task,
+            name,
+            self.policy,
+            lambda: self.outbox.store(self.task.id, body),
+            shuffler=self._shuffler,
         )
         return body
 
@@ -180,6 +197,7 @@ class Client(_Sender):
         outbox: str | Path | Outbox | None = None,
         *,
         policy: ClientPolicy = DEFAULT_POLICY,
+        proof: TaskProof | None = None,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
@@ -191,15 +209,24 @@ class Client(_Sender):
             token,
             outbox,
             policy=policy,
+            proof=proof,
             entropy=entropy,
             attempts=attempts,
             clock=clock,
         )
         self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
 
+    def check(self) -> None:
+        """Raises an error unless this device answers the task now, everybody whose signature it
+        needs has signed it, and it is in the public log."""
+        self._check_task()
+        if not self._proved:
+            self._accept(self._proof or self._source.fetch(self._http))
+
     def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        self._post(self.encrypt(value))
+        self.check()
+        self._post(self._encrypt(value))
 
     def resume(self) -> None:
         """Sends the stored report again, the very same bytes."""
@@ -250,6 +277,7 @@ class AsyncClient(_Sender):
         outbox: str | Path | Outbox | None = None,
         *,
         policy: ClientPolicy = DEFAULT_POLICY,
+        proof: TaskProof | None = None,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
@@ -261,15 +289,24 @@ class AsyncClient(_Sender):
             token,
             outbox,
             policy=policy,
+            proof=proof,
             entropy=entropy,
             attempts=attempts,
             clock=clock,
         )
         self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
 
+    async def check(self) -> None:
+        """Raises an error unless this device answers the task now, everybody whose signature it
+        needs has signed it, and it is in the public log."""
+        self._check_task()
+        if not self._proved:
+            self._accept(self._proof or await self._source.fetch_async(self._http))
+
     async def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        await self._post(await asyncio.to_thread(self.encrypt, value))
+        await self.check()
+        await self._post(await asyncio.to_thread(self._encrypt, value))
 
     async def resume(self) -> None:
         """Sends the stored report again, the very same bytes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections import Counter
 from collections.abc import Coroutine
@@ -18,12 +17,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.signing import TaskSignature
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
-from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler import operations, status
+from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.care import ShufflerCare, ShufflerRetention
 from shuffledp.service.shuffler.config import ShufflerConfig
@@ -35,6 +34,7 @@ from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.status import STATUS_FIGURES
 from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.shuffler.witness import Witness
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.administration import TaskCare
@@ -51,15 +51,13 @@ from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.rates import Rate
 from shuffledp.service.web.retention import Retention
 from shuffledp.service.web.role import Role
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.web.tasks import RegisteredTask, Storing
 
 UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
 STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_code=200)
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
-KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
-MOST_KEYS_BYTES = 16 << 20
 MOST_ARRIVING_BYTES = 64 << 20
 """Of all uploads that are not complete yet; further ones are told 503."""
 
@@ -85,7 +83,7 @@ class Shuffler(Role):
         super().__init__(config, clock)
         self.config = config
         self._transport = transport
-        self._key_states: dict[PublicKey, str] = {}
+        self.analyzer_keys, self.witness = AnalyzerKeys(), Witness(config.analyzer_signing_key)
         self._rejected: dict[int, Counter[str]] = {}
         self._arriving_bytes = 0
         self._token_rate = Rate(config.token_requests_per_minute, "token", self.metrics)
@@ -93,7 +91,7 @@ class Shuffler(Role):
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
-        self.tasks.check_new = self._check_key
+        self.tasks.admit = self._admit
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
         self.store = ShufflerStore(self.database, self.tasks, self.report_keys, self.clock)
@@ -106,6 +104,8 @@ class Shuffler(Role):
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
+        self.analyzer_keys.open(self._analyzer)
+        self.witness.open(self.database, self.signing, self._analyzer)
         self.dispatch = Dispatch(self.config, self.store, self.tasks, self.metrics, self._analyzer)
         self.intake = Intake(
             self.store, self.config.queue, self.metrics, self.dispatch.reports_arrived.set
@@ -115,7 +115,7 @@ class Shuffler(Role):
             self.intake.run(),
             self.dispatch.run_closing(),
             self.dispatch.run_delivery(),
-            self._watch_keys(),
+            self.analyzer_keys.run(),
         ]
 
     async def stop(self) -> None:
@@ -132,44 +132,11 @@ class Shuffler(Role):
             entry.number for entry in self.tasks.by_id.values() if entry.task.batch.top_up != "none"
         )
 
-    async def _watch_keys(self) -> None:
-        while True:
-            await self.learn_keys()
-            await asyncio.sleep(KEY_WATCH_SECONDS)
-
-    async def learn_keys(self) -> None:
-        """Asks the analyzer for the states of its keys; if it does not answer, the last known
-        states stay."""
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
-            answer = await bounded_request_async(
-                self._analyzer, "GET", "/keys", MOST_KEYS_BYTES, timeout=10
-            )
-            keys = answer_json(answer)["keys"]
-            found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
-            self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
-
-    async def _check_key(self, task: Task) -> None:
-        """Refuses a new task unless its very key is an active one of the analyzer's."""
-        await self.learn_keys()
-        state = self._key_states.get(task.key)
-        if not self._key_states:
-            raise Problem(
-                503,
-                "analyzer-away",
-                "The analyzer does not say which keys it holds; register the task again later.",
-                retry_after=10,
-            )
-        if state is None:
-            raise Problem(
-                422,
-                "key-unknown",
-                "The task's key is none of the analyzer's keys, so that nothing could be opened; "
-                "make the task with the key that `shuffledp keys show` prints.",
-            )
-        if state != "active":
-            raise Problem(
-                410, "key-retired", "The task's key is retired; make the task with a newer key."
-            )
+    async def _admit(self, task: Task, signature: TaskSignature) -> Storing:
+        """Checks a new task's key and its place in the analyzer's log; the proof is stored with
+        the task."""
+        await self.analyzer_keys.check(task)
+        return await self.witness.prove(task, signature)
 
     # routes
 
@@ -177,6 +144,7 @@ class Shuffler(Role):
         return [
             Served(operations.CLOSE, self.answer_close),
             Served(operations.TOKENS, self.answer_tokens),
+            *self.witness.routes(),
         ]
 
     async def answer_put_task(self, request: Request) -> Response:
@@ -317,7 +285,7 @@ class Shuffler(Role):
             raise Problem(410, "task-closed", "This task takes no more reports.")
         if self.clock() >= entry.task.expires + CLOCK_SECONDS:
             raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
-        if self._key_states.get(entry.task.key, "active") != "active":
+        if self.analyzer_keys.state(entry.task.key) != "active":
             raise Problem(
                 410,
                 "key-retired",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, Schema
+from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, WITNESS_TABLES, Schema
 
 TOKEN_AGES = "ALTER TABLE tokens ADD COLUMN enrolled BIGINT NOT NULL DEFAULT 0"
 """The day of a token's enrolment, counted from 1970; 0: not known."""
@@ -31,6 +31,7 @@ SHUFFLER_SCHEMA = Schema(
         );
         CREATE TABLE waiting (task BIGINT PRIMARY KEY, since BIGINT NOT NULL)
         """,
+        WITNESS_TABLES,
         TASK_STATES + TOKEN_AGES,
     ),
     (

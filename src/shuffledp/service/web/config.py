@@ -40,6 +40,12 @@ class ServerConfig:
     operator_token_sha256: str = ""
     """Hash of the token of the server's operator, who enrols clients, discards batches, restores
     the ledger, and archives and deletes tasks."""
+    collector_signing_key: str = ""
+    """The public key with which the collector signs tasks; if empty, the key of whoever has the
+    collector's token is taken."""
+    signing_key: str = ""
+    """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
+    the first start."""
     tls_certificate: str = ""
     tls_key: str = ""
     drain_seconds: int = 1
@@ -77,15 +83,20 @@ class ServerConfig:
         """The port in `listen`."""
         return place(self.listen)[1]
 
+    @property
+    def signing_key_file(self) -> str:
+        """The file of the key with which this server signs."""
+        return self.signing_key or f"{self.spool.rstrip('/')}-signing.json"
+
     def problems(self) -> list[str]:
         """What is wrong with these settings, one sentence each."""
         found = []
         if not _is_place(self.listen):
             found.append("listen must be host:port, for example 127.0.0.1:8801")
-        if self.operators_listen and not _is_place(self.operators_listen):
-            found.append("operators_listen must be empty or host:port, for example 127.0.0.1:8811")
-        if self.operators_listen == self.listen:
-            found.append("operators_listen must be another address than listen")
+        if self.operators_listen and (
+            not _is_place(self.operators_listen) or self.operators_listen == self.listen
+        ):
+            found.append("operators_listen must be empty or another host:port than listen")
         if not self.store.startswith(("sqlite:", "postgresql://", "postgres://")):
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
@@ -100,14 +111,22 @@ class ServerConfig:
         seconds = (self.idle_seconds, self.request_seconds, self.verify_seconds)
         if min(*connections, *seconds, self.verify_memory_mb) < 1:
             found.append("limits on connections, seconds and memory must be at least 1")
-        for name in (field.name for field in fields(self) if field.name.endswith(NOT_NEGATIVE)):
-            if getattr(self, name) < 0:
-                found.append(f"{name} must be at least 0, which means no limit")
+        found += [
+            f"{field.name} must be at least 0, which means no limit"
+            for field in fields(self)
+            if field.name.endswith(NOT_NEGATIVE) and getattr(self, field.name) < 0
+        ]
         for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
             if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):
                 found.append(
                     f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
                     "prints a token and its hash"
+                )
+        for name in (field.name for field in fields(self) if field.name.endswith("_signing_key")):
+            if not re.fullmatch(r"(?:[0-9a-f]{64})?", getattr(self, name)):
+                found.append(
+                    f"{name} must be empty or 64 hexadecimal digits: `shuffledp keys signing` "
+                    "prints them"
                 )
         return found
 
