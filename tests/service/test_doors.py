@@ -67,7 +67,7 @@ def test_all_doors_answer_like_one_server(tmp_path: Path) -> None:
         url = programs.urls["shuffler"]
         for one in (task, ended):
             programs.register(one)
-        httpx.post(f"{url}/tasks/{ended.id.hex()}/close", headers=bearing(COLLECTOR))
+        httpx.post(f"{url}/tasks/{ended.id.hex()}/close", headers=bearing(COLLECTOR), timeout=60)
         tokens = programs.enrol(20)
         body = encrypt_report(task, 1)
         path = f"{url}/tasks/{task.id.hex()}/reports"
@@ -75,7 +75,7 @@ def test_all_doors_answer_like_one_server(tmp_path: Path) -> None:
         def said(body: bytes, token: str, path: str = path) -> tuple[int, str]:
             """Status and code of an answer over a connection of its own."""
             headers = bearing(token) if token else {}
-            answer = httpx.post(path, content=body, headers=headers)
+            answer = httpx.post(path, content=body, headers=headers, timeout=60)
             code = answer.json()["type"].rpartition(":")[2] if answer.content else ""
             return answer.status_code, code
 
@@ -99,7 +99,7 @@ def test_all_doors_answer_like_one_server(tmp_path: Path) -> None:
             assert said(encrypt_report(task, 1), token)[0] == 201
         (result,) = programs.results(task)
         assert result["reports"] == 20
-        metrics = httpx.get(f"{url}/metrics").text
+        metrics = httpx.get(f"{url}/metrics", timeout=60).text
         assert 'uploads_total{task="1",verdict="accepted"} 20.0' in metrics  # of all doors
         assert 'uploads_total{task="1",verdict="duplicate"} 3.0' in metrics
     assert not any(token in programs.log() for token in tokens)
@@ -126,7 +126,7 @@ def test_a_body_in_parts_is_put_together(tmp_path: Path) -> None:
                     time.sleep(0.2)
                     peer.sendall(body[200:])
                     assert peer.recv(100).startswith(b"HTTP/1.1 201")
-        status = httpx.get(f"{programs.urls['shuffler']}/status").json()["tasks"][0]
+        status = httpx.get(f"{programs.urls['shuffler']}/status", timeout=60).json()["tasks"][0]
         assert status["have"] == 2
 
 
@@ -134,11 +134,11 @@ def test_addresses_are_limited_at_the_doors(tmp_path: Path) -> None:
     trio = Trio(tmp_path, processes=DOORS, address_requests_per_minute=20)
     with _running(trio) as programs:
         url = programs.urls["shuffler"]
-        said = [httpx.get(f"{url}/livez").status_code for _ in range(3 * 20 * DOORS)]
+        said = [httpx.get(f"{url}/livez", timeout=60).status_code for _ in range(3 * 20 * DOORS)]
         assert said[0] == 200 and said.count(429) >= 20
         end = time.monotonic() + 60
         while True:
-            answer = httpx.get(f"{url}/metrics")
+            answer = httpx.get(f"{url}/metrics", timeout=60)
             if answer.status_code == 200:
                 break
             assert time.monotonic() < end
@@ -156,7 +156,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         tokens = programs.enrol(len(made))
         asyncio.run(_storm(programs, task, [body for body, _, _ in made], tokens))
         programs.results(task, REPORTS // BATCH)
-        (status,) = httpx.get(f"{programs.urls['shuffler']}/status").json()["tasks"]
+        (status,) = httpx.get(f"{programs.urls['shuffler']}/status", timeout=60).json()["tasks"]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
     counted = asyncio.run(stored_tallies(stores["analyzer"]))
     assert sum(tally["plus"][0] for tally in counted) == sum(plus for _, plus, _ in made)
@@ -194,7 +194,7 @@ async def _storm(programs: Programs, task: Task, bodies: list[bytes], tokens: li
             await asyncio.to_thread(wait_ready, programs.urls[role])
         over.set()
 
-    async with httpx.AsyncClient(limits=httpx.Limits(max_connections=24), timeout=30) as client:
+    async with httpx.AsyncClient(limits=httpx.Limits(max_connections=24), timeout=60) as client:
         clients = [
             insist(client, body, token, 4 * number / len(bodies))
             for number, (body, token) in enumerate(zip(bodies, tokens, strict=True))

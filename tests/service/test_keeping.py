@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from service_programs import Programs
-from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, bearing
+from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
 from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS
@@ -89,7 +89,7 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
                 again = await server.put(
                     f"/tasks/{task.id.hex()}",
                     content=task.canonical(),
-                    headers=bearing("collector-secret"),
+                    headers=as_collector(task.id),
                 )
                 assert (gone.status_code, again.status_code) == (404, 410)
             await trio.upload(other, [1] * 20)
@@ -244,21 +244,31 @@ def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
         task = trio.task(cell="bounded")
         programs.register(task)  # the collector uses the public one
         for path in private:
-            assert httpx.get(f"{shuffler}{path}", headers=bearing(OPERATOR)).status_code == 404
-            found = httpx.get(f"http://127.0.0.1:{inside}{path}", headers=bearing(OPERATOR))
+            assert (
+                httpx.get(f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60).status_code
+                == 404
+            )
+            found = httpx.get(
+                f"http://127.0.0.1:{inside}{path}", headers=bearing(OPERATOR), timeout=60
+            )
             assert found.status_code == 200, path
-            assert httpx.get(f"{analyzer}{path}").status_code in (200, 401)  # not apart there
+            assert httpx.get(f"{analyzer}{path}", timeout=60).status_code in (
+                200,
+                401,
+            )  # not apart there
         for method, path in (
             ("POST", "/tokens"),
             ("POST", f"/tasks/{task.id.hex()}/archive"),
             ("DELETE", f"/tasks/{task.id.hex()}"),
         ):
-            refused = httpx.request(method, f"{shuffler}{path}", headers=bearing(OPERATOR))
+            refused = httpx.request(
+                method, f"{shuffler}{path}", headers=bearing(OPERATOR), timeout=60
+            )
             assert refused.status_code in (404, 405), path
         for path in ("/livez", "/readyz", f"/tasks/{task.id.hex()}"):
-            assert httpx.get(f"{shuffler}{path}").status_code == 200
+            assert httpx.get(f"{shuffler}{path}", timeout=60).status_code == 200
         hashes = {"sha256": ["0" * 64]}
         enrolled = httpx.post(
-            f"http://127.0.0.1:{inside}/tokens", json=hashes, headers=bearing(OPERATOR)
+            f"http://127.0.0.1:{inside}/tokens", json=hashes, headers=bearing(OPERATOR), timeout=60
         )
         assert enrolled.status_code == 201

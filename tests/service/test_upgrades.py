@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from service_trio import Trio
 
+from shuffledp.cli.main import main
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.storage import open_database
@@ -72,8 +73,8 @@ def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) ->
 
 
 def test_a_server_goes_on_with_an_old_store(tmp_path: Path) -> None:
-    """Its five waiting reports still wait, who has answered may not again, and others may; the task
-    is put into the form that tasks have now."""
+    """Its five waiting reports still wait, who has answered may not again, and others may. The task
+    is put into the form that tasks have now, and the signing key is made that servers had not."""
     _old("shuffler", tmp_path / "shuffler.db")
     trio = Trio(tmp_path)
     task = trio.task("first", cell="bounded")
@@ -84,6 +85,7 @@ def test_a_server_goes_on_with_an_old_store(tmp_path: Path) -> None:
     keys = tmp_path / "shuffler-keys"
     keys.mkdir()
     (keys / f"{task.id.hex()}-2.key").write_bytes(bytes(32))
+    assert main(["keys", "signing", str(tmp_path / "shuffler-signing.json")]) == 0
 
     async def walk() -> None:
         async with trio.running():

@@ -89,6 +89,7 @@ class Programs:
                 f"{self.urls[role]}/tasks/{task.id.hex()}",
                 content=task.canonical(),
                 headers=as_collector(task.id),
+                timeout=60,
             ).raise_for_status()
 
     def enrol(self, count: int) -> list[str]:
@@ -98,6 +99,7 @@ class Programs:
             f"{self.urls['shuffler']}/tokens",
             json={"sha256": [sha(token) for token in tokens]},
             headers=bearing(OPERATOR),
+            timeout=60,
         ).raise_for_status()
         return tokens
 
@@ -106,7 +108,7 @@ class Programs:
         end = time.monotonic() + seconds
         found: list[dict[str, Any]] = []
         while time.monotonic() < end:
-            answer = httpx.get(f"{self.urls['analyzer']}/tasks/{task.id.hex()}/results")
+            answer = httpx.get(f"{self.urls['analyzer']}/tasks/{task.id.hex()}/results", timeout=60)
             found = answer.json()["results"]
             if len(found) >= count:
                 return found

@@ -22,11 +22,14 @@ def add_to(commands: Commands) -> None:
         examples=[
             "result --task task.json --analyzer https://analyzer.example",
             "result --task task.json --analyzer https://analyzer.example --csv > results.csv",
+            "result --series season --analyzer https://analyzer.example --csv > season.csv",
         ],
         needs=["client"],
     )
-    parser.add_argument(
-        "--task", required=True, metavar="FILE", help="the task file, or the task's id"
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--task", metavar="FILE", help="the task file, or the task's id")
+    which.add_argument(
+        "--series", metavar="FOLDER", help="all tasks in the folder that `task series` made"
     )
     parser.add_argument("--analyzer", required=True, help="its URL")
     parser.add_argument("--csv", action="store_true", help="print CSV and nothing else")
@@ -36,6 +39,9 @@ def run(args: argparse.Namespace) -> None:
     from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
 
+    if args.series is not None:
+        run_series(args)
+        return
     known = re.fullmatch("[0-9a-f]{64}", args.task)
     task_id = args.task if known else read_task(args.task).id.hex()
     if args.csv:
@@ -45,6 +51,55 @@ def run(args: argparse.Namespace) -> None:
     answer = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/tasks/{task_id}/results"))
     found, others = answer["results"], answer["unpublished"]
     emit(args, found, lambda out: show_all(out, found, others))
+
+
+def run_series(args: argparse.Namespace) -> None:
+    """Prints the results of a series by date, with their intervals."""
+    from shuffledp.cli.task import moment_text
+    from shuffledp.cli.task_series import read_series
+    from shuffledp.sealed.results import results_csv
+    from shuffledp.service.client.collector import results
+
+    found: list[dict[str, Any]] = [
+        {
+            "from": moment_text(task.not_before),
+            "to": moment_text(task.expires),
+            "task": task.id.hex(),
+            "name": task.name,
+            "results": results(args.analyzer, task.id.hex()),
+        }
+        for task in read_series(args.series)
+    ]
+    if args.csv:
+        header, *_ = results_csv([]).splitlines()
+        print(f"from,to,task,{header}")
+        for one in found:
+            for line in results_csv(one["results"]).splitlines()[1:]:
+                print(f"{one['from']},{one['to']},{one['task']},{line}")
+        return
+    emit(args, found, lambda out: _show_series(out, found))
+
+
+def _show_series(out: Any, found: Sequence[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from shuffledp.sealed.results import result_lines
+
+    table = Table("from", "batch", "", "estimate", "interval", "")
+    for one in found:
+        for published in one["results"]:
+            for line in result_lines(published["result"]):
+                table.add_row(
+                    one["from"][:10],
+                    str(published["number"]),
+                    line.label,
+                    f"{line.estimate:,.2f}",
+                    f"{line.low:,.2f} … {line.high:,.2f}",
+                    "implausible" if published["implausible"] else "",
+                )
+        if not one["results"]:
+            table.add_row(one["from"][:10], "–", "", "not published", "", "")
+    out.print(table)
 
 
 def show_all(

@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close, log; and what `task_keeping` adds."""
+"""`shuffledp task`: create, show, verify, register, close; more in the files beside this one."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from shuffledp.cli.output import (
 )
 from shuffledp.cli.task_keeping import add_keeping
 from shuffledp.cli.task_log import add_log
+from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
@@ -81,6 +82,7 @@ def add_to(commands: Commands) -> None:
     for server in ("shuffler", "analyzer"):
         add_token(register, "collector", server)
     add_keeping(actions)
+    add_series(actions)
 
 
 def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:

@@ -45,6 +45,7 @@ class ShufflerCare(TaskCare):
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         for table in ("used", "batches", "waiting"):
             await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
+        await transaction.run("DELETE FROM proofs WHERE task=$1", entry.task.id)
 
 
 class ShufflerRetention(Retention):

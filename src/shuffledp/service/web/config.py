@@ -93,10 +93,10 @@ class ServerConfig:
         found = []
         if not _is_place(self.listen):
             found.append("listen must be host:port, for example 127.0.0.1:8801")
-        if self.operators_listen and not _is_place(self.operators_listen):
-            found.append("operators_listen must be empty or host:port, for example 127.0.0.1:8811")
-        if self.operators_listen == self.listen:
-            found.append("operators_listen must be another address than listen")
+        if self.operators_listen and (
+            not _is_place(self.operators_listen) or self.operators_listen == self.listen
+        ):
+            found.append("operators_listen must be empty or another host:port than listen")
         if not self.store.startswith(("sqlite:", "postgresql://", "postgres://")):
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):

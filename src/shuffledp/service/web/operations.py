@@ -185,6 +185,9 @@ LISTED_TASK = json_object(
     waiting=COUNT,
     unfinished=COUNT,
 ).schema
+CURRENT_TASK = json_object(
+    task=TASK_NAME, name={"type": "string"}, not_before=COUNT, expires=COUNT
+).schema
 SHARED = {
     "page": page("/", "text/html", "The status as a page", inside=True),
     "style": page("/page.css", "text/css", "The page's style", inside=True),
@@ -206,6 +209,12 @@ SHARED = {
         problems={503: ("draining", "stopped", "store", "spool")},
     ),
     "metrics": page("/metrics", "text/plain", "Metrics for Prometheus", inside=True),
+    "current": Operation(
+        method="GET",
+        path="/current",
+        summary="The tasks that are open now or will be, in the order of their dates",
+        answers={200: json_object(tasks={"type": "array", "items": CURRENT_TASK})},
+    ),
     "list tasks": Operation(
         method="GET",
         path="/tasks",

@@ -189,6 +189,7 @@ class Role(ABC):
             "alive": lambda _: PlainTextResponse("alive\n"),
             "ready": self.answer_ready,
             "metrics": self.answer_metrics,
+            "current": self.answer_current,
             "list tasks": self.answer_list_task,
             "archive task": self.answer_archive_task,
             "delete task": self.answer_delete_task,
@@ -213,6 +214,10 @@ class Role(ABC):
         answer = await self.tasks.answer_put(request, key)
         log("task registered", role=self.name, task=request.path_params["task"])
         return answer
+
+    async def answer_current(self, _: Request) -> Response:
+        """The tasks that devices may answer now or later: how the tasks of a series are found."""
+        return JSONResponse({"tasks": self.tasks.current()})
 
     async def answer_list_task(self, request: Request) -> Response:
         """All tasks, for the operator."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -175,6 +176,24 @@ class TaskRegistry:
             raise Problem(
                 404, "task-unknown", "No such task is registered here; ask the collector."
             ) from None
+
+    def current(self) -> list[dict[str, Any]]:
+        """The open tasks that have not expired, by date: what anybody may know of them."""
+        now = self._clock()
+        found = [
+            entry.task
+            for entry in self.by_id.values()
+            if entry.state == "open" and now < entry.task.expires
+        ]
+        return [
+            {
+                "task": task.id.hex(),
+                "name": task.name,
+                "not_before": task.not_before,
+                "expires": task.expires,
+            }
+            for task in sorted(found, key=lambda task: (task.not_before, task.id))
+        ]
 
     def numbered(self, number: int) -> RegisteredTask:
         """The task with this number in the store."""

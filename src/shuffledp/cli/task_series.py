@@ -1,0 +1,204 @@
+"""`shuffledp task series` and `current`: tasks that follow each other, made and found."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
+from shuffledp.errors import BudgetExceeded, ParameterError
+from shuffledp.exact.numbers import positive, show
+from shuffledp.sealed.clock import DAY_SECONDS
+from shuffledp.sealed.files import write_whole
+
+if TYPE_CHECKING:
+    from shuffledp.sealed.task import Task
+
+EVERY_DAYS = {"day": 1, "week": 7}
+MOST_TASKS = 1000
+SUFFIX = ".task.json"
+
+
+def add_series(actions: Commands) -> None:
+    """Adds `series` to the command `task`."""
+    parser = add_command(
+        actions,
+        "series",
+        run_series,
+        "tasks that follow each other, from one that is there, with a forecast of what they cost",
+        examples=[
+            "task series task.json --every week --until 2031-03-31 --key key-1.json "
+            "--key key-2.json --device-budget 4 --folder season"
+        ],
+        needs=["client"],
+    )
+    parser.add_argument("task", metavar="FILE", help="the task that the others are like, or -")
+    parser.add_argument("--every", choices=sorted(EVERY_DAYS), required=True)
+    parser.add_argument(
+        "--until", required=True, metavar="WHEN", help="no task begins at this date or later (UTC)"
+    )
+    parser.add_argument(
+        "--begin", metavar="WHEN", help="when the first one begins (as the given task does)"
+    )
+    parser.add_argument(
+        "--key",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="an analyzer's key; given again, each is used for a part of the series, in this order",
+    )
+    parser.add_argument(
+        "--device-budget",
+        required=True,
+        metavar="E",
+        help="the ε that one device may spend on the whole series",
+    )
+    parser.add_argument(
+        "--beyond-budget", action="store_true", help="make the tasks though they cost more"
+    )
+    parser.add_argument(
+        "--folder", required=True, metavar="FOLDER", help="where the task files go; it is made"
+    )
+
+    current = add_command(
+        actions,
+        "current",
+        run_current,
+        "the tasks that a shuffler takes reports for now, or soon",
+        examples=['task current --shuffler https://shuffler.example --name "dark mode"'],
+        needs=["client"],
+    )
+    current.add_argument("--shuffler", required=True, metavar="URL", help="its URL")
+    current.add_argument("--name", default="", metavar="TEXT", help="only names that begin so")
+
+
+def run_current(args: argparse.Namespace) -> None:
+    from shuffledp.cli.task import moment_text
+    from shuffledp.service.answers import answer_json
+    from shuffledp.service.client.collector import call
+
+    answer = answer_json(call("GET", f"{args.shuffler.rstrip('/')}/current"))
+    found = [one for one in answer["tasks"] if one["name"].startswith(args.name)]
+    lines = [
+        f"{one['task']}  {moment_text(one['not_before'])} to {moment_text(one['expires'])}  "
+        f"{one['name']}"
+        for one in found
+    ]
+    emit(args, found, lambda out: out.print("\n".join(lines) or "No task is open there."))
+
+
+def run_series(args: argparse.Namespace) -> None:
+    from shuffledp.cli.task import moment, read_task
+    from shuffledp.sealed.keys import PublicKey
+
+    pattern = read_task(args.task)
+    pattern.verify()
+    begin = pattern.not_before if args.begin is None else moment(args.begin, "begin")
+    keys = [PublicKey.from_dict(read_json(file)) for file in args.key]
+    step, until = EVERY_DAYS[args.every] * DAY_SECONDS, moment(args.until, "until")
+    begins = range(begin, until, step)
+    if not 0 < len(begins) <= MOST_TASKS:
+        raise ParameterError(
+            f"A series has 1 to {MOST_TASKS:,} tasks; choose another --until or --begin."
+        )
+    if len(keys) > len(begins):
+        raise ParameterError("There are more keys than tasks; give at most one for each.")
+    forecast = _forecast(pattern, len(begins), EVERY_DAYS[args.every], args)
+    tasks = [
+        _member(pattern, start, step, keys[place * len(keys) // len(begins)])
+        for place, start in enumerate(begins)
+    ]
+    files = _write(tasks, Path(args.folder))
+    data = forecast | {
+        "tasks": [
+            {"task": task.id.hex(), "name": task.name, "file": str(file)}
+            for task, file in zip(tasks, files, strict=True)
+        ]
+    }
+    emit(args, data, lambda out: out.print(_table(forecast, args.folder)))
+
+
+def _forecast(task: Task, count: int, days: int, args: argparse.Namespace) -> dict[str, Any]:
+    """What the series costs a device that answers all of it; raises `BudgetExceeded` if that is
+    more than the declared budget."""
+    from shuffledp.service.client.policy import PERIOD_DAYS
+
+    epsilon, budget = task.protocol.epsilon, positive(args.device_budget, "device_budget")
+    total = count * epsilon
+    if total > budget and not args.beyond_budget:
+        raise BudgetExceeded(
+            f"{count:,} tasks of ε = {show(epsilon)} cost a device that answers all of them "
+            f"{show(total)}, and {show(budget)} is declared; make fewer or cheaper tasks, or say "
+            "--beyond-budget. Nothing was written."
+        )
+    most = min(count, -(-PERIOD_DAYS // days) + 1)  # the first answered late, the last one early
+    return {
+        "count": count,
+        "epsilon_each": str(epsilon),
+        "epsilon_in_all": str(total),
+        "device_budget": str(budget),
+        "period_days": PERIOD_DAYS,
+        "most_epsilon_per_period": str(most * epsilon),
+    }
+
+
+def _member(pattern: Task, start: int, step: int, key: Any) -> Task:
+    """The task of a series that begins at this time; it ends when the next one begins."""
+    from shuffledp.sealed.task import task_from_json
+
+    day = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d")
+    task = replace(
+        pattern, name=f"{pattern.name} {day}", not_before=start, expires=start + step, key=key
+    )
+    return task_from_json(task.canonical(), task.id)
+
+
+def _write(tasks: list[Task], folder: Path) -> list[Path]:
+    """Writes the task files; refuses a folder that holds task files already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(
+            f"{folder} cannot be made ({error.strerror}); choose another folder."
+        ) from None
+    if any(folder.glob(f"*{SUFFIX}")):
+        raise ParameterError(f"{folder} holds task files already; choose another folder.")
+    files = [folder / f"{place:04d}{SUFFIX}" for place in range(1, len(tasks) + 1)]
+    for task, file in zip(tasks, files, strict=True):
+        write_whole(str(file), task.canonical())
+    return files
+
+
+def _table(forecast: dict[str, Any], folder: str) -> Any:
+    from shuffledp.service.client.policy import MOST_EPSILON_PER_PERIOD
+
+    period = forecast["period_days"]
+    rows = [
+        ("tasks", f"{forecast['count']:,}, in {folder}; register each of them"),
+        ("ε of each", forecast["epsilon_each"]),
+        (
+            "ε of a device that answers all",
+            f"{forecast['epsilon_in_all']} of {forecast['device_budget']} declared",
+        ),
+        (
+            f"at most in {period} days",
+            f"{forecast['most_epsilon_per_period']}; devices refuse more than "
+            f"{show(MOST_EPSILON_PER_PERIOD)} unless their policy says otherwise",
+        ),
+    ]
+    return facts("A series", rows)
+
+
+def read_series(folder: str) -> list[Task]:
+    """The tasks of a series, in the order of their dates."""
+    from shuffledp.cli.task import read_task
+
+    tasks = [read_task(str(file)) for file in sorted(Path(folder).glob(f"*{SUFFIX}"))]
+    if not tasks:
+        raise ParameterError(
+            f"{folder} holds no task files; give the folder that `task series` made."
+        )
+    return sorted(tasks, key=lambda task: task.not_before)
