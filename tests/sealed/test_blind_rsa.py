@@ -118,7 +118,12 @@ def test_a_signature_plus_the_modulus_is_no_second_token() -> None:
         changed = TaskToken(token.token_input, longer.to_bytes(256, "big"))
         assert not changed.valid(key, b"asked")
     text = token.text
-    for other in (text + "=", text + "\n", text.replace("task-", "each-"), f"{text[:9]} {text[9:]}"):
+    for other in (
+        text + "=",
+        text + "\n",
+        text.replace("task-", "each-"),
+        f"{text[:9]} {text[9:]}",
+    ):
         with pytest.raises(TaskError):
             TaskToken.from_text(other)
 

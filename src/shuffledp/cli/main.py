@@ -28,6 +28,7 @@ COMMANDS = (
     "keys",
     "send",
     "serve",
+    "issuer",
     "result",
     "config",
     "backup",
@@ -55,7 +56,7 @@ GROUPS = {
     ),
     "keep a budget": ("ledger",),
     "collect from devices": ("demo", "task", "send", "device", "result"),
-    "run the servers": ("shuffler", "analyzer", "keys", "config", "backup", "restore"),
+    "run the servers": ("shuffler", "analyzer", "issuer", "keys", "config", "backup", "restore"),
     "work on a cluster": ("shuffle-batch", "open-batch"),
     "this program": ("completion", "version"),
 }

@@ -85,6 +85,12 @@ def _add_analyzer_discard(analyzer: Commands) -> None:
 
 def _add_role(commands: Commands, name: str, summary: str) -> Commands:
     actions = add_group(commands, name, summary)
+    add_serve(actions, name)
+    return actions
+
+
+def add_serve(actions: Commands, name: str) -> None:
+    """Adds `serve` to the actions of a server's command."""
     serve = add_command(
         actions,
         "serve",
@@ -105,7 +111,6 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
         "allow_origins)",
     )
     serve.set_defaults(role=name)
-    return actions
 
 
 def run_serve(args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from shuffledp.cli.issuer import add_issuer, given_issuer, issuer_words
 from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
     Commands,
@@ -66,20 +67,20 @@ def add_to(commands: Commands) -> None:
     close.add_argument("task", metavar="FILE", help=TASK_FILE)
     close.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     add_token(close, "collector")
-    for server in ("shuffler", "analyzer"):
+    for server in ("shuffler", "analyzer", "issuer"):
         add_token(register, "collector", server)
 
 
-def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
-    """The collector's tokens at both servers, which must differ: each server learns the one that it
-    is sent, and must not be able to use it at the other."""
+def _collector_tokens(args: argparse.Namespace, servers: dict[str, str]) -> dict[str, str]:
+    """The collector's tokens at the servers, which must differ: each server learns the one that it
+    is sent, and must not be able to use it at another."""
     found = {
         server: given_token(args, "collector", server, option=f"{server}_token")
-        for server in ("analyzer", "shuffler")
+        for server in servers
     }
-    if found["analyzer"] == found["shuffler"]:
+    if len(set(found.values())) < len(found):
         raise ParameterError(
-            "The collector has the same token at both servers, so each could act as the collector "
+            "The collector has the same token at two servers, so each could act as the collector "
             "at the other; make one for each with `shuffledp keys token`."
         )
     return found
@@ -145,6 +146,7 @@ def _add_create(actions: Commands) -> None:
         help="full: the analyzer adds the certified noise before it publishes, against a shuffler "
         "that makes reports up; none: it does not (quantiles need none)",
     )
+    add_issuer(parser)
     parser.add_argument(
         "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
     )
@@ -180,6 +182,7 @@ def run_create(args: argparse.Namespace) -> None:
         shuffler=args.shuffler.rstrip("/"),
         not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
         expires=moment(args.expires, "expires"),
+        issuer=given_issuer(args),
     )
     write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
 
@@ -264,6 +267,7 @@ def table(task: Task) -> Any:
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
             ("slack", slack(task)),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
+            ("tokens", issuer_words(task)),
             ("answers", "as often as clients like" if task.repeat else "one per client"),
         ],
     )
@@ -303,15 +307,18 @@ def run_verify(args: argparse.Namespace) -> None:
 def run_register(args: argparse.Namespace) -> None:
     from shuffledp.service.client.collector import register
 
-    task, tokens = read_task(args.task), _collector_tokens(args)
+    task = read_task(args.task)
+    servers = {"analyzer": args.analyzer, "shuffler": args.shuffler or task.shuffler}
+    if task.issuer is not None:
+        servers["issuer"] = task.issuer.url
+    tokens = _collector_tokens(args, servers)
     with time_limit(VERIFY_SECONDS, "Verifying this task"):
         task.verify()
-    servers = {"shuffler": args.shuffler or task.shuffler, "analyzer": args.analyzer}
     new = {name: register(task, servers[name], token) for name, token in tokens.items()}
     emit(
         args,
         {"task": task.id.hex(), "new": new},
-        lambda out: out.print(f"Registered {task.name} at both servers.\n{task.id.hex()}"),
+        lambda out: out.print(f"Registered {task.name} at {len(new)} servers.\n{task.id.hex()}"),
     )
 
 

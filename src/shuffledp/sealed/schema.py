@@ -7,6 +7,7 @@ from shuffledp.privacy.schema import CERTIFICATE
 from shuffledp.protocols.report_size import PADDINGS
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.rules import LONGEST_WAIT_SECONDS, PUBLISH_NOISES, TOP_UPS
+from shuffledp.sealed.task_tokens import SPKI_BYTES
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_REPORT_SIZE
 
 TASK_FORMAT = "shuffledp task 3"
@@ -43,6 +44,13 @@ BATCH_RULE = Record(
         "wait_seconds": Whole(0, LONGEST_WAIT_SECONDS),
     }
 )
+ISSUER = Record(
+    {
+        "url": Text(LONGEST_URL, 1, SHUFFLER_URL),
+        "key": Text(2 * SPKI_BYTES, 2 * SPKI_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
+        "attested": Flag(),
+    }
+)
 TASK = Record(
     {
         "format": Choice((TASK_FORMAT,)),
@@ -61,5 +69,6 @@ TASK = Record(
         "publish_noise": Choice(PUBLISH_NOISES),
         "suite": Choice((SUITE_NAME,)),
         "analyzer_key": PUBLIC_KEY,
-    }
+    },
+    {"issuer": ISSUER},
 )

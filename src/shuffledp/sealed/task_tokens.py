@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shuffledp.sealed.blind_rsa import BlindPublicKey
 from shuffledp.sealed.errors import TaskError
@@ -78,6 +80,26 @@ class IssuerKey:
     def id(self) -> bytes:
         """The SHA-256 of the key, as tokens name it."""
         return hashlib.sha256(self.spki).digest()
+
+
+@dataclass(frozen=True)
+class TokenIssuer:
+    """Who gives the one-time tokens of a task, as the task says."""
+
+    url: str
+    key: IssuerKey
+    """Used for this task and no other."""
+    attested: bool = False
+    """Whether tokens are for attested enrolments only."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a task holds it."""
+        return {"url": self.url, "key": self.key.spki.hex(), "attested": self.attested}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TokenIssuer:
+        """What a task holds; raises `TaskError` if its key is none."""
+        return cls(data["url"], IssuerKey.from_hex(data["key"]), data["attested"])
 
 
 def challenge(issuer: str, context: bytes, origin: str) -> bytes:
@@ -174,10 +196,8 @@ class TaskToken:
     def from_text(cls, text: str) -> TaskToken:
         """The token in a request; raises `TaskError` unless it is written as `text` writes it."""
         raw = b""
-        try:
+        with contextlib.suppress(binascii.Error, ValueError):
             raw = base64.b64decode(text.removeprefix(TOKEN_PREFIX), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            pass
         token = cls(raw[:INPUT_BYTES], raw[INPUT_BYTES:])
         if len(raw) != TOKEN_BYTES or token.text != text:
             raise TaskError("This is no token of a task; get one from the task's issuer.")

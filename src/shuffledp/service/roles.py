@@ -1,4 +1,4 @@
-"""Both server roles by name: their configurations, and how to run them."""
+"""All server roles by name: their configurations, and how to run them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Sequence
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.config import ServerConfig, load_config
 
 ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
     "shuffler": ShufflerConfig,
     "analyzer": AnalyzerConfig,
+    "issuer": IssuerConfig,
 }
 
 
 def serve_role(name: str, path: str | None, allow_origins: Sequence[str] = ()) -> None:
-    """Runs the shuffler or the analyzer with the configuration in a TOML file, until SIGTERM. All
+    """Runs a server with the configuration in a TOML file, until SIGTERM. All
     files that it makes can be read by its own user only. `allow_origins` adds to the origins that
     the configuration names."""
     from shuffledp.service.analyzer.app import Analyzer
+    from shuffledp.service.issuer.app import Issuer
     from shuffledp.service.shuffler.app import Shuffler
     from shuffledp.service.web.lifecycle import serve
     from shuffledp.service.web.logs import plain_reason
@@ -29,6 +32,8 @@ def serve_role(name: str, path: str | None, allow_origins: Sequence[str] = ()) -
     try:
         if name == "shuffler":
             serve(Shuffler(load_config(path, ShufflerConfig, allow_origins=allow_origins)))
+        elif name == "issuer":
+            serve(Issuer(load_config(path, IssuerConfig, allow_origins=allow_origins)))
         else:
             serve(Analyzer(load_config(path, AnalyzerConfig, allow_origins=allow_origins)))
     except OSError as error:  # TLS files that cannot be read, for example

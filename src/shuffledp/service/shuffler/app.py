@@ -24,6 +24,7 @@ from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler import operations
+from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
@@ -33,7 +34,6 @@ from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.bodies import (
     declared_length,
@@ -231,22 +231,20 @@ class Shuffler(Role):
             return await answer_fault(None, error)
 
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
-        token = bearer(headers)
-        hashed = token_hash(token)
-        upload = await self._read(entry, hashed, headers, receive)
-        once = token.startswith(ONCE_PREFIX)
-        scope = 0 if once else None if entry.task.repeat else entry.number
+        holder = admission(entry, bearer(headers))
+        upload = await self._read(entry, holder, headers, receive)
         verdict = await self.intake.submit(
             Arrival(
                 task=entry.number,
                 report=upload.report_id,
-                token=hashed,
-                scope=scope,
+                token=holder.token,
+                scope=holder.scope,
                 messages=upload.messages,
+                proved=holder.proved,
             )
         )
         if verdict is Verdict.UNKNOWN_TOKEN:
-            raise _not_enrolled()
+            raise not_enrolled()
         if verdict is Verdict.REPORT_DIFFERS:
             raise Problem(
                 409,
@@ -258,13 +256,13 @@ class Shuffler(Role):
                 409,
                 verdict.value,
                 "This token has sent its report for this batch; send the same again for the next."
-                if scope is None
+                if holder.scope is None
                 else "This token has sent its report; one report per token counts.",
             )
         return verdict
 
     async def _read(
-        self, entry: RegisteredTask, token: bytes, headers: Headers, receive: Receive
+        self, entry: RegisteredTask, holder: Admission, headers: Headers, receive: Receive
     ) -> Upload:
         """The report in a request; a `Problem` unless it is one of this task and has its size."""
         need = entry.task.report_bytes
@@ -274,7 +272,7 @@ class Shuffler(Role):
                 413, "size", "Every report of this task has the same size.", have=length, need=need
             )
         try:
-            upload = read_upload(await self._body(receive, need, token))
+            upload = read_upload(await self._body(receive, need, holder))
         except TaskError as error:
             raise Problem(400, "malformed", str(error)) from None
         if upload.task_id != entry.task.id:
@@ -286,14 +284,13 @@ class Shuffler(Role):
         self._refuse_late(entry)
         return upload
 
-    async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
+    async def _body(self, receive: Receive, need: int, holder: Admission) -> bytes:
         """A request's whole body. If it is not there at once, the token is looked up before more
         of it is read, and all such bodies together have a limit."""
         first = await next_part(receive)
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))
-        if not await self.store.enrolled(token):
-            raise _not_enrolled()
+        await holder.check(self.store)
         if self._arriving_bytes + need > MOST_ARRIVING_BYTES:
             raise Problem(
                 503, "busy", "Too many uploads arrive; send the same again later.", retry_after=5
@@ -341,9 +338,3 @@ class Shuffler(Role):
                 for batch in batches
             ],
         }
-
-
-def _not_enrolled() -> Problem:
-    return Problem(
-        403, Verdict.UNKNOWN_TOKEN.value, "This token is not enrolled; ask the operator."
-    )

@@ -25,7 +25,7 @@ UPLOAD = Operation(
         **NEEDS_TASK,
         **NEEDS_BODY,
         400: ("interrupted", "malformed"),
-        403: ("token-unknown",),
+        403: ("token-invalid", "token-unknown"),
         409: ("report-differs", "token-used"),
         410: ("key-retired", "task-closed", "task-expired"),
         422: ("wrong-key", "wrong-task"),

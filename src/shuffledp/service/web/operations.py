@@ -199,6 +199,7 @@ SHARED = {
         problems={
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
+            409: ("key-taken",),
             410: ("key-retired", "task-expired"),
             422: ("invalid", "key-unknown"),
             503: ("busy", "draining", "analyzer-away"),
