@@ -19,6 +19,8 @@ from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.schema import PUBLIC_KEY, TASK
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.issuer.app import Issuer
+from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.operations import openapi_document
@@ -35,8 +37,8 @@ SCHEMAS: dict[str, tuple[str, Schema]] = {
 
 
 def servers() -> list[Role]:
-    """Both servers, which are not started."""
-    return [Shuffler(ShufflerConfig()), Analyzer(AnalyzerConfig())]
+    """All servers with a store, which are not started."""
+    return [Shuffler(ShufflerConfig()), Analyzer(AnalyzerConfig()), Issuer(IssuerConfig())]
 
 
 def texts() -> dict[str, str]:

@@ -15,12 +15,14 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from shuffledp.sealed.blind_rsa import EXPONENT, BlindPrivateKey, BlindPublicKey
 from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.task import task_from_json
 from shuffledp.sealed.task_tokens import (
     IssuerKey,
     TaskToken,
     TokenRequest,
     challenge,
     read_request,
+    task_challenge,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,6 +162,7 @@ def test_other_keys_are_refused(change: str) -> None:
         IssuerKey.from_hex(wrong[change])
 
 
+@pytest.mark.attack("an issuer and a shuffler that compare requests with tokens")
 def test_every_token_explains_every_request() -> None:
     """The issuer's view is independent of the token: for any request and any token there is exactly
     one blinding under which the request would have led to that token, so that all are equally
@@ -191,3 +194,24 @@ def test_the_issuers_view_of_one_message_is_uniform_and_without_blinding_it_is_n
     assert len(set(views)) == 800 and uniform(views, key.modulus) > 1e-6
     unblinded = [key.blind(message, salt=salt, blinding=1)[0] for _ in range(800)]
     assert uniform(unblinded, key.modulus) < 1e-6  # the twin
+
+
+def test_the_token_of_a_task_is_that_of_the_vectors() -> None:
+    case = json.loads((ROOT / "vectors" / "tokens.json").read_text("utf-8"))
+    task = task_from_json(case["task"], bytes.fromhex(case["id"]))
+    assert task.issuer is not None and task.issuer.attested
+    private = issuer({"skS": case["issuer_secret_key"]})
+    assert task_challenge(task).hex() == case["challenge"]
+    request = TokenRequest.make(
+        task.issuer.key,
+        task_challenge(task),
+        nonce=bytes.fromhex(case["nonce"]),
+        salt=bytes.fromhex(case["salt"]),
+        blinding=number(case["blind"]),
+    )
+    assert request.token_input.hex() == case["input"]
+    assert request.to_bytes().hex() == case["request"]
+    answer = private.sign(request.blinded)
+    assert answer.hex() == case["answer"]
+    token = request.finish(answer)
+    assert token.text == case["token"] and token.name.hex() == case["spent"]

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from shuffledp.service.tokens import EACH_PREFIX, new_token
 
 
 @contextlib.asynccontextmanager
-async def everything(folder: Path, **settings: object) -> AsyncIterator[IssuerParty]:
+async def everything(folder: Path, **settings: Any) -> AsyncIterator[IssuerParty]:
     trio = Trio(folder)
     async with trio.running(), IssuerParty(trio, **settings).running() as party:
         yield party
@@ -100,6 +101,7 @@ def test_one_request_per_enrolment_and_task_is_answered_however_often(tmp_path: 
     asyncio.run(run())
 
 
+@pytest.mark.attack("one enrolment that asks many times at once")
 def test_many_requests_of_one_enrolment_at_once_give_one_token(tmp_path: Path) -> None:
     async def run() -> None:
         async with everything(tmp_path) as party:
@@ -176,7 +178,7 @@ def test_who_is_not_enrolled_gets_no_token(tmp_path: Path) -> None:
             answer = await party.client.post(f"/tasks/{task.id.hex()}/tokens", content=bytes(259))
             assert answer.status_code == 401
             async with party.device(task, "each-nobody") as device:
-                with pytest.raises(Refused, match="The issuer gave no token: .* not enrolled"):
+                with pytest.raises(Refused, match=r"The issuer gave no token: .* not enrolled"):
                     await device.send(1)
 
     asyncio.run(run())
@@ -196,6 +198,7 @@ def test_other_requests_are_refused_and_cost_nothing(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.attack("two tasks with one issuer key, to use two tokens in one")
 def test_an_issuer_key_belongs_to_one_task(tmp_path: Path) -> None:
     async def run() -> None:
         async with everything(tmp_path) as party:
@@ -280,6 +283,7 @@ def test_attested_enrolments_alone_answer_a_task_that_asks_for_them(tmp_path: Pa
     asyncio.run(run())
 
 
+@pytest.mark.attack("one person with many enrolments, where they are attested")
 def test_one_person_with_many_enrolments_gets_one_token(tmp_path: Path) -> None:
     async def run() -> None:
         async with everything(tmp_path, attest=attest_command(tmp_path)) as party:
@@ -318,7 +322,7 @@ def test_without_a_command_that_decides_nobody_is_enrolled(tmp_path: Path, comma
 
 
 def test_wrong_enrolments_are_refused(tmp_path: Path) -> None:
-    wrong = ({}, [], {"sha256": []}, {"sha256": ["00"], "attested": True}, {"sha256": "0" * 64})
+    wrong: tuple[Any, ...] = ({}, [], {"sha256": []}, {"sha256": ["00"], "attested": True}, {"sha256": "0" * 64})
 
     async def run() -> None:
         async with IssuerParty(Trio(tmp_path)).running() as party:

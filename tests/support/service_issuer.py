@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +24,7 @@ from shuffledp.sealed.task_tokens import (
     task_challenge,
 )
 from shuffledp.service.client.sending import AsyncClient
+from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.issuer.app import Issuer
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token
@@ -29,7 +35,7 @@ ISSUER_URL = "http://127.0.0.1:8803"
 class ByHost(httpx.AsyncBaseTransport):
     """Carries requests to the server of their host and port."""
 
-    def __init__(self, servers: dict[str, httpx.AsyncBaseTransport]) -> None:
+    def __init__(self, servers: Mapping[str, httpx.AsyncBaseTransport]) -> None:
         self._servers = servers
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -130,3 +136,67 @@ class IssuerParty:
 def code(answer: httpx.Response) -> str:
     """The code of a refusal."""
     return str(answer.json()["type"].rpartition(":")[2])
+
+
+class IssuerProgram:
+    """An issuer as a program of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.folder = folder
+        self.http = httpx.Client(base_url=self.url, timeout=60)
+        settings = {
+            "listen": f"127.0.0.1:{port}",
+            "store": f"sqlite:{folder}/issuer.db",
+            "spool": f"{folder}/issuer",
+            "keys": f"{folder}/issuer-keys",
+            "collector_token_sha256": sha(COLLECTOR),
+            "operator_token_sha256": sha(OPERATOR),
+        }
+        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        self.config = folder / "issuer.toml"
+        self.config.write_text("\n".join(["[issuer]", *lines, "drain_seconds = 0"]))
+
+    def start(self) -> None:
+        with open(self.folder / "issuer.log", "ab") as log:
+            self.program = subprocess.Popen(
+                [sys.executable, "-m", "shuffledp.service", "issuer", "--config", str(self.config)],
+                stderr=log,
+            )
+        wait_ready(self.url, 60)
+
+    def kill(self) -> None:
+        self.program.send_signal(signal.SIGKILL)
+        self.program.wait()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        self.start()
+        try:
+            yield
+        finally:
+            self.program.terminate()
+            self.program.wait(60)
+            self.http.close()
+
+    def prepare(self, task: Task, count: int) -> list[str]:
+        self.http.put(
+            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+        ).raise_for_status()
+        secrets = [new_token(EACH_PREFIX) for _ in range(count)]
+        self.http.post(
+            "/tokens",
+            json={"sha256": [sha(one) for one in secrets], "attested": False},
+            headers=bearing(OPERATOR),
+        ).raise_for_status()
+        return secrets
+
+    def ask(self, task: Task, secret: str, request: TokenRequest) -> httpx.Response | None:
+        with contextlib.suppress(httpx.TransportError):
+            return self.http.post(
+                f"/tasks/{task.id.hex()}/tokens",
+                content=request.to_bytes(),
+                headers=bearing(secret),
+            )
+        return None

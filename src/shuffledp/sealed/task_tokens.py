@@ -123,7 +123,7 @@ def _host(url: str) -> str:
     return re.sub("^https?://", "", url).partition("/")[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TokenRequest:
     """What a device asks the issuer to sign, and what it keeps to use the answer. Secret."""
 
@@ -146,7 +146,7 @@ class TokenRequest:
         digest = hashlib.sha256(challenge).digest()
         token_input = TOKEN_TYPE + (nonce or os.urandom(NONCE_BYTES)) + digest + key.id
         blinded, inverse = key.blind.blind(token_input, salt=salt, blinding=blinding)
-        return cls(key, token_input, blinded, inverse)
+        return cls(key=key, token_input=token_input, blinded=blinded, inverse=inverse)
 
     def __repr__(self) -> str:
         return "TokenRequest()"

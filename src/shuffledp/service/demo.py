@@ -19,9 +19,11 @@ from typing import Any
 
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_tokens import TokenIssuer
 from shuffledp.service.client.collector import enrol, register, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
@@ -34,7 +36,7 @@ RESULT_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Two running servers and the tokens to talk to them."""
+    """Running servers and the tokens to talk to them."""
 
     folder: Path
     shuffler: str
@@ -42,6 +44,8 @@ class Servers:
     collector_tokens: dict[str, str]
     """The collector's token at each server; neither is valid at the other."""
     operator_token: str
+    issuer: str = ""
+    """The issuer's URL; empty if there is none."""
 
 
 def free_port() -> int:
@@ -53,10 +57,12 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers]:
-    """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder; web pages of
-    these origins may send reports."""
-    ports = {"shuffler": free_port(), "analyzer": free_port()}
+def local_servers(
+    folder: Path, origins: Sequence[str] = (), more: Sequence[str] = ()
+) -> Iterator[Servers]:
+    """A shuffler, an analyzer and `more` servers on 127.0.0.1, with all their files in one folder;
+    web pages of these origins may send reports."""
+    ports = {role: free_port() for role in ("shuffler", "analyzer", *more)}
     tokens = new_tokens()
     config = folder / "demo.toml"
     config.write_text(configuration(folder, ports, tokens, origins))
@@ -71,8 +77,11 @@ def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers
             folder=folder,
             shuffler=urls["shuffler"],
             analyzer=urls["analyzer"],
-            collector_tokens={role: tokens[f"collector at {role}"] for role in ports},
+            collector_tokens={
+                role: tokens[name] for role in ports if (name := f"collector at {role}") in tokens
+            },
             operator_token=tokens["operator"],
+            issuer=urls.get("issuer", ""),
         )
     finally:
         for server in running:
@@ -83,7 +92,8 @@ def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers
 
 def new_tokens() -> dict[str, str]:
     """Fresh tokens of everybody who talks to a server of `configuration`."""
-    names = ("collector at shuffler", "collector at analyzer", "operator", "shuffler")
+    collectors = (f"collector at {role}" for role in ("shuffler", "analyzer", "issuer"))
+    names = (*collectors, "operator", "shuffler")
     return {name: new_token() for name in (*names, "operator of analyzer")}
 
 
@@ -99,7 +109,7 @@ def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.P
 def configuration(
     folder: Path, ports: dict[str, int], tokens: dict[str, str], origins: Sequence[str] = ()
 ) -> str:
-    """The TOML file of both servers, with all their files in one folder."""
+    """The TOML file of the servers, with all their files in one folder."""
     sha = {name: token_hash(token).hex() for name, token in tokens.items()}
     return f"""
 [shuffler]
@@ -123,6 +133,19 @@ collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
 operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
+""" + (_issuer_table(folder, ports["issuer"], sha) if "issuer" in ports else "")
+
+
+def _issuer_table(folder: Path, port: int, sha: dict[str, str]) -> str:
+    return f"""
+[issuer]
+listen = "127.0.0.1:{port}"
+store = "sqlite:{folder}/issuer.db"
+spool = "{folder}/issuer"
+keys = "{folder}/issuer-keys"
+collector_token_sha256 = "{sha["collector at issuer"]}"
+operator_token_sha256 = "{sha["operator"]}"
+drain_seconds = 0
 """
 
 
@@ -144,12 +167,17 @@ def simulated(users: int) -> list[int]:
     return [int(SYSTEM.below(10) < 3) for _ in range(users)]
 
 
-def run_demo(users: int, epsilon: str, say: Say, keep: bool = False) -> dict[str, Any]:
-    """Runs everything once and cleans up; gives the result with the truth beside it."""
+def run_demo(
+    users: int, epsilon: str, say: Say, keep: bool = False, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Runs everything once and cleans up; gives the result with the truth beside it. `more` names
+    further servers to run."""
     folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
     try:
-        with local_servers(folder) as servers:
+        with local_servers(folder, more=more) as servers:
             say(f"shuffler on {servers.shuffler}, analyzer on {servers.analyzer}")
+            if servers.issuer:
+                say(f"issuer on {servers.issuer}: reports carry one-time tokens")
             return _one_round(servers, users, epsilon, say)
     finally:
         if keep:
@@ -161,15 +189,22 @@ def run_demo(users: int, epsilon: str, say: Say, keep: bool = False) -> dict[str
 def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str, Any]:
     plan = plan_count(users, epsilon, padded=True)
     key = KeyFolder(servers.folder / "keys").all()[-1].public
-    task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users))
-    for role, server in (("analyzer", servers.analyzer), ("shuffler", servers.shuffler)):
+    issuer = None
+    if servers.issuer:
+        issuer = TokenIssuer(servers.issuer, IssuerKeyFolder(servers.folder / "issuer-keys").new())
+    task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users), issuer=issuer)
+    urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler, "issuer": servers.issuer}
+    for role, server in ((role, url) for role, url in urls.items() if url):
         register(task, server, servers.collector_tokens[role])
     say(
         f"task {task.id.hex()[:16]}…: {task.report_size} messages and {task.report_bytes:,} bytes "
         "per report, whatever the value"
     )
     values = simulated(users)
-    tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
+    if servers.issuer:
+        tokens = enrol(servers.issuer, servers.operator_token, users, EACH_PREFIX, attested=False)
+    else:
+        tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
     send_all(servers, task, values, tokens, say)
     result = _wait_result(servers, task)
     return {"truth": sum(values), **result}

@@ -73,10 +73,10 @@ class OneTimeToken:
 
     def _made(self, data: dict[str, str]) -> TokenRequest:
         return TokenRequest(
-            self._issuer.key,
-            bytes.fromhex(data["input"]),
-            bytes.fromhex(data["blinded"]),
-            int(data["inverse"], 16),
+            key=self._issuer.key,
+            token_input=bytes.fromhex(data["input"]),
+            blinded=bytes.fromhex(data["blinded"]),
+            inverse=int(data["inverse"], 16),
         )
 
     def _read(self) -> dict[str, str]:
