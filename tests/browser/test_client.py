@@ -17,6 +17,7 @@ from browsers import Browser, running_browser, running_firefox
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
+from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
@@ -78,6 +79,14 @@ class Page:
         task = Task.create(
             plan.to_dict(), key, "large", BatchRule(USERS), padding="2^-64", shuffler=shuffler
         )
+        self.programs.register(task)
+        return task
+
+    def frequencies(self) -> Task:
+        """Labels of any domain, by groups and hashes; its batches are not filled here."""
+        plan = plan_frequencies(20_000, 2, max_messages=60, cell="bounded")
+        key, shuffler = self.programs.trio.keys.all()[-1].public, self.programs.urls["shuffler"]
+        task = Task.create(plan.to_dict(), key, "any label", BatchRule(20_000), shuffler=shuffler)
         self.programs.register(task)
         return task
 
@@ -214,6 +223,16 @@ def test_every_value_gives_a_body_of_one_size_also_from_a_worker(
         OPEN + "return await client.send('no such label');", *page.args(task, database="other")
     )
     assert refused["error"] == "value" and "no such label" not in refused["message"]
+
+
+def test_labels_of_any_domain_are_sent(page: Page, browser: Browser) -> None:
+    """That the right messages are sent is what the vectors show."""
+    task = page.frequencies()
+    browser.open(page.site)
+    for number, value in enumerate(("", "Zürich", "😀" * 200)):
+        args = page.args(task, database=f"any label {number}")
+        found = browser.work(OPEN + f"await client.send({value!r}); return seen.at(-1);", *args)
+        assert (found["status"], found["size"]) == (201, task.report_bytes), found
 
 
 def test_a_batch_of_python_and_browser_answers(

@@ -146,27 +146,39 @@ def test_windows_waits_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 ADDING = """
-import sys
+import sys, time
 from pathlib import Path
 from shuffledp.sealed.files import lock
 number, path = Path(sys.argv[1]), Path(sys.argv[1] + ".lock")
-for _ in range(30):
+Path(sys.argv[1] + ".ready" + sys.argv[2]).touch()
+while len(list(number.parent.glob("*.ready*"))) < 4:
+    time.sleep(0.001)
+for _ in range(10):
     with lock(path):
-        number.write_text(str(int(number.read_text()) + 1))
+        found = int(number.read_text() or "0")
+        time.sleep(0.01)
+        number.write_text(str(found + 1))
 """
 
 
 def test_locks_are_exclusive_between_programs(tmp_path: Path) -> None:
-    """Four programs add one, thirty times each; without the lock most of that is lost."""
-    number = tmp_path / "number"
+    """Four programs start together and add one, ten times each; without the lock some is lost."""
     found = []
-    for code in (ADDING, ADDING.replace("with lock(path):", "if True:")):
+    for name, code in (
+        ("locked", ADDING),
+        ("free", ADDING.replace("with lock(path):", "if True:")),
+    ):
+        number = tmp_path / name / "number"
+        number.parent.mkdir()
         number.write_text("0")
-        running = [subprocess.Popen([sys.executable, "-c", code, str(number)]) for _ in range(4)]
+        running = [
+            subprocess.Popen([sys.executable, "-c", code, str(number), str(one)])
+            for one in range(4)
+        ]
         codes = [one.wait(120) for one in running]
         found.append((codes, number.read_text()))
-    assert found[0] == ([0] * 4, "120")
-    assert found[1] != ([0] * 4, "120")
+    assert found[0] == ([0] * 4, "40")
+    assert found[1] != ([0] * 4, "40")
 
 
 def test_a_program_that_is_killed_gives_its_lock_back(tmp_path: Path) -> None:

@@ -307,3 +307,12 @@ def test_the_commands_shuffle_and_open_a_batch(
     result = run("open-batch", out, "--keys", str(folder.path), "--output", f"{out}.json")
     assert result == json.loads(Path(f"{out}.json").read_text())
     assert result["reports"] == USERS and abs(result["result"]["estimate"] - USERS / 2) < 60
+    asked: dict[str, Any] = {}
+
+    def opened(*_: Any, **options: Any) -> Any:
+        asked.update(options)
+        return result
+
+    monkeypatch.setattr("shuffledp.spark.batch_jobs.open_batch", opened)
+    run("open-batch", out, "--keys", str(folder.path), "--implausible", "hold")
+    assert asked["implausible"] == "hold"

@@ -46,6 +46,12 @@ def add_to(commands: Commands) -> None:
     )
     opening.add_argument("--ledger", metavar="FILE", help="draw on this budget, once per batch")
     opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
+    opening.add_argument(
+        "--implausible",
+        choices=["mark", "hold"],
+        default="mark",
+        help="what becomes of a total that honest users do not give (mark)",
+    )
     opening.add_argument("--output", metavar="FILE", help="also write the result as JSON")
     for one in (shuffle, opening):
         one.add_argument("--task", required=True, metavar="FILE", help="the task file")
@@ -103,7 +109,14 @@ def run_open(args: argparse.Namespace) -> None:
     confidence = checked_confidence(args.confidence)
     with cluster(args.master) as session:
         done = open_batch(
-            session, args.file, task, key, seen=args.seen, ledger=args.ledger, confidence=confidence
+            session,
+            args.file,
+            task,
+            key,
+            seen=args.seen,
+            ledger=args.ledger,
+            confidence=confidence,
+            implausible=args.implausible,
         )
     rows = [
         (line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
