@@ -26,8 +26,10 @@ from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler import operations
 from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
+from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
@@ -55,8 +57,6 @@ upload's CPU time."""
 KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 MOST_KEYS_BYTES = 16 << 20
-MOST_ARRIVING_BYTES = 64 << 20
-"""Of all uploads that are not complete yet; further ones are told 503."""
 
 
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
@@ -82,12 +82,14 @@ class Shuffler(Role):
         self._transport = transport
         self._key_states: dict[PublicKey, str] = {}
         self._rejected: dict[int, Counter[str]] = {}
-        self._arriving_bytes = 0
+        self._arriving = Arriving()
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
-        self.tasks.check_new = self._check_key
+        self.tasks.check_new = self._check_task
+        self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self._arriving)
+        await asyncio.to_thread(self.gateway.open)
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
         self.store = ShufflerStore(self.database, self.tasks, self.report_keys, self.clock)
@@ -142,8 +144,10 @@ class Shuffler(Role):
             found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
             self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
 
-    async def _check_key(self, task: Task) -> None:
-        """Refuses a new task unless its very key is an active one of the analyzer's."""
+    async def _check_task(self, task: Task) -> None:
+        """Refuses a new task unless its very key is an active one of the analyzer's, and its
+        gateway key one of the shuffler's own."""
+        self.gateway.check(task.gateway)
         await self.learn_keys()
         state = self._key_states.get(task.key)
         if not self._key_states:
@@ -171,6 +175,8 @@ class Shuffler(Role):
         return [
             Served(operations.CLOSE, self.answer_close),
             Served(operations.TOKENS, self.answer_tokens),
+            Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
+            Served(operations.GATEWAY, self.answer_gateway),
         ]
 
     async def answer_put_task(self, request: Request) -> Response:
@@ -199,6 +205,14 @@ class Shuffler(Role):
         new = await self.store.enrol(hashes)
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
+
+    async def answer_gateway(self, request: Request) -> Response:
+        """Answers a request that came through a relay."""
+
+        async def upload(task: str, inner: Request) -> Response:
+            return await self.answer_upload(task, inner.headers, inner.receive)
+
+        return await self.gateway.answer(request, upload)
 
     def before_routes(self, app: ASGIApp) -> ASGIApp:
         """Uploads, which are many, bypass the framework's routes."""
@@ -291,15 +305,8 @@ class Shuffler(Role):
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))
         await holder.check(self.store)
-        if self._arriving_bytes + need > MOST_ARRIVING_BYTES:
-            raise Problem(
-                503, "busy", "Too many uploads arrive; send the same again later.", retry_after=5
-            )
-        self._arriving_bytes += need
-        try:
+        with self._arriving.room(need):
             return await rest_of_body(receive, first.get("body", b""), need)
-        finally:
-            self._arriving_bytes -= need
 
     def _refuse_late(self, entry: RegisteredTask) -> None:
         """A 410 if the task is closed or has expired, or its key is retired."""
