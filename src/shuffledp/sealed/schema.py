@@ -6,6 +6,7 @@ from shuffledp.exact.schema import Choice, Flag, Pattern, Record, Text, Whole
 from shuffledp.privacy.schema import CERTIFICATE
 from shuffledp.protocols.report_size import PADDINGS
 from shuffledp.sealed.encryption import SUITE_NAME
+from shuffledp.sealed.oblivious import GATEWAY_KEY_BYTES
 from shuffledp.sealed.rules import LONGEST_WAIT_SECONDS, PUBLISH_NOISES, TOP_UPS
 from shuffledp.sealed.task_tokens import SPKI_BYTES
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_REPORT_SIZE
@@ -51,6 +52,7 @@ ISSUER = Record(
         "attested": Flag(),
     }
 )
+GATEWAY = Text(2 * GATEWAY_KEY_BYTES, 2 * GATEWAY_KEY_BYTES, Pattern("[0-9a-f]*", "hex digits"))
 TASK = Record(
     {
         "format": Choice((TASK_FORMAT,)),
@@ -70,5 +72,5 @@ TASK = Record(
         "suite": Choice((SUITE_NAME,)),
         "analyzer_key": PUBLIC_KEY,
     },
-    {"issuer": ISSUER},
+    {"issuer": ISSUER, "gateway": GATEWAY},
 )

@@ -23,6 +23,7 @@ from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, VALID_DAYS, Clock
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.errors import BatchRefused, TaskError, TaskNotNow
 from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.oblivious import GatewayKey
 from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
 from shuffledp.sealed.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
 from shuffledp.sealed.task_tokens import TokenIssuer
@@ -74,6 +75,8 @@ class Task:
     """Which noise the analyzer adds before it publishes (`shuffledp.sealed.rules`)."""
     issuer: TokenIssuer | None = None
     """Who gives the one-time tokens that reports carry; None: they carry enrolment tokens."""
+    gateway: GatewayKey | None = None
+    """The shuffler's key for requests that come through a relay; None: they come directly."""
 
     @classmethod
     def create(
@@ -93,6 +96,7 @@ class Task:
         not_before: int | None = None,
         expires: int | None = None,
         issuer: TokenIssuer | None = None,
+        gateway: GatewayKey | None = None,
         clock: Clock = system_clock,
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed.
@@ -120,6 +124,7 @@ class Task:
             repeat=repeat,
             publish_noise=publish_noise,
             issuer=issuer,
+            gateway=gateway,
         )
         task.verify()
         return task
@@ -165,6 +170,7 @@ class Task:
             "suite": SUITE_NAME,
             "analyzer_key": self.key.to_dict(),
             **({} if self.issuer is None else {"issuer": self.issuer.to_dict()}),
+            **({} if self.gateway is None else {"gateway": self.gateway.to_bytes().hex()}),
         }
 
     def canonical(self) -> bytes:
@@ -293,6 +299,7 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
             repeat=data["repeat"],
             publish_noise=data["publish_noise"],
             issuer=TokenIssuer.from_dict(data["issuer"]) if "issuer" in data else None,
+            gateway=GatewayKey.from_hex(data["gateway"]) if "gateway" in data else None,
         )
         same = task.canonical() == (text.encode() if isinstance(text, str) else text)
     except ShuffleDPError:

@@ -30,6 +30,7 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     found += _store(config)
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
+        found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
     if isinstance(config, IssuerConfig):
         found += _folder("keys", config.keys, made=True)
     if isinstance(config, AnalyzerConfig):

@@ -36,6 +36,8 @@ class ShufflerConfig(ServerConfig):
     """Hash of the token with which clients are enrolled."""
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
+    gateway_keys: str = ""
+    """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
     retry_seconds: int = 60
@@ -45,6 +47,11 @@ class ShufflerConfig(ServerConfig):
     def report_keys_folder(self) -> str:
         """The folder of the keys under which reports are stored."""
         return self.report_keys or f"{self.spool.rstrip('/')}-keys"
+
+    @property
+    def gateway_keys_folder(self) -> str:
+        """The folder of the keys for requests that come through a relay."""
+        return self.gateway_keys or f"{self.spool.rstrip('/')}-gateway"
 
     def problems(self) -> list[str]:
         found = super().problems()
