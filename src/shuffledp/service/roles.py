@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.config import ServerConfig, load_config
 
@@ -15,6 +16,7 @@ ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
     "shuffler": ShufflerConfig,
     "analyzer": AnalyzerConfig,
     "issuer": IssuerConfig,
+    "relay": RelayConfig,
 }
 
 
@@ -24,6 +26,7 @@ def serve_role(name: str, path: str | None, allow_origins: Sequence[str] = ()) -
     the configuration names."""
     from shuffledp.service.analyzer.app import Analyzer
     from shuffledp.service.issuer.app import Issuer
+    from shuffledp.service.relay.app import serve_relay
     from shuffledp.service.shuffler.app import Shuffler
     from shuffledp.service.web.lifecycle import serve
     from shuffledp.service.web.logs import plain_reason
@@ -34,6 +37,8 @@ def serve_role(name: str, path: str | None, allow_origins: Sequence[str] = ()) -
             serve(Shuffler(load_config(path, ShufflerConfig, allow_origins=allow_origins)))
         elif name == "issuer":
             serve(Issuer(load_config(path, IssuerConfig, allow_origins=allow_origins)))
+        elif name == "relay":
+            serve_relay(load_config(path, RelayConfig, allow_origins=allow_origins))
         else:
             serve(Analyzer(load_config(path, AnalyzerConfig, allow_origins=allow_origins)))
     except OSError as error:  # TLS files that cannot be read, for example

@@ -3,7 +3,8 @@ encrypt, charge, store, send.
 
     Client(task, task.shuffler, token).send(1)
 
-`Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness.
+`Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness. With
+`relay=` the report goes through a relay, so that the shuffler does not learn the device's address.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from shuffledp.service.client.errands import Errand, Errands
 from shuffledp.service.client.one_time import OneTimeToken, spent_name
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport
 from shuffledp.service.errors import Refused
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
@@ -173,6 +175,7 @@ class Client(_Sender):
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
+        relay: str = "",
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(
@@ -185,7 +188,13 @@ class Client(_Sender):
             attempts=attempts,
             clock=clock,
         )
-        self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
+        self._http = self._to_shuffler = httpx.Client(
+            transport=transport, timeout=30, verify=_trust()
+        )
+        if relay:
+            inner = transport or httpx.HTTPTransport(verify=_trust())
+            through = RelayTransport(task, self._shuffler, relay, inner)
+            self._to_shuffler = httpx.Client(transport=through, timeout=30)
 
     def prepare(self) -> None:
         """Gets the task's one-time token, where it has an issuer; best long before `send`, so that
@@ -207,7 +216,7 @@ class Client(_Sender):
             self._post(body)
 
     def _post(self, body: bytes) -> None:
-        self._errands.run(self._http, self._report_errand(body), self._vain)
+        self._errands.run(self._to_shuffler, self._report_errand(body), self._vain)
 
     def __enter__(self) -> Client:
         return self
@@ -219,6 +228,7 @@ class Client(_Sender):
         trace: TracebackType | None,
     ) -> None:
         self._http.close()
+        self._to_shuffler.close()
 
 
 class AsyncClient(_Sender):
@@ -235,6 +245,7 @@ class AsyncClient(_Sender):
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
+        relay: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(
@@ -247,7 +258,13 @@ class AsyncClient(_Sender):
             attempts=attempts,
             clock=clock,
         )
-        self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
+        self._http = self._to_shuffler = httpx.AsyncClient(
+            transport=transport, timeout=30, verify=_trust()
+        )
+        if relay:
+            inner = transport or httpx.AsyncHTTPTransport(verify=_trust())
+            through = AsyncRelayTransport(task, self._shuffler, relay, inner)
+            self._to_shuffler = httpx.AsyncClient(transport=through, timeout=30)
 
     async def prepare(self) -> None:
         """Gets the task's one-time token, as `Client.prepare` does."""
@@ -268,7 +285,7 @@ class AsyncClient(_Sender):
             await self._post(body)
 
     async def _post(self, body: bytes) -> None:
-        await self._errands.run_async(self._http, self._report_errand(body), self._vain)
+        await self._errands.run_async(self._to_shuffler, self._report_errand(body), self._vain)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -280,3 +297,4 @@ class AsyncClient(_Sender):
         trace: TracebackType | None,
     ) -> None:
         await self._http.aclose()
+        await self._to_shuffler.aclose()

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 from shuffledp.service.web.config import ServerConfig
-
-
-def _is_server(url: str) -> bool:
-    """Whether a URL names a server: http or https, a host, perhaps a port and a path."""
-    try:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not (parts.query or parts.fragment or parts.username)
-        )
-    except ValueError:
-        return False
+from shuffledp.service.web.origins import is_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +41,7 @@ class ShufflerConfig(ServerConfig):
 
     def problems(self) -> list[str]:
         found = super().problems()
-        if not _is_server(self.analyzer):
+        if not is_server(self.analyzer):
             found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:
             found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
