@@ -21,6 +21,8 @@ from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.issuer.app import Issuer
 from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.operations import openapi_document
@@ -48,7 +50,8 @@ def texts() -> dict[str, str]:
         f"{name}.json": {**head, "title": title, **schema.json_schema()}
         for name, (title, schema) in SCHEMAS.items()
     }
-    for role in servers():
+    described: list[Role | Relay] = [*servers(), Relay(RelayConfig())]
+    for role in described:
         document = openapi_document(role.name, role.about, role.operations())
         files[f"{role.name}.openapi.json"] = document
     return {

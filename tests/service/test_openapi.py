@@ -26,6 +26,8 @@ from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.issuer.app import Issuer
 from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.role import Role
@@ -41,7 +43,9 @@ TOKENS = {
     "analyzer": {"collector": COLLECTOR, "operator": ANALYZER_OPERATOR, "shuffler": DELIVERY},
     "issuer": {"collector": COLLECTOR, "operator": OPERATOR, "client": "each-nobody"},
 }
-schemathesis.serializer.alias("application/private-token-request", "application/octet-stream")
+schemathesis.serializer.alias(
+    ["application/private-token-request", "message/ohttp-req"], "application/octet-stream"
+)
 TRIES = 8
 """Requests of each kind, for each operation. (That whatever fits the description is accepted is not
 asked for: a task must also be private, a token enrolled.)"""
@@ -106,9 +110,10 @@ def problems_in_source() -> set[tuple[int, str]]:
 
 
 def test_every_refusal_in_the_source_is_described_and_no_other() -> None:
+    servers: list[Role | Relay] = [*ROLES.values(), Relay(RelayConfig())]
     described = {
         (status, code)
-        for role in ROLES.values()
+        for role in servers
         for operation in role.operations()
         for status, codes in operation.refusals().items()
         for code in codes

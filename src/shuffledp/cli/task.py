@@ -20,6 +20,7 @@ from shuffledp.cli.output import (
     standard_input,
     write_output,
 )
+from shuffledp.cli.relay import add_gateway, given_gateway
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
@@ -147,6 +148,7 @@ def _add_create(actions: Commands) -> None:
         "that makes reports up; none: it does not (quantiles need none)",
     )
     add_issuer(parser)
+    add_gateway(parser)
     parser.add_argument(
         "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
     )
@@ -183,6 +185,7 @@ def run_create(args: argparse.Namespace) -> None:
         not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
         expires=moment(args.expires, "expires"),
         issuer=given_issuer(args),
+        gateway=given_gateway(args),
     )
     write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
 

@@ -15,6 +15,7 @@ from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.storage import check_database
 from shuffledp.service.web.config import ServerConfig, read_tables
@@ -26,8 +27,9 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     settings = [f"{problem}." for problem in config.problems()]
     if settings:
         return settings
-    found = [*_tls(config), *_listen(config), *_folder("spool", config.spool, made=True)]
-    found += _store(config)
+    found = [*_tls(config), *_listen(config)]
+    if not isinstance(config, RelayConfig):
+        found += [*_folder("spool", config.spool, made=True), *_store(config)]
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
         found += _folder("gateway_keys", config.gateway_keys_folder, made=True)

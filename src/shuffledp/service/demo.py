@@ -24,7 +24,7 @@ from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_tokens import TokenIssuer
-from shuffledp.service.client.collector import enrol, register, results
+from shuffledp.service.client.collector import enrol, gateway_key, register, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import Unreachable
@@ -46,6 +46,8 @@ class Servers:
     operator_token: str
     issuer: str = ""
     """The issuer's URL; empty if there is none."""
+    relay: str = ""
+    """The relay's URL; empty if there is none."""
 
 
 def free_port() -> int:
@@ -82,6 +84,7 @@ def local_servers(
             },
             operator_token=tokens["operator"],
             issuer=urls.get("issuer", ""),
+            relay=urls.get("relay", ""),
         )
     finally:
         for server in running:
@@ -133,13 +136,14 @@ collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
 operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
-""" + (_issuer_table(folder, ports["issuer"], sha) if "issuer" in ports else "")
+""" + _more_tables(folder, ports, sha)
 
 
-def _issuer_table(folder: Path, port: int, sha: dict[str, str]) -> str:
-    return f"""
+def _more_tables(folder: Path, ports: dict[str, int], sha: dict[str, str]) -> str:
+    """The tables of the servers that not every deployment has."""
+    issuer = f"""
 [issuer]
-listen = "127.0.0.1:{port}"
+listen = "127.0.0.1:{ports.get("issuer")}"
 store = "sqlite:{folder}/issuer.db"
 spool = "{folder}/issuer"
 keys = "{folder}/issuer-keys"
@@ -147,6 +151,12 @@ collector_token_sha256 = "{sha["collector at issuer"]}"
 operator_token_sha256 = "{sha["operator"]}"
 drain_seconds = 0
 """
+    relay = f"""
+[relay]
+listen = "127.0.0.1:{ports.get("relay")}"
+shuffler = "http://127.0.0.1:{ports["shuffler"]}"
+"""
+    return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
 
 def wait_ready(url: str, seconds: float = 30.0) -> None:
@@ -178,6 +188,8 @@ def run_demo(
             say(f"shuffler on {servers.shuffler}, analyzer on {servers.analyzer}")
             if servers.issuer:
                 say(f"issuer on {servers.issuer}: reports carry one-time tokens")
+            if servers.relay:
+                say(f"relay on {servers.relay}: the shuffler sees no addresses of devices")
             return _one_round(servers, users, epsilon, say)
     finally:
         if keep:
@@ -192,7 +204,14 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
     issuer = None
     if servers.issuer:
         issuer = TokenIssuer(servers.issuer, IssuerKeyFolder(servers.folder / "issuer-keys").new())
-    task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users), issuer=issuer)
+    task = Task.create(
+        plan.to_dict(),
+        key,
+        "demo: who has it?",
+        BatchRule(users),
+        issuer=issuer,
+        gateway=gateway_key(servers.shuffler) if servers.relay else None,
+    )
     urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler, "issuer": servers.issuer}
     for role, server in ((role, url) for role, url in urls.items() if url):
         register(task, server, servers.collector_tokens[role])
@@ -229,7 +248,9 @@ def send_all(
     def send(user: int) -> None:
         before()
         outbox = servers.folder / "devices" / str(user)
-        with Client(task, servers.shuffler, tokens[user], outbox, policy=policy) as client:
+        with Client(
+            task, servers.shuffler, tokens[user], outbox, policy=policy, relay=servers.relay
+        ) as client:
             client.send(values[user])
 
     with ThreadPoolExecutor(4) as threads:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from shuffledp.sealed.oblivious import GatewayKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json, bounded_request
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
@@ -79,6 +80,13 @@ def enrol_by_evidence(issuer: str, evidence: str) -> str:
         json={"sha256": token_hash(token).hex(), "evidence": evidence},
     )
     return token
+
+
+def gateway_key(shuffler: str) -> GatewayKey:
+    """The newest key for requests to a shuffler that come through a relay."""
+    answer = call("GET", f"{shuffler.rstrip('/')}/.well-known/ohttp-gateway")
+    size = int.from_bytes(answer.content[:2], "big")
+    return GatewayKey.from_hex(answer.content[2 : 2 + size].hex())
 
 
 def results(analyzer: str, task_id: str) -> Sequence[dict[str, Any]]:
