@@ -49,7 +49,7 @@ def add_to(commands: Commands) -> None:
         "--relay",
         metavar="URL",
         default="",
-        help="send through it, so that nobody sees your address",
+        help="send through it, so that the shuffler does not see your address",
     )
     parser.add_argument(
         "--outbox", metavar="FOLDER", help="folder where encrypted reports wait (your data folder)"
