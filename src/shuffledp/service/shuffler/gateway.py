@@ -120,7 +120,7 @@ class Gateway:
             found = TASK_PATH.fullmatch(inner.path) if inner.method == "GET" else None
             if found:
                 return await self._tasks.answer_get(_request(inner, found[1]))
-            raise Problem(404, "http", "There is nothing here; see the operator's guide.")
+            raise Problem(404, "task-unknown", "Nothing but tasks and uploads is answered here.")
         except Problem as problem:
             return problem.response()
 
