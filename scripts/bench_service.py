@@ -33,10 +33,13 @@ import numpy as np
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.encryption import encrypt_all, open_all
 from shuffledp.sealed.keys import KeyFolder, PublicKey
+from shuffledp.sealed.merkle import leaf_hash
 from shuffledp.sealed.opening import AllowedNumbers, count_messages, worker_pool
 from shuffledp.sealed.ordering import order_file
 from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.signing import SigningKey, task_text
 from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_proof import Head, log_entry
 from shuffledp.sealed.wire import (
     DUMMY_NUMBER,
     MESSAGE_BYTES,
@@ -195,7 +198,8 @@ def server(
         "SHUFFLEDP_SHUFFLER_STORE": store,
     }
     task = new_task(folder, target)
-    keys = json.dumps({"keys": [task.key.to_dict() | {"state": "active"}]}).encode()
+    signing = SigningKey.generate()
+    keys = json.dumps(said_by_analyzer(task, signing)).encode()
     sink = multiprocessing.Process(target=take_batches, args=(ports["analyzer"], keys), daemon=True)
     sink.start()
     running = subprocess.Popen(
@@ -206,13 +210,25 @@ def server(
     try:
         base = f"http://127.0.0.1:{ports['shuffler']}"
         wait_ready(base)
-        register(task, base, secrets["collector at shuffler"])
+        register(task, base, secrets["collector at shuffler"], signing)
         yield base, enrolled(base, secrets["operator"]), task
     finally:
         running.terminate()
         running.wait(60)
         sink.kill()
         sink.join()
+
+
+def said_by_analyzer(task: Task, signing: SigningKey) -> dict[str, Any]:
+    """What an analyzer says of its keys, and of a log that holds this task alone, all in one."""
+    head = Head.sign(signing, 1, leaf_hash(log_entry(task.id, *signing.sign_task(task.id))))
+    return {
+        "keys": [task.key.to_dict() | {"state": "active"}],
+        "head": head.to_dict(),
+        "path": [],
+        "index": 0,
+        "analyzer_signature": signing.sign(task_text("analyzer", task.id)).hex(),
+    }
 
 
 def take_batches(port: int, keys: bytes) -> None:
@@ -338,7 +354,7 @@ def bench_batch(folder: Path, args: argparse.Namespace) -> None:
     digest = order_file(raw, ordered, header.to_bytes(), 256 << 20)
     say("canonical order, file to file", f"{time.perf_counter() - begin:.1f} s")
     with analyzer(folder) as (base, collector, shuffler):
-        register(task, base, collector)
+        register(task, base, collector, SigningKey.generate())
         begin = time.perf_counter()
         with open(ordered, "rb") as source:
             call_put(f"{base}/batches/{header.batch_id.hex()}", shuffler, source, digest)

@@ -17,6 +17,7 @@ from shuffledp.planning.schema import PLAN
 from shuffledp.privacy.schema import CERTIFICATE
 from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.schema import PUBLIC_KEY, TASK
+from shuffledp.sealed.task_proof import TASK_PROOF
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.issuer.app import Issuer
@@ -31,6 +32,7 @@ from shuffledp.service.web.role import Role
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 SCHEMAS: dict[str, tuple[str, Schema]] = {
     "task": ("A task", TASK),
+    "proof": ("The proof that a task is signed and logged", TASK_PROOF),
     "plan": ("A plan", PLAN),
     "certificate": ("A certificate", CERTIFICATE),
     "key": ("The public half of an analyzer's key", PUBLIC_KEY),

@@ -1,10 +1,10 @@
-"""The tasks of vectors/client.json: valid ones of every query, and texts that must be refused."""
+"""The tasks of vectors/client.json, of every query."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from naive_client import Data, F, public
@@ -122,6 +122,11 @@ def frequency_tasks() -> dict[str, Task]:
     return found
 
 
+def text_of(data: Any) -> str:
+    """The canonical text of data."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def described(name: str, task: Task) -> Data:
     protocol = task.protocol
     return {
@@ -134,185 +139,3 @@ def described(name: str, task: Task) -> Data:
         "report_bytes": task.report_bytes,
         "needed_report_size": protocol.report_size(task.batch.reports, task.padding),
     }
-
-
-# Tasks that must be refused
-
-
-def text_of(data: Any) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def put(task: Task, path: str, value: Any) -> str:
-    """The task's text with another value at a path."""
-    data = json.loads(task.canonical())
-    at, steps = data, path.split(".")
-    for step in steps[:-1]:
-        at = at[int(step) if isinstance(at, list) else step]
-    at[int(steps[-1]) if isinstance(at, list) else steps[-1]] = value
-    return text_of(data)
-
-
-def weaker_odds(task: Task, side: str) -> str:
-    odds = F(task.certificate["protocol"]["cell"][side]["odds"][0])
-    return put(task, f"{CELL}{side}.odds.0", str(odds * F(999_999, 10**6)))
-
-
-CELL = "certificate.protocol.cell."
-
-
-def wrong_texts(tasks: dict[str, Task]) -> Iterator[tuple[str, str, str]]:
-    """(stage, why, text) of texts that are no tasks."""
-    count = tasks["count, bounded"]
-    histogram = tasks["histogram, bounded"]
-    text = count.canonical().decode()
-    loose = json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True)
-    yield "text", "white space between the parts", loose
-    yield "text", "white space at the end", text + "\n"
-    yield (
-        "text",
-        "names out of order",
-        json.dumps(
-            dict(sorted(json.loads(text).items(), reverse=True)),
-            separators=(",", ":"),
-            ensure_ascii=False,
-        ),
-    )
-    yield (
-        "text",
-        "escaped letters",
-        json.dumps(json.loads(text), separators=(",", ":"), sort_keys=True),
-    )
-    yield (
-        "text",
-        "a name twice, with the same value",
-        text.replace('"padding":', '"padding":"exact","padding":'),
-    )
-    yield "text", "cut off", text[:-1]
-    yield "text", "a whole number written as a float", text.replace('"key_id":3', '"key_id":3.0')
-    yield "text", "a float", put(count, "report_size", count.report_size + 0.5)
-    yield "text", "minus zero", text.replace('"at_least":0', '"at_least":-0')
-    yield "text", "an unknown version", put(count, "format", "shuffledp task 4")
-    yield (
-        "text",
-        "an unknown version of the certificate",
-        put(count, "certificate.format", "shuffledp certificate 99"),
-    )
-    yield "text", "an unknown field", put(count, "later", 1)
-    yield "text", "an unknown field of a cell", put(count, CELL + "later", 1)
-    yield "text", "a field that is not ASCII", put(count, "später", 1)
-    yield "text", "an unknown suite", put(count, "suite", "HPKE P-256 HKDF-SHA256 AES-128-GCM")
-    yield "text", "an unknown kind of cell", put(count, CELL + "kind", "central")
-    yield "text", "an unknown query", put(count, "certificate.protocol.query", "median")
-    yield "text", "a label above 2^53 - 1", put(histogram, "certificate.protocol.labels.5", 2**53)
-    yield (
-        "text",
-        "a label of more digits than any number",
-        put(histogram, "certificate.protocol.labels.5", 10**40),
-    )
-    yield "text", "a fraction in another form", put(count, "certificate.protocol.epsilon", "1.0")
-    yield "text", "a key that is too short", put(count, "analyzer_key.public", "00" * 31)
-    yield (
-        "text",
-        "a key of capital letters",
-        put(count, "analyzer_key.public", KEY.raw.hex().upper()),
-    )
-    yield "text", "a shuffler without https", put(count, "shuffler", "http://shuffler.example")
-    yield (
-        "text",
-        "a shuffler with a slash at its end",
-        put(count, "shuffler", "https://shuffler.example/"),
-    )
-    yield "text", "a question of two lines", put(count, "question", "one\ntwo")
-    yield "text", "a question that turns the writing round", put(count, "question", "\u202eno")
-    yield "text", "no question", put(count, "question", "")
-    yield "text", "a question of 1,001 characters", put(count, "question", "🙂" * 1001)
-    yield "text", "no operators", put(count, "operators", {})
-    yield "text", "expires when it begins", put(count, "expires", BEGIN)
-
-
-def wrong_numbers(tasks: dict[str, Task]) -> Iterator[tuple[str, str, str]]:
-    """(stage, why, text) of tasks whose numbers are not private, or do not fit together."""
-    count, paper, real = (
-        tasks[name] for name in ("count, bounded", "count, paper", "real sum, bounded")
-    )
-    paper_cell = paper.certificate["protocol"]["cell"]
-    yield "proof", "odds upwards lower by a millionth", weaker_odds(count, "up")
-    yield "proof", "odds downwards lower by a millionth", weaker_odds(count, "down")
-    yield "proof", "noise that falls too fast", put(count, CELL + "up.decay", "1/3")
-    yield "proof", "noise that is cut earlier", put(count, CELL + "up.cut", 3)
-    yield "proof", "other users than are claimed", put(count, CELL + "users", 50)
-    yield "proof", "more loss than epsilon", put(count, CELL + "up.epsilon", "2")
-    yield "proof", "a smaller epsilon claimed", put(count, "certificate.epsilon", "1/2")
-    yield "proof", "another number of users claimed", put(count, "certificate.users", 1000)
-    yield "proof", "hardly any muting", put(paper, CELL + "mute_probability", "1/1000000000000")
-    yield (
-        "proof",
-        "one pair less",
-        put(
-            paper,
-            CELL + "input_pairs",
-            paper_cell["input_pairs"] - 1,
-        ),
-    )
-    yield (
-        "proof",
-        "half the flood",
-        put(
-            paper,
-            CELL + "flood_mean",
-            str(F(paper_cell["flood_mean"]) / 2),
-        ),
-    )
-    yield (
-        "proof",
-        "digits for different users",
-        put(real, "certificate.protocol.digits.1.users", 199),
-    )
-    yield (
-        "proof",
-        "reports that are too small, exact padding",
-        put(count, "report_size", count.report_size - 1),
-    )
-    reserve = tasks["histogram, reserve"]
-    for one in (reserve, paper):
-        yield (
-            "proof",
-            f"reports that are too small, reserve ({one.name})",
-            put(one, "report_size", one.report_size - 1),
-        )
-    yield "proof", "exact padding of a cell without a most", put(paper, "padding", "exact")
-    yield "proof", "batches of fewer than the users", put(count, "batch.reports", 99)
-    yield "proof", "leaves early without a top-up", put(count, "batch.at_least", 5)
-    yield (
-        "proof",
-        "a top-up for quantiles",
-        put(tasks["quantiles, bounded"], "batch.top_up", "full"),
-    )
-    yield (
-        "proof",
-        "publish noise for quantiles",
-        put(tasks["quantiles, bounded"], "publish_noise", "full"),
-    )
-
-
-def refused(tasks: dict[str, Task]) -> list[Data]:
-    found = [
-        {
-            "stage": stage,
-            "why": why,
-            "id": hashlib.sha256(text.encode()).hexdigest(),
-            "now": BEGIN,
-            "text": text,
-        }
-        for stage, why, text in (*wrong_texts(tasks), *wrong_numbers(tasks))
-    ]
-    count = tasks["count, bounded"]
-    text = count.canonical().decode()
-    for stage, why, name, now in (
-        ("hash", "another id than the hash of the text", "00" * 32, BEGIN),
-        ("time", "not valid yet", count.id.hex(), BEGIN - 1),
-        ("time", "expired", count.id.hex(), END),
-    ):
-        found.append({"stage": stage, "why": why, "id": name, "now": now, "text": text})
-    return found

@@ -3,9 +3,10 @@
     python vectors/make_client.py
 
 Tasks are planned and certified by the package. Everything that a client computes from them (draws,
-messages, ciphertexts, reports) comes from `naive_client.py`, which was written from
-docs/protocol.md and shares no code with the package. Random words, ephemeral keys and the
-analyzer's key are hashes of the names of the cases, or chosen where a case needs rare ones.
+messages, ciphertexts, reports) comes from `naive_client.py`, and proofs of tasks from
+`naive_proof.py`, which were written from docs/protocol.md and share no code with the package.
+Random words, ephemeral keys and the analyzer's key are hashes of the names of the cases, or chosen
+where a case needs rare ones.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from client_proofs import proofs
+from client_refusals import refused
 from client_tasks import (
     BEGIN,
     KEY,
@@ -24,7 +27,6 @@ from client_tasks import (
     described,
     frequency_tasks,
     make_tasks,
-    refused,
     text_of,
 )
 from naive_client import (
@@ -42,9 +44,10 @@ from shuffledp.sealed.task import Task
 FILE = Path(__file__).resolve().parent / "client.json"
 NOTE = (
     "Made by vectors/make_client.py: tasks by the planner of the package, all draws, messages and "
-    "ciphertexts by vectors/naive_client.py, which was written from docs/protocol.md and shares no "
-    "code with the package. Random words are 16 hexadecimal digits; a case takes exactly the words "
-    "that it lists. Keys and tokens in this file are public: never use them."
+    "ciphertexts by vectors/naive_client.py, proofs by vectors/naive_proof.py, which were written "
+    "from docs/protocol.md and share no code with the package. Random words are 16 hexadecimal "
+    "digits; a case takes exactly the words that it lists. Keys and tokens in "
+    "this file are public: never use them."
 )
 ALL_ONES = (1 << 64) - 1
 
@@ -78,7 +81,7 @@ DRAWN_LAWS: list[Data] = [
     {"law": "cut negative binomial", "shape": "1", "beta": "1/3", "cut": 1},
     {"law": "cut negative binomial", "shape": "1/100", "beta": "3/5", "cut": 0},
     {"law": "cut negative binomial", "shape": "1/100", "beta": "3/5", "cut": 12},
-    {"law": "cut negative binomial", "shape": "1/10000", "beta": "36787944/100000000", "cut": 15},
+    {"law": "cut negative binomial", "shape": "1/10000", "beta": "4598493/12500000", "cut": 15},
     {"law": "cut negative binomial", "shape": "1/3", "beta": "99/100", "cut": 40},
     {"law": "negative binomial", "shape": "1", "decay": "1"},
     {"law": "negative binomial", "shape": "1/100", "decay": "1/2"},
@@ -142,8 +145,17 @@ VALUES: dict[str, list[Any]] = {
     "frequencies of numbers": [0, 1, 999_999, 123_456, 7],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
 }
-FIRST_WORDS: list[list[int]] = [[], [ALL_ONES], [ALL_ONES, 0], [ALL_ONES, ALL_ONES], [0] * 4]
-"""For the first values: any words, and some that mute the first cell."""
+FIRST_WORDS: list[list[int]] = [
+    [],
+    [ALL_ONES],
+    [ALL_ONES, 0],
+    [ALL_ONES, ALL_ONES],
+    [0] * 4,
+    [ALL_ONES, 0, ALL_ONES, ALL_ONES],
+    [ALL_ONES] * 4,
+]
+"""For the first values: any words, and some that mute the first cell, upwards and downwards, with
+the largest noise that a muted user draws."""
 
 
 def values(tasks: dict[str, Task]) -> list[Data]:
@@ -271,6 +283,7 @@ def client_vectors() -> Data:
         "values": [*values(tasks), *rare_values(tasks)],
         "encryption": encryption(tasks),
         "reports": reports(tasks),
+        "proofs": proofs(tasks),
         "frequencies": {
             "tasks": [described(name, task) for name, task in frequent.items()],
             "values": values(frequent),

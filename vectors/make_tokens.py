@@ -1,6 +1,6 @@
 """Writes tokens.json: a task with an issuer, and a one-time token for it, step by step.
 
-The steps follow docs/protocol.md §16 and the RFCs in plain arithmetic, without code of the package;
+The steps follow docs/protocol.md §17 and the RFCs in plain arithmetic, without code of the package;
 only the task is made by it. The issuer's key is that of the vectors in RFC 9578, so it is public.
 """
 
@@ -79,7 +79,7 @@ def vector() -> dict[str, Any]:
     signature = answer * pow(blind, -1, n) % n
     raw = token_input + signature.to_bytes(256, "big")
     return {
-        "about": "A one-time token, step by step (docs/protocol.md §16); made by make_tokens.py.",
+        "about": "A one-time token, step by step (docs/protocol.md §17); made by make_tokens.py.",
         "task": made.canonical().decode(),
         "id": made.id.hex(),
         "issuer_secret_key": case["skS"],

@@ -24,7 +24,8 @@ Data = dict[str, Any]
 def cell(data: Data) -> Data:
     protocol: Data = data["protocol"]
     found: Data = protocol["cell"] if "cell" in protocol else protocol["digits"][0]
-    return found
+    inside: Data = found.get("cell", found)
+    return inside
 
 
 def change(name: str, value: Any) -> Callable[[Data], None]:
@@ -56,6 +57,13 @@ def shorter(data: Data, name: str) -> None:
     cell(data)["up"][name] -= 1
 
 
+def one_direction(data: Data) -> None:
+    """The cell of a count without groups, whose loss is the larger of two, and that loss."""
+    alone = shuffledp.plan_count(10**4, 1, cell="bounded").protocol.to_dict()["cell"]
+    data["protocol"].update(digits=[{"cell": alone, "down": "1"}])
+    data.update(loss="1")
+
+
 BOUNDED_ATTACKS: dict[str, Callable[[Data], None]] = {
     "lower odds upwards": lambda data: less_odds(data, "up"),
     "lower odds downwards": lambda data: less_odds(data, "down"),
@@ -67,6 +75,13 @@ BOUNDED_ATTACKS: dict[str, Callable[[Data], None]] = {
     "a smaller epsilon claimed": lambda data: data.__setitem__("epsilon", "1/2"),
     "a smaller loss claimed": lambda data: data.__setitem__("loss", "1/2"),
     "another number of users": lambda data: data.__setitem__("users", 1),
+}
+
+
+GROUP_ATTACKS: dict[str, Callable[[Data], None]] = {
+    **BOUNDED_ATTACKS,
+    "one direction charged": one_direction,
+    "the same group twice": lambda data: data["protocol"].update(labels=["a", "a"]),
 }
 
 
@@ -113,6 +128,16 @@ def bounded_plans() -> dict[str, Plan[Any]]:
     }
 
 
+def group_plans() -> dict[str, Plan[Any]]:
+    """Plans by private group."""
+    return {
+        "count by group": shuffledp.plan_by_group(10**4, 1, ["ä", ""], padded=True),
+        "mean by group": shuffledp.plan_by_group(
+            10**4, 1, ["may", "june"], answer="mean", bounds=(-1, 3)
+        ),
+    }
+
+
 ATTACKED = (
     "count",
     "integer sum",
@@ -121,6 +146,8 @@ ATTACKED = (
     "bounded integer sum",
     "bounded frequencies, one cell per group",
     "bounded real sum",
+    "count by group",
+    "mean by group",
 )
 
 
@@ -129,6 +156,7 @@ def main() -> None:
     for plans, attacks in (
         (paper_plans(), PAPER_ATTACKS),
         (bounded_plans(), BOUNDED_ATTACKS),
+        (group_plans(), GROUP_ATTACKS),
     ):
         for name, plan in plans.items():
             data = plan.certificate.to_dict()

@@ -25,6 +25,7 @@ from shuffledp.errors import (
     ValueOutOfRange,
 )
 from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.planning.by_group import plan_by_group
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.heavy_hitters import plan_heavy_hitters
@@ -36,18 +37,12 @@ from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.privacy.certificate import Certificate, certify, verify
 from shuffledp.protocols.crosstab_result import CrosstabResult
 from shuffledp.protocols.frequencies_result import FrequenciesResult
+from shuffledp.protocols.groups_result import GroupsResult
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.queries.calls import (
-    count,
-    frequencies,
-    histogram,
-    integer_sum,
-    mean,
-    quantiles,
-    real_sum,
-)
+from shuffledp.queries.calls import count, integer_sum, mean, real_sum
+from shuffledp.queries.label_calls import frequencies, histogram, quantiles
 from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.options import QueryOptions
 from shuffledp.queries.word_calls import heavy_hitters
@@ -61,6 +56,7 @@ __all__ = [
     "DataError",
     "Estimate",
     "FrequenciesResult",
+    "GroupsResult",
     "HistogramResult",
     "InputError",
     "Ledger",
@@ -89,6 +85,7 @@ __all__ = [
     "histogram",
     "integer_sum",
     "mean",
+    "plan_by_group",
     "plan_count",
     "plan_frequencies",
     "plan_heavy_hitters",

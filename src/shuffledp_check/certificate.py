@@ -227,7 +227,26 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
             raise Rejected("levels are about 0 and 1")
         total = sum((cell.up_loss + down for cell, down in parts), start=Fraction(0))
         return total, [(cell, cell.up_loss, down) for cell, down in parts]
+    if query == "by-group":
+        return by_group(protocol)
     raise Rejected(f"unknown query {query!r}")
+
+
+def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """A user who changes groups lowers every digit in one group's copies and raises every digit in
+    another's; sizes of groups are counted by one more cell of the same kind."""
+    labels, sizes = protocol["labels"], protocol.get("sizes")
+    if len(set(labels)) != len(labels) or len(labels) < 2:
+        raise Rejected("groups need distinct labels")
+    needed = protocol["answer"] == "mean" or Fraction(protocol["low"]) != 0
+    if (sizes is not None) != needed:
+        raise Rejected("sizes of groups are counted where the answer needs them, and only there")
+    parts = protocol["digits"] + ([] if sizes is None else [sizes])
+    cells = [(read_cell(one["cell"]), Fraction(one["down"])) for one in parts]
+    if sizes is not None and cells[-1][0].largest != 1:
+        raise Rejected("sizes are about 0 and 1")
+    total = sum((cell.up_loss + down for cell, down in cells), start=Fraction(0))
+    return total, [(cell, cell.up_loss, down) for cell, down in cells]
 
 
 def users_of_cells(data: dict[str, Any]) -> int:

@@ -15,7 +15,14 @@ import httpx
 import pytest
 from service_deliveries import batch_of, deliver, made_reports, stored_tally
 from service_states import batches_of, settled
-from service_trio import COLLECTOR, USERS, Trio, bearing, small_plan
+from service_trio import (
+    COLLECTOR,
+    USERS,
+    Trio,
+    as_collector,
+    bearing,
+    small_plan,
+)
 
 from shuffledp.sealed.encryption import encrypt_all
 from shuffledp.sealed.keys import KeyFolder
@@ -189,7 +196,7 @@ async def register_answers(trio: Trio, task: Task) -> list[tuple[int, str]]:
     """What both servers answer to a task."""
     answers: list[httpx.Response] = [
         await server.put(
-            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
         )
         for server in (trio.to_shuffler, trio.to_analyzer)
     ]

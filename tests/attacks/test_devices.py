@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from logged_tasks import proof_of
 
 from shuffledp.cli.main import main, parser
 from shuffledp.cli.send import given_policy, given_value
@@ -73,6 +74,7 @@ class Shuffler:
             return httpx.Response(self.status)
 
         transport = httpx.MockTransport(answer)
+        options.setdefault("proof", proof_of(task))
         return Client(task, "http://s", "token", box, transport=transport, attempts=2, **options)
 
 
@@ -132,16 +134,18 @@ RACER = """
 import sys, httpx
 from pathlib import Path
 from shuffledp.sealed.task import task_from_json
+from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import PolicyRefused
 sent = 0
 transport = httpx.MockTransport(lambda request: httpx.Response(201))
 tasks = [task_from_json(Path(path).read_bytes()) for path in sys.argv[2:]]
+proofs = [TaskProof.from_json(Path(path + ".proof").read_bytes()) for path in sys.argv[2:]]
 print("ready", flush=True)
 sys.stdin.readline()
-for task in tasks:
+for task, proof in zip(tasks, proofs):
     try:
-        Client(task, "http://s", "token", sys.argv[1], transport=transport).send(1)
+        Client(task, "http://s", "token", sys.argv[1], proof=proof, transport=transport).send(1)
         sent += 1
     except PolicyRefused:
         pass
@@ -156,7 +160,9 @@ def test_programs_cannot_race_past_the_budget(make_task: MakeTask, tmp_path: Pat
         files = []
         for number in range(6):
             files.append(tmp_path / f"{racer}-{number}.json")
-            files[-1].write_bytes(make_task(f"{racer} {number}").canonical())
+            task = make_task(f"{racer} {number}")
+            files[-1].write_bytes(task.canonical())
+            Path(f"{files[-1]}.proof").write_text(proof_of(task).to_json())
         words = [sys.executable, "-c", RACER, str(tmp_path / "box"), *map(str, files)]
         racers.append(
             subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -185,8 +191,9 @@ def test_a_report_is_paid_for_once_and_before_it_leaves(
         return httpx.Response(503 if len(paid) < 5 else 201)
 
     def client() -> Client:
+        transport = httpx.MockTransport(answer)
         return Client(
-            task, "http://s", "t", tmp_path, attempts=2, transport=httpx.MockTransport(answer)
+            task, "http://s", "t", tmp_path, attempts=2, proof=proof_of(task), transport=transport
         )
 
     with pytest.raises(Unreachable):
@@ -226,7 +233,7 @@ def test_another_key_than_the_remembered_one_is_refused(
     foreign = KeyFolder(tmp_path / "foreign").new().public
     shuffler.client(make_task("first"), tmp_path / "box").send(1)
     assert "came first" in caplog.text
-    with pytest.raises(PolicyRefused, match="another analyzer key"):
+    with pytest.raises(PolicyRefused, match="another key than this device has remembered"):
         shuffler.client(make_task("second", key=foreign), tmp_path / "box").send(1)
     shuffler.client(make_task("third"), tmp_path / "box").send(1)
     pinned = ClientPolicy(analyzer_keys=(foreign.raw.hex(),))
@@ -243,7 +250,7 @@ def test_a_lost_record_stops_the_device(make_task: MakeTask, tmp_path: Path) -> 
     (tmp_path / "box" / "device.json").unlink()
     with pytest.raises(DeviceRecordLost, match="begin-anew"):
         shuffler.client(make_task("b"), tmp_path / "box").send(1)
-    (tmp_path / "box" / "device.json").write_text('{"format": "shuffledp device 1", "charges": 3}')
+    (tmp_path / "box" / "device.json").write_text('{"format": "shuffledp device 2", "charges": 3}')
     with pytest.raises(DeviceRecordLost, match="cannot be read"):
         shuffler.client(make_task("b"), tmp_path / "box").send(1)
     (tmp_path / "box" / "device.json").unlink()

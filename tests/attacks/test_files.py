@@ -18,7 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from limited_reader import LimitedReader, limited_reader
 from service_programs import Programs
-from service_trio import COLLECTOR, Trio, bearing
+from service_trio import (
+    Trio,
+    as_collector,
+)
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.errors import ParameterError, TooCostly
@@ -300,12 +303,11 @@ def test_servers_answer_while_a_task_is_verified(tmp_path: Path, tasks: dict[str
     programs.config.write_text(text)
     slow = canonical_text(slow_task(tasks))
     name = hashlib.sha256(slow).hexdigest()
+    signed = as_collector(bytes.fromhex(name))
     with programs.both() as urls:
         for url in urls:
             with LiveProbe(url) as probe:
-                answer = httpx.put(
-                    f"{url}/tasks/{name}", content=slow, headers=bearing(COLLECTOR), timeout=90
-                )
+                answer = httpx.put(f"{url}/tasks/{name}", content=slow, headers=signed, timeout=90)
             assert answer.status_code == 422, answer.text
             assert "seconds" in answer.json()["detail"]
             assert probe.asked > 10 and probe.longest < 1, probe.longest
@@ -315,12 +317,13 @@ def test_servers_answer_while_a_task_is_verified(tmp_path: Path, tasks: dict[str
 def test_sigterm_ends_a_server_that_verifies(tmp_path: Path, tasks: dict[str, Json]) -> None:
     programs = Programs(Trio(tmp_path))
     slow = canonical_text(slow_task(tasks))
-    url = f"{programs.urls['analyzer']}/tasks/{hashlib.sha256(slow).hexdigest()}"
+    name = hashlib.sha256(slow).digest()
+    url = f"{programs.urls['analyzer']}/tasks/{name.hex()}"
     answers: list[int] = []
 
     def register() -> None:
         with contextlib.suppress(httpx.TransportError):
-            answer = httpx.put(url, content=slow, headers=bearing(COLLECTOR), timeout=90)
+            answer = httpx.put(url, content=slow, headers=as_collector(name), timeout=90)
             answers.append(answer.status_code)
 
     with programs.both():

@@ -13,7 +13,12 @@ import pytest
 from raw_sockets import connect, send_until_refused, status_of, wait_for
 from service_needs import missing
 from service_programs import Programs
-from service_trio import COLLECTOR, USERS, Trio, bearing
+from service_trio import (
+    USERS,
+    Trio,
+    as_collector,
+    bearing,
+)
 
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.service.demo import free_port
@@ -82,7 +87,7 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
         answer = httpx.put(
             f"{url}/tasks/{task.id.hex()}",
             content=task.canonical(),
-            headers=bearing(COLLECTOR),
+            headers=as_collector(task.id),
             timeout=60,
         )
         assert answer.status_code == 201, answer.text

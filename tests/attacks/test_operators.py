@@ -151,7 +151,7 @@ def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
         programs.start("shuffler", before=small_disk)
         for server in programs.urls.values():
             wait_ready(server)  # twin: with room it is ready
-        programs.register(task, "shuffler")
+        programs.register(task)
         path = f"{url}/tasks/{task.id.hex()}/reports"
         with httpx.Client() as client:
             for token in programs.enrol(300):
@@ -180,16 +180,17 @@ def test_collector_tokens_are_valid_at_one_server(
     with local_servers(tmp_path / "demo") as servers:
         trio.keys = KeyFolder(tmp_path / "demo" / "keys")
         task = trio.task()
-        tokens = servers.collector_tokens
-        for own, other in (("shuffler", "analyzer"), ("analyzer", "shuffler")):
+        tokens, key = servers.collector_tokens, servers.signing_keys["collector"]
+        for own, other in (("analyzer", "shuffler"), ("shuffler", "analyzer")):
             with pytest.raises(Refused, match="Only the collector"):
-                register(task, getattr(servers, own), tokens[other])
-            assert register(task, getattr(servers, own), tokens[own])
+                register(task, getattr(servers, own), tokens[other], key)
+            assert register(task, getattr(servers, own), tokens[own], key)
     file = tmp_path / "task.json"
     file.write_bytes(task.canonical())
     for server in ("SHUFFLER", "ANALYZER"):
         monkeypatch.setenv(f"SHUFFLEDP_COLLECTOR_TOKEN_{server}", "same")
     words = ["task", "register", str(file), "--shuffler", "http://s", "--analyzer", "http://a"]
+    words += ["--signing-key", str(tmp_path / "demo" / "collector-signing.json")]
     assert main(words) == 2
 
 

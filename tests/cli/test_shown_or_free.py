@@ -216,7 +216,7 @@ def test_simulations_with_hardly_any_noise(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, epsilon: str
 ) -> None:
     picture = str(tmp_path / "s.png")
-    asked = ["simulate", "--users", "1000", "--runs", "20", "--epsilon", epsilon]
+    asked = ["simulate", "--users", "1000", "--runs", "20", "--seed", "1", "--epsilon", epsilon]
     code, out, _ = run(capsys, *asked, "--plot", picture)
     assert code == 0 and Path(picture).exists()
     assert "+0.00     1.000" in out

@@ -66,7 +66,7 @@ COMMANDS = [
     ("client", "send", "--task", "task.json"),
     ("client", "device", "show"),
     ("client", "result", "--task", "task.json", "--analyzer", "http://127.0.0.1:1"),
-    ("client", "task", "register", "task.json", "--analyzer", "http://127.0.0.1:1"),
+    ("client", "task", "register", "t.json", "--analyzer", "http://a", "--signing-key", "k.json"),
     ("service", "demo"),
     ("service", "shuffler", "serve"),
     ("service", "config", "check", "analyzer"),

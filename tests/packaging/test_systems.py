@@ -68,10 +68,17 @@ task = Task.create(
 )
 taken = httpx.MockTransport(lambda request: httpx.Response(201))
 policy = ClientPolicy()
-with Client(task, task.shuffler, "t", here / "box", policy=policy, transport=taken) as one:
+sys.path.insert(0, sys.argv[2])
+from logged_tasks import proof_of
+proof = proof_of(task)
+with Client(
+    task, task.shuffler, "t", here / "box", policy=policy, proof=proof, transport=taken
+) as one:
     one.send(1)
     assert len(one.device.charges()) == 1
 """
+
+SUPPORT = str(Path(__file__).parents[1] / "support")
 
 
 def test_nothing_is_imported_that_only_posix_has() -> None:
@@ -83,7 +90,7 @@ def test_nothing_is_imported_that_only_posix_has() -> None:
 @pytest.mark.parametrize("code", [LIBRARY, CLIENT], ids=["library", "client"])
 def test_without_what_only_posix_has(tmp_path: Path, code: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", POSIX_ONLY + code, str(tmp_path)],
+        [sys.executable, "-c", POSIX_ONLY + code, str(tmp_path), SUPPORT],
         capture_output=True,
         text=True,
         check=False,

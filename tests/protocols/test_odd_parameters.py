@@ -209,10 +209,10 @@ def test_equals_refuses_what_no_row_could_hold(values: NDArray[Any], equals: obj
 
 
 BAD_CALLS: dict[str, Callable[[], object]] = {
-    "epsilon list": lambda: shuffledp.count([1], epsilon=[1]),  # type: ignore[arg-type]
-    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1]),  # type: ignore[arg-type]
-    "users text": lambda: shuffledp.count([1], epsilon=1, users="x"),  # type: ignore[arg-type]
-    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1),  # type: ignore[call-arg]
+    "epsilon list": lambda: shuffledp.count([1], epsilon=[1]),  # type: ignore[call-overload]
+    "target list": lambda: shuffledp.count([1], epsilon=1, rmse=[1]),  # type: ignore[call-overload]
+    "users text": lambda: shuffledp.count([1], epsilon=1, users="x"),  # type: ignore[call-overload]
+    "unknown option": lambda: shuffledp.count([1], epsilon=1, foo=1),  # type: ignore[call-overload]
     "confidence text": lambda: shuffledp.count([1], epsilon=1, confidence="x"),
     "huge epsilon": lambda: plan_count(10, "1e999999999"),
     "huge users": lambda: plan_count("1e9999999", 1),  # type: ignore[arg-type]

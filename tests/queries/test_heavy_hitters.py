@@ -16,7 +16,15 @@ from command_line import run
 import shuffledp
 from shuffledp import SeededEntropy, plan_heavy_hitters
 from shuffledp.errors import InputError, ParameterError, PlanningError
-from shuffledp.protocols.heavy_hitters import END, MORE, OTHER, UNKNOWN, HeavyHitters, word_of
+from shuffledp.protocols.heavy_hitters import (
+    END,
+    MORE,
+    OTHER,
+    UNKNOWN,
+    FoundWord,
+    HeavyHitters,
+    word_of,
+)
 
 USERS = 100_000
 
@@ -48,7 +56,7 @@ def test_all_words_above_one_percent_are_found() -> None:
         assert list(found.values) == sorted(found.values, reverse=True)
         true = np.array([counts.get(str(word), 0) for word in found.labels])
         large = true >= USERS // 100
-        assert ((found.low <= true) & (true <= found.high))[large].mean() > 0.6
+        assert ((found.low <= true) & (true <= found.high))[large].mean() > 0.8
         invented = [w for w in found.labels if w not in counts and UNKNOWN not in str(w)]
         assert len(invented) <= 2
 
@@ -70,6 +78,23 @@ def test_the_forecast_chance_is_what_is_measured() -> None:
         found = one.analyze(one.release(one.aggregate(data, SeededEntropy(seed))))
         hits.append("zoo" in found.labels)
     assert 0.25 < np.mean(hits) < 0.95
+
+
+@pytest.mark.parametrize("true", [0.0, 30.0, 45.0, 60.0, 100.0])
+def test_intervals_of_what_was_shown_keep_their_confidence_and_usual_ones_do_not(
+    true: float,
+) -> None:
+    """Estimates with an error of 10 that are shown from 50 on."""
+    drawn = np.random.default_rng(5).normal(true, 10, 2_000_000 if true == 0 else 4_000)
+    shown = drawn[drawn >= 50][:2_000]
+    if true == 0:
+        shown = np.append(shown, 50.5)  # hardly any is shown by chance, and then just so
+    words = [FoundWord("word", float(value), 10.0, 50.0) for value in shown]
+    low = np.array([word.low(0.05, 1.96) for word in words])
+    inside = (low <= true) & (true <= shown + 19.6)
+    usual = (shown - 19.6 <= true) & (true <= shown + 19.6)
+    assert inside.mean() > 0.94
+    assert (usual.mean() < 0.9) == (true < 50)
 
 
 def test_tokens_of_short_long_and_foreign_words() -> None:

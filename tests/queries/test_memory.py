@@ -68,7 +68,7 @@ def test_too_little_memory_is_refused_and_nothing_is_charged(
     ledger = Ledger.create(tmp_path / "budget.json", 5)
     values = np.arange(ROWS) % 2
     free(monkeypatch, tmp_path, 2)
-    monkeypatch.setattr(local, "_batch", None)  # refused before any row is randomized
+    monkeypatch.setattr(local, "batch_of", None)  # refused before any row is randomized
     with pytest.raises(ParameterError, match="MB of memory and 2 MB are free"):
         getattr(shuffledp, call)(values, epsilon=1, ledger=ledger, **own[call])
     assert ledger.remaining() == 5
@@ -104,7 +104,7 @@ def test_memory_that_runs_out_all_the_same_ends_in_a_sentence(
     def none_left(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(local, "_batch", none_left)
+    monkeypatch.setattr(local, "batch_of", none_left)
     ask = ("count", str(file), "--epsilon", "1", "--ledger", str(tmp_path / "budget.json"))
     code, _, said = run(capsys, *ask)
     assert code == 2 and said.startswith("The memory ran out") and said.count("\n") == 1

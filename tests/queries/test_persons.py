@@ -173,10 +173,10 @@ def sources(tmp_path: Path, column: str) -> dict[str, Any]:
 def test_a_value_stands_for_missing_ones_in_every_source(tmp_path: Path) -> None:
     for name, source in sources(tmp_path, "km").items():
         asked = {"column": "km"} if name == "csv" else {}
-        found = shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), missing=2, **asked)  # type: ignore[arg-type]
+        found = shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), missing=2, **asked)  # type: ignore[call-overload]
         assert found.users == 2_000 and abs(found.value - 4_000) < 8 * found.rmse, name
         with pytest.raises(InputError, match="missing values"):
-            shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), **asked)  # type: ignore[arg-type]
+            shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), **asked)  # type: ignore[call-overload]
 
 
 def test_missing_labels_get_a_bucket_in_every_source(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_stands_for_missing_values_must_fit_the_column(tmp_path: Path) -> N
     for name, source in sources(tmp_path, "km").items():
         asked = {"column": "km"} if name == "csv" else {}
         with pytest.raises((ParameterError, DataError, ValueOutOfRange)):
-            shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), missing="none", **asked)  # type: ignore[arg-type]
+            shuffledp.real_sum(source, epsilon=8, bounds=(0, 4), missing="none", **asked)  # type: ignore[call-overload]
 
 
 def test_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ def test_formats_of_files(tmp_path: Path) -> None:
     assert near(shuffledp.count(folder, column="year", equals=2020, epsilon=8), ROWS)
     for wrong in ({"encoding": "latin-1"}, {"delimiter": ";"}):
         with pytest.raises(ParameterError, match="CSV files"):
-            shuffledp.count(folder, column="n", equals=1, epsilon=8, **wrong)  # type: ignore[arg-type]
+            shuffledp.count(folder, column="n", equals=1, epsilon=8, **wrong)  # type: ignore[call-overload]
         with pytest.raises(ParameterError, match="CSV files"):
-            shuffledp.count(FLAGS, epsilon=8, **wrong)  # type: ignore[arg-type]
+            shuffledp.count(FLAGS, epsilon=8, **wrong)  # type: ignore[call-overload]
 
 
 def test_texts_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
@@ -285,15 +285,15 @@ def test_the_same_query_is_planned_once(name: str, monkeypatch: pytest.MonkeyPat
 TWO = pd.DataFrame(np.c_[FLAGS, FLAGS], columns=["a", "a"])
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "clamp as text": (
-        lambda: shuffledp.mean([1], epsilon=1, bounds=(0, 1), clamp="no"),  # type: ignore[arg-type]
+        lambda: shuffledp.mean([1], epsilon=1, bounds=(0, 1), clamp="no"),  # type: ignore[call-overload]
         "True or False",
     ),
     "per_user as text": (
-        lambda: shuffledp.count([1], epsilon=1, per_user="no"),  # type: ignore[arg-type]
+        lambda: shuffledp.count([1], epsilon=1, per_user="no"),  # type: ignore[call-overload]
         "True or False",
     ),
-    "entropy": (lambda: shuffledp.count([1], epsilon=1, entropy=42), "seed="),  # type: ignore[arg-type]
-    "seed": (lambda: shuffledp.count([1], epsilon=1, seed=1.5), "whole number or a text"),  # type: ignore[arg-type]
+    "entropy": (lambda: shuffledp.count([1], epsilon=1, entropy=42), "seed="),  # type: ignore[call-overload]
+    "seed": (lambda: shuffledp.count([1], epsilon=1, seed=1.5), "whole number or a text"),  # type: ignore[call-overload]
     "seed and entropy": (
         lambda: shuffledp.count([1], epsilon=1, seed=1, entropy=SeededEntropy(1)),
         "not both",
@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "Two columns",
     ),
     "column that is a number": (
-        lambda: shuffledp.count(pd.DataFrame({"a": FLAGS}), epsilon=1, column=0),  # type: ignore[arg-type]
+        lambda: shuffledp.count(pd.DataFrame({"a": FLAGS}), epsilon=1, column=0),  # type: ignore[call-overload]
         "must be a text",
     ),
     "complex in pandas": (lambda: shuffledp.count(pd.Series([1j]), epsilon=1), "convert"),

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from logged_tasks import proof_of
 from numpy.typing import NDArray
 from service_trio import TRUSTING
 
@@ -25,12 +26,15 @@ from shuffledp.exact.sampler import Sampler
 from shuffledp.protocols.quantiles import Quantiles
 from shuffledp.sealed.canonical import canonical_text
 from shuffledp.sealed.encryption import encrypt_all, open_all
-from shuffledp.sealed.errors import TaskNotNow
+from shuffledp.sealed.errors import ProofError, TaskNotNow
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.reports import report_numbers
 from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.sealed.wire import MESSAGE_BYTES, read_upload
+from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client, new_report_id
+from shuffledp.service.errors import PolicyRefused
 
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "client.json").read_text("utf-8"))
@@ -211,6 +215,7 @@ def test_the_client_sends_what_the_vectors_describe(tmp_path: Path) -> None:
         case["token"],
         tmp_path,
         policy=TRUSTING,
+        proof=proof_of(task),
         entropy=Words(case["words"]),
         clock=lambda: VECTORS["now"],
         transport=httpx.MockTransport(take),
@@ -227,6 +232,26 @@ def test_the_client_sends_what_the_vectors_describe(tmp_path: Path) -> None:
         return open_all(parts, secret, task.key.info(task.id))[0]
 
     assert numbers(request.content) == numbers(bytes.fromhex(case["body"]))
+
+
+@pytest.mark.parametrize("case", VECTORS["proofs"]["cases"], ids=lambda case: str(case["name"]))
+def test_proofs_of_tasks(case: dict[str, Any]) -> None:
+    given = VECTORS["proofs"]
+    task_id = bytes.fromhex(TASKS[given["task"]]["id"])
+    policy = ClientPolicy.from_dict(
+        {"signing_keys": {role: [key] for role, key in given["signing_keys"].items()}}
+    )
+
+    def answered() -> bool:
+        try:
+            proof = TaskProof.from_json(json.dumps(case["proof"]))
+            proof.check(task_id)
+            policy.check_signers(proof.keys)
+        except (ProofError, PolicyRefused):
+            return False
+        return True
+
+    assert answered() == case["accepted"]
 
 
 @pytest.fixture

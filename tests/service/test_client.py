@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
@@ -56,7 +57,13 @@ def test_a_retry_sends_the_same_bytes(task: Task, tmp_path: Path) -> None:
     seen: list[bytes] = []
     transport = answering([httpx.ConnectError("away"), 503, 429, 201], seen)
     with Client(
-        task, "http://shuffler", "t", tmp_path / "box", policy=TRUSTING, transport=transport
+        task,
+        "http://shuffler",
+        "t",
+        tmp_path / "box",
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=transport,
     ) as client:
         client.send(1)
     assert len(seen) == 4 and len(set(seen)) == 1
@@ -72,6 +79,7 @@ def test_an_id_lies_beside_its_token_and_is_fresh(task: Task, tmp_path: Path) ->
             "t",
             tmp_path / device,
             policy=TRUSTING,
+            proof=proof_of(task),
             transport=answering([201], seen),
         ) as client:
             client.send(1)
@@ -87,9 +95,15 @@ def test_bytes_are_stored_before_the_first_send(task: Task, tmp_path: Path) -> N
         stored.append(box.stored(task.id) == request.read())
         return httpx.Response(201)
 
-    Client(task, "http://s", "t", box, policy=TRUSTING, transport=httpx.MockTransport(answer)).send(
-        0
-    )
+    Client(
+        task,
+        "http://s",
+        "t",
+        box,
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=httpx.MockTransport(answer),
+    ).send(0)
     assert stored == [True]
     assert box.stored(task.id) is None and box.answered(task.id)
 
@@ -100,9 +114,24 @@ def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(
     seen: list[bytes] = []
     away = answering([httpx.ConnectError("away")], seen)
     with pytest.raises(Unreachable, match="stored"):
-        Client(task, "http://s", "t", tmp_path, policy=TRUSTING, transport=away, attempts=3).send(1)
+        Client(
+            task,
+            "http://s",
+            "t",
+            tmp_path,
+            policy=TRUSTING,
+            proof=proof_of(task),
+            transport=away,
+            attempts=3,
+        ).send(1)
     again = Client(
-        task, "http://s", "t", tmp_path, policy=TRUSTING, transport=answering([201], seen)
+        task,
+        "http://s",
+        "t",
+        tmp_path,
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=answering([201], seen),
     )
     again.resume()
     again.resume()  # nothing left to send
@@ -111,7 +140,13 @@ def test_what_was_not_acknowledged_is_resumed_with_the_same_bytes(
 
 def test_a_second_value_is_refused(task: Task, tmp_path: Path) -> None:
     client = Client(
-        task, "http://s", "t", tmp_path, policy=TRUSTING, transport=answering([201], [])
+        task,
+        "http://s",
+        "t",
+        tmp_path,
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=answering([201], []),
     )
     client.send(1)
     for value in (0, 1):
@@ -124,6 +159,7 @@ def test_a_second_value_is_refused(task: Task, tmp_path: Path) -> None:
             "t",
             tmp_path / "b",
             policy=TRUSTING,
+            proof=proof_of(task),
             transport=answering([503], []),
             attempts=1,
         )
@@ -150,7 +186,13 @@ def test_a_task_may_allow_more_answers(tmp_path: Path) -> None:
     task = Trio(tmp_path).task(repeat=True)
     seen: list[bytes] = []
     client = Client(
-        task, "http://s", "t", tmp_path / "box", policy=TRUSTING, transport=answering([201], seen)
+        task,
+        "http://s",
+        "t",
+        tmp_path / "box",
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=answering([201], seen),
     )
     client.send(1)
     client.send(0)
@@ -159,7 +201,13 @@ def test_a_task_may_allow_more_answers(tmp_path: Path) -> None:
 
 def test_a_final_no_is_said_with_its_reason(task: Task, tmp_path: Path) -> None:
     client = Client(
-        task, "http://s", "t", tmp_path, policy=TRUSTING, transport=answering([409], [])
+        task,
+        "http://s",
+        "t",
+        tmp_path,
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=answering([409], []),
     )
     with pytest.raises(Refused, match="used") as refused:
         client.send(1)
@@ -175,7 +223,13 @@ def test_seeded_randomness_is_refused(task: Task, tmp_path: Path) -> None:
 
 def test_a_wrong_value_leaves_nothing_behind(task: Task, tmp_path: Path) -> None:
     client = Client(
-        task, "http://s", "t", tmp_path / "box", policy=TRUSTING, transport=answering([201], [])
+        task,
+        "http://s",
+        "t",
+        tmp_path / "box",
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=answering([201], []),
     )
     with pytest.raises(ValueOutOfRange):
         client.send(7)
@@ -213,7 +267,13 @@ def test_the_async_client_does_the_same(task: Task, tmp_path: Path) -> None:
     async def walk() -> None:
         transport = answering([httpx.ReadTimeout("slow"), 201], seen)
         async with AsyncClient(
-            task, "http://s", "t", tmp_path, policy=TRUSTING, transport=transport
+            task,
+            "http://s",
+            "t",
+            tmp_path,
+            policy=TRUSTING,
+            proof=proof_of(task),
+            transport=transport,
         ) as client:
             await client.send(1)
             with pytest.raises(AlreadyAnswered):
@@ -240,14 +300,24 @@ def test_the_shuffler_says_how_long_to_wait(
     ]
     left = iter(answers)
     transport = httpx.MockTransport(lambda _: next(left))
-    with Client(task, "http://s", "t", tmp_path, policy=TRUSTING, transport=transport) as client:
+    with Client(
+        task, "http://s", "t", tmp_path, policy=TRUSTING, proof=proof_of(task), transport=transport
+    ) as client:
         client.send(1)
     assert slept[:2] == [7.0, 30.0] and all(pause < 1 for pause in slept[2:])
     assert len(slept) == 4
     malformed = httpx.MockTransport(
         lambda _: httpx.Response(400, json=problem | {"type": "urn:shuffledp:problem:malformed"})
     )
-    again = Client(task, "http://s", "t", tmp_path / "b", policy=TRUSTING, transport=malformed)
+    again = Client(
+        task,
+        "http://s",
+        "t",
+        tmp_path / "b",
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=malformed,
+    )
     with pytest.raises(Refused):
         again.send(1)
 
@@ -267,7 +337,16 @@ def test_nobody_waits_after_the_last_attempt(
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     transport = httpx.MockTransport(lambda _: httpx.Response(503))
-    client = kind(task, "http://s", "t", tmp_path, policy=TRUSTING, attempts=3, transport=transport)
+    client = kind(
+        task,
+        "http://s",
+        "t",
+        tmp_path,
+        policy=TRUSTING,
+        proof=proof_of(task),
+        attempts=3,
+        transport=transport,
+    )
     with pytest.raises(Unreachable, match="in 3 attempts"):
         if isinstance(client, Client):
             client.send(1)

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from logged_tasks import proof_of
 from service_trio import Trio
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,13 +28,17 @@ from fractions import Fraction
 from shuffledp.sealed.task import task_from_json
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
+from shuffledp.sealed.task_proof import TaskProof
 import shuffledp.cli.send, shuffledp.cli.device
 
+proof = TaskProof.from_json(open(sys.argv[1] + ".proof").read())
 task = task_from_json(open(sys.argv[1], "rb").read())
 policy = ClientPolicy(least_users=1)
 sent = []
 transport = httpx.MockTransport(lambda request: sent.append(request) or httpx.Response(201))
-with Client(task, task.shuffler, "token", sys.argv[2], policy=policy, transport=transport) as one:
+with Client(
+    task, task.shuffler, "token", sys.argv[2], policy=policy, proof=proof, transport=transport
+) as one:
     one.send(1)
 print(len(sent[0].content), sorted(set(sys.argv[3].split(",")) & set(sys.modules)))
 """
@@ -52,6 +57,7 @@ def sending(task: Path, box: Path, missing: tuple[str, ...]) -> subprocess.Compl
 def test_a_device_sends_without_any_package_of_the_servers(tmp_path: Path) -> None:
     task, file = Trio(tmp_path).task(cell="bounded"), tmp_path / "task.json"
     file.write_bytes(task.canonical())
+    Path(f"{file}.proof").write_text(proof_of(task).to_json())
     done = sending(file, tmp_path / "box", SERVER_PACKAGES)
     assert done.stdout.split(" ", 1) == [str(task.report_bytes), "[]\n"], done.stderr
     # the twin: without what the extra brings nothing is sent

@@ -15,7 +15,7 @@ from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, Trio, sha, small_plan
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.service.errors import AlreadyAnswered, ConfigError
+from shuffledp.service.errors import AlreadyAnswered, ConfigError, PolicyRefused
 
 Run = Callable[..., str]
 MODULES = ("task", "keys", "send", "serve", "result", "config", "demo")
@@ -73,9 +73,14 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
     assert all(text in shown for text in ("dark mode", "the university", "shuffler.example", "UTC"))
     assert "Verified" in run("task", "verify", task)
     with Programs(trio).both() as (shuffler, analyzer):
-        assert "Registered" in run(
-            "task", "register", task, "--shuffler", shuffler, "--analyzer", analyzer
-        )
+        public = run("keys", "signing", tmp_path / "collector.json").strip()
+        assert json.loads(run("keys", "signing", tmp_path / "collector.json", "--json")) == {
+            "public": public,
+            "new": False,
+        }
+        words = ["task", "register", task, "--shuffler", shuffler, "--analyzer", analyzer]
+        said = run(*words, "--signing-key", tmp_path / "collector.json")
+        assert "Registered" in said and public in said
         run("shuffler", "enrol", "--shuffler", shuffler, "--count", 20, "--output", tmp_path / "t")
         tokens = (tmp_path / "t").read_text().split()
         assert "Nothing is published" in run("result", "--task", task, "--analyzer", analyzer)
@@ -83,10 +88,13 @@ def test_from_a_plan_to_a_result(tmp_path: Path, run: Run, monkeypatch: pytest.M
             box = tmp_path / "boxes" / str(user)
             words = ["send", "--task", task, "--shuffler", shuffler]
             words += ["--token", token, "--outbox", box, "--least-users", 20]
+            words += ["--signing-key", f"collector={public}"]
             monkeypatch.setenv("SHUFFLEDP_VALUE", str(user % 2))
             run(*words)
         with pytest.raises(AlreadyAnswered):
             run(*words)
+        with pytest.raises(PolicyRefused, match="signing_keys"):
+            run(*words[:-1], f"collector={'0' * 64}", "--outbox", tmp_path / "another")
         run(*words, "--resume")
         while not json.loads(run("result", "--task", number, "--analyzer", analyzer, "--json")):
             pass

@@ -17,7 +17,7 @@ from service_trio import OPERATOR, USERS, Trio, bearing, sha
 
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task_tokens import TokenRequest, task_challenge
+from shuffledp.sealed.task_tokens import REQUEST_BYTES, TokenRequest, task_challenge
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 
@@ -127,7 +127,7 @@ def test_a_device_asks_again_with_the_same_request(tmp_path: Path) -> None:
             await party.register(task)
             (secret,) = await party.enrol()
             lost = Losing(party.transport)
-            async with party.device(task, secret, transport=lost, attempts=1) as device:
+            async with party.device(task, secret, issuer=lost, attempts=1) as device:
                 with pytest.raises(Unreachable):
                     await device.send(1)
                 assert not list((tmp_path / "device").glob("*.report"))
@@ -136,7 +136,7 @@ def test_a_device_asks_again_with_the_same_request(tmp_path: Path) -> None:
                 await device.prepare()
             async with party.device(task, secret) as device:
                 await device.send(1)
-            assert len(lost.seen) == 1
+            assert [len(body) for body in lost.seen] == [REQUEST_BYTES]
             assert (await party.trio.status(task))["have"] == 1
 
     asyncio.run(run())
@@ -162,7 +162,7 @@ def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
             await party.register(task)
             wrong = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(256)))
             (secret,) = await party.enrol()
-            async with party.device(task, secret, transport=wrong) as device:
+            async with party.device(task, secret, issuer=wrong) as device:
                 with pytest.raises(TaskError, match="no signature"):
                     await device.send(1)
             assert (await party.trio.status(task))["have"] == 0

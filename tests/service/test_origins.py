@@ -10,9 +10,15 @@ from typing import Any
 
 import httpx
 import pytest
+from logged_tasks import proof_of
 from raw_sockets import connect
 from service_programs import Programs
-from service_trio import COLLECTOR, TRUSTING, Trio, bearing
+from service_trio import (
+    TRUSTING,
+    Trio,
+    as_collector,
+    bearing,
+)
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.sealed.errors import TaskError, TaskNotNow
@@ -164,7 +170,7 @@ def test_an_expired_task_takes_no_reports(tmp_path: Path) -> None:
                 put = await server.put(
                     f"/tasks/{other.id.hex()}",
                     content=other.canonical(),
-                    headers=bearing(COLLECTOR),
+                    headers=as_collector(other.id),
                 )
                 assert put.status_code == 410
 
@@ -186,6 +192,7 @@ def test_a_device_answers_only_while_a_task_is_valid(tmp_path: Path) -> None:
         "token",
         tmp_path / "box",
         policy=TRUSTING,
+        proof=proof_of(task),
         clock=lambda: now[0],
         transport=httpx.MockTransport(take),
     ) as client:

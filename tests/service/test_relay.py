@@ -12,12 +12,13 @@ import httpx
 import pytest
 from described_answers import check_described
 from service_issuer import ByHost, IssuerParty, code
-from service_trio import TRUSTING, Trio, bearing
+from service_trio import TRUSTING, Trio, as_collector, bearing
 
 from shuffledp.errors import ParameterError
 from shuffledp.sealed.oblivious import GatewayKey, seal_request
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.client.relaying import AsyncRelayTransport
 from shuffledp.service.client.sending import AsyncClient
@@ -98,7 +99,8 @@ def test_the_relay_passes_on_sealed_bytes_alone(tmp_path: Path) -> None:
                 async with one.device(task, token, f"device{user}") as device:
                     await device.send(user % 2)
             assert (await one.trio.status(task))["have"] == 3
-            assert len({len(body) for _, body in one.to_relay.seen}) == 1  # of one size
+            sizes = [len(body) for _, body in one.to_relay.seen]
+            assert sizes == sizes[:2] * 3  # the proof and the report, of one size for everybody
             passed = {"host", "content-length", "content-type", "user-agent"}
             passed |= {"accept", "accept-encoding", "connection"}
             for (headers, body), (asked, sealed) in zip(
@@ -124,7 +126,7 @@ def test_one_time_tokens_through_the_relay(tmp_path: Path) -> None:
             hosts = ByHost({"relay": one.to_relay, "127.0.0.1:8803": party.transport})
             async with one.device(task, secret, "device", transport=hosts) as device:
                 await device.send(1)
-            assert len(one.to_relay.seen) == 1
+            assert len(one.to_relay.seen) == 2  # the proof and the report
             assert (await one.trio.status(task))["have"] == 1
 
     asyncio.run(run())
@@ -190,9 +192,11 @@ def test_a_relay_cannot_acknowledge_a_report(tmp_path: Path) -> None:
         async with relayed(tmp_path) as one:
             task = await one.task()
             (token,) = await one.trio.enrol()
+            answer = await one.trio.to_shuffler.get(f"/tasks/{task.id.hex()}/proof")
+            proof = TaskProof.from_json(answer.content)
             for status, error in ((200, Unreachable), (201, Unreachable), (403, Refused)):
                 fake = httpx.MockTransport(lambda _, status=status: httpx.Response(status))
-                options = {"transport": fake, "attempts": 1}
+                options = {"transport": fake, "attempts": 1, "proof": proof}
                 async with one.device(task, token, f"d{status}", **options) as device:
                     with pytest.raises(error):
                         await device.send(1)
@@ -213,7 +217,7 @@ def test_a_task_without_a_gateway_key_or_with_a_foreign_one(tmp_path: Path) -> N
             answer = await one.trio.to_shuffler.put(
                 f"/tasks/{foreign.id.hex()}",
                 content=foreign.canonical(),
-                headers=bearing("collector-secret"),
+                headers=as_collector(foreign.id),
             )
             assert (answer.status_code, code(answer)) == (422, "key-unknown")
             key = await one.key()

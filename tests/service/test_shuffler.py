@@ -288,7 +288,7 @@ def test_closed_tasks_and_retired_keys_take_nothing(tmp_path: Path) -> None:
         assert follower.key.key_id == old.key_id + 1
         await trio.register(follower)
         trio.keys.retire(old.key_id)
-        await trio.shuffler.learn_keys()
+        await trio.shuffler.analyzer_keys.learn()
         refused = await trio.post(task, encrypt_report(task, 1), tokens[1])
         assert refused.status_code == 410 and refused.json()["type"].endswith("key-retired")
         taken = await trio.post(follower, encrypt_report(follower, 1), tokens[1])

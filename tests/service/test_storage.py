@@ -10,6 +10,7 @@ import pytest
 from service_trio import Trio
 
 from shuffledp.sealed.checking import CheckLimits
+from shuffledp.sealed.signing import TaskSignature
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
@@ -120,8 +121,9 @@ def test_tasks_that_arrive_together_get_numbers_of_their_own(
         tasks = [trio.task(f"task {number % 4}") for number in range(8)]
         database = await open_database(stores["shuffler"], SHUFFLER_SCHEMA)
         registry = TaskRegistry(database, CheckLimits(), lambda: False, trio.clock)
+        signature = TaskSignature(b"", b"")  # the role's own checks are not part of this
         fresh = await asyncio.gather(
-            *(registry.register(task.canonical(), task.id) for task in tasks)
+            *(registry.register(task.canonical(), task.id, signature) for task in tasks)
         )
         assert sum(fresh) == 4
         assert sorted(entry.number for entry in registry.by_id.values()) == [1, 2, 3, 4]

@@ -96,7 +96,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
         programs.start("shuffler", before=small_disk)
         for server in programs.urls.values():
             wait_ready(server)
-        programs.register(task, "shuffler")
+        programs.register(task)
         tokens = programs.enrol(300)
         made = [known_report(task, 1)[0] for _ in tokens]
         path = f"{url}/tasks/{task.id.hex()}/reports"

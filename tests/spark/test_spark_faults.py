@@ -31,6 +31,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("cluster")
     at = np.arange(6000)
     rows = {"label": [("a", "b", "c")[n % 3] for n in at], "number": at % 10, "real": at / 6000}
+    rows["person"] = at // 3
     pq.write_table(pa.table(rows), folder / "rows.parquet")
     key = KeyFolder(folder / "keys").new()
     plan = plan_count(20, 2, mse_overhead=2).to_dict()
@@ -80,12 +81,13 @@ def test_whole_jobs_give_the_same_under_faults(story: dict[str, Any], fault: str
         "OrderPart 4",
         "Spread 5",
         "OpenPart 6",
+        "WholeWork 7",
     }
     for attempts in by_part(trial).values():
         assert all(attempt == attempts[0] for attempt in attempts)
-    for result in ("histogram", "users", "total", "sealed"):
+    for result in ("histogram", "users", "total", "sealed", "persons"):
         assert trial[result] == calm[result]
-    assert trial["users"] == 6000
+    assert trial["users"] == 6000 and trial["persons"][1] == 2000
 
 
 @pytest.mark.parametrize("fault", FAULTS)

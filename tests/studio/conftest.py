@@ -10,9 +10,9 @@ from studio_program import Started, start
 
 
 @pytest.fixture(scope="module")
-def studio() -> Iterator[Started]:
+def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     """A studio for the tests of one file."""
-    started = start()
+    started = start(tmp_path_factory.mktemp("data"))
     yield started
     started.stop()
     assert started.process.stdout is not None

@@ -99,7 +99,8 @@ def answer(case: Case, values: NDArray[Any], entropy: Entropy) -> Result:
     """One run; a mean is asked for by its query, which divides."""
     if case.query == "mean":
         asked: dict[str, Any] = {"epsilon": case.epsilon, "bounds": BOUNDS, "entropy": entropy}
-        return shuffledp.mean(values, **asked)
+        mean: Result = shuffledp.mean(values, **asked)
+        return mean
     plan = plan_of(case.query, case.users, case.epsilon)
     tally = plan.protocol.tally(plan.protocol.encode(values, entropy))
     found: Result = plan.analyze(plan.release(plan.protocol.aggregate_tally(tally, entropy)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 from described_answers import described_by
-from service_trio import COLLECTOR, OPERATOR, TRUSTING, Trio, bearing, sha
+from service_trio import COLLECTOR, OPERATOR, TRUSTING, Trio, as_collector, bearing, sha
 
 from shuffledp.sealed.issuer_keys import IssuerKeyFolder
 from shuffledp.sealed.task import Task
@@ -83,7 +83,7 @@ class IssuerParty:
     async def put(self, task: Task) -> httpx.Response:
         """The issuer's answer to a task's registration."""
         return await self.client.put(
-            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
         )
 
     async def register(self, task: Task) -> None:
@@ -118,10 +118,10 @@ class IssuerParty:
         return request.finish(answer.content)
 
     def device(self, task: Task, secret: str, name: str = "device", **options: Any) -> AsyncClient:
-        """A device that is enrolled here."""
+        """A device that is enrolled here; `issuer` carries its requests to the issuer."""
         servers = {
             "shuffler": httpx.ASGITransport(self.trio.shuffler_app),
-            "127.0.0.1:8803": self.transport,
+            "127.0.0.1:8803": options.pop("issuer", self.transport),
         }
         return AsyncClient(
             task,
@@ -182,7 +182,7 @@ class IssuerProgram:
 
     def prepare(self, task: Task, count: int) -> list[str]:
         self.http.put(
-            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
         ).raise_for_status()
         secrets = [new_token(EACH_PREFIX) for _ in range(count)]
         self.http.post(

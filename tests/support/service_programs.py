@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
-from service_trio import COLLECTOR, OPERATOR, Trio, bearing, sha
+from service_trio import OPERATOR, Trio, as_collector, bearing, sha
 
 from shuffledp.sealed.task import Task
 from shuffledp.service.demo import free_port, wait_ready
@@ -88,7 +88,7 @@ class Programs:
             httpx.put(
                 f"{self.urls[role]}/tasks/{task.id.hex()}",
                 content=task.canonical(),
-                headers=bearing(COLLECTOR),
+                headers=as_collector(task.id),
             ).raise_for_status()
 
     def enrol(self, count: int) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 from described_answers import described_by
+from logged_tasks import KEYS
 
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.clock import system_clock
@@ -24,6 +25,7 @@ from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, plain_numbers
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.client.collector import signature_headers
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
@@ -53,6 +55,11 @@ def small_plan(users: int = USERS, cell: str = "paper") -> dict[str, Any]:
 def bearing(token: str) -> dict[str, str]:
     """The headers of a request that carries a token."""
     return {"Authorization": f"Bearer {token}"}
+
+
+def as_collector(task_id: bytes) -> dict[str, str]:
+    """The headers of the collector's request to register a task."""
+    return bearing(COLLECTOR) | signature_headers(task_id, KEYS["collector"])
 
 
 def sha(token: str) -> str:
@@ -151,9 +158,9 @@ class Trio:
 
     async def register(self, task: Task) -> None:
         """Registers a task at both servers."""
-        for server in (self.to_shuffler, self.to_analyzer):
+        for server in (self.to_analyzer, self.to_shuffler):
             answer = await server.put(
-                f"/tasks/{task.id.hex()}", content=task.canonical(), headers=bearing(COLLECTOR)
+                f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
             )
             assert answer.status_code in (200, 201), answer.text
 

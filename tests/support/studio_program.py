@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass
@@ -26,12 +28,13 @@ class Started:
         self.process.wait(30)
 
 
-def start() -> Started:
-    """Starts `shuffledp studio` on a free port."""
+def start(data: Path) -> Started:
+    """Starts `shuffledp studio` on a free port; it keeps what it keeps in a folder."""
     process = subprocess.Popen(
         [sys.executable, "-m", "shuffledp.cli.main", "studio", "--no-browser", "--json"],
         stdout=subprocess.PIPE,
         text=True,
+        env={**os.environ, "XDG_DATA_HOME": str(data)},
     )
     assert process.stdout is not None
     return Started(json.loads(process.stdout.readline())["link"], process)

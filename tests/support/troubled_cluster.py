@@ -158,8 +158,9 @@ def trouble(fault: str, folder: Path) -> Iterator[None]:
 
 def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[str, Any]:
     """A query over a column of labels, whose tally is kept between two jobs, one over whole
-    numbers, which is planned and drawn in one, and a batch that is ordered and opened, under a
-    fault; the queries' noise comes from the same secret every time."""
+    numbers, which is planned and drawn in one, a batch that is ordered and opened, and one row of
+    each person, chosen by a key that is the same every time, under a fault; the queries' noise
+    comes from the same secret every time."""
     folder = data / "whole" / (fault or "nothing")
     patched: Any = executor
     patched.JobSecret = lambda _: secret
@@ -168,6 +169,9 @@ def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[
         labels = cluster.histogram(frame, column="label", epsilon=1, labels=["a", "b", "c"])
         numbers = cluster.integer_sum(frame, column="number", epsilon=1, largest=9)
         batch = sealed(session, data, folder / "batch")
+        persons = cluster.integer_sum(
+            frame, column="number", epsilon=1, largest=9, user="person", rows_per_user=1, seed=5
+        )
     patched.JobSecret = JobSecret
     return {
         "gave": attempts(folder),
@@ -175,6 +179,7 @@ def whole_jobs(session: Any, data: Path, fault: str, secret: JobSecret) -> dict[
         "users": labels.users,
         "total": numbers.value,
         "sealed": batch,
+        "persons": [persons.value, persons.users],
     }
 
 

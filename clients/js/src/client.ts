@@ -1,6 +1,5 @@
 /** Sending a value: check, randomize, encrypt, charge, store, send; the same bytes again after an
  * interruption. */
-import type { Sent } from "./describe.js";
 import { fail, ShuffledpError } from "./errors.js";
 import { ascii, hex, join, sha256, webKey, type Bytes, type Ephemeral } from "./hpke.js";
 import { checkBudget, checkPolicy } from "./policy.js";
@@ -62,11 +61,14 @@ export class Client {
           report: hex(id),
           task: task.id,
           name: task.name,
+          question: task.question,
+          operators: task.operators,
           shuffler: this.shuffler,
           epsilon: text(task.epsilon),
+          bytes: made.length,
+          expires: task.expires,
           when: this.now(),
         });
-        record.keys[this.shuffler] ??= hex(task.key.raw);
         record.reports[task.id] = made;
       });
       return made;
@@ -94,7 +96,8 @@ export class Client {
   private admit(record: DeviceRecord): void {
     if (this.task.id in record.reports)
       fail("answered", "This device has answered this task; a second value would weaken the guarantee: use resume to send what is stored.");
-    checkBudget(this.task, this.task.policy, record, this.shuffler, this.now());
+    checkBudget(this.task, this.task.policy, record, this.now());
+    this.task.logged.trust(record, this.shuffler);
   }
 
   private async encrypt(value: Value, reportId: Bytes): Promise<Bytes> {
@@ -149,7 +152,3 @@ export class Client {
 }
 
 export const createClient = (task: Task, options: ClientOptions): Client => new Client(task, options);
-
-/** What this device has sent or has stored to send, oldest first. */
-export const history = async (storage: Storage = deviceStorage()): Promise<readonly Sent[]> =>
-  (await import("./describe.js")).history(storage);

@@ -3,7 +3,8 @@ import { hex } from "./hpke.js";
 import { recently, spent } from "./policy.js";
 import type { Values } from "./questions.js";
 import { add, show, subtract } from "./rational.js";
-import { deviceStorage, type Charge, type Storage } from "./storage.js";
+import { deviceStorage, type Storage } from "./storage.js";
+import type { Signers } from "./logged.js";
 import type { Operators, Task } from "./task.js";
 
 export interface Description {
@@ -21,6 +22,11 @@ export interface Description {
   readonly operators: Operators;
   readonly shuffler: string;
   readonly analyzerKey: string;
+  /** The keys with which collector, shuffler and analyzer have signed the task. */
+  readonly signers: Signers;
+  /** Whether this device has not seen these keys before and no policy names them: they would be trusted
+   * because they come first. */
+  readonly newKeys: boolean;
   readonly expires: Date;
   /** ε: spent by this device in the policy's period, allowed in it, and left after this answer. */
   readonly spent: string;
@@ -34,10 +40,14 @@ export interface Description {
 
 export async function describe(task: Task, storage: Storage = deviceStorage()): Promise<Description> {
   const { policy, operators } = task;
-  const [before, answered] = await storage.update((record) => [
-    spent(record, recently(policy, task.clock() / 1000)),
-    task.id in record.reports,
-  ]);
+  const [before, answered, newKeys] = await storage.update((record) => {
+    const known = Object.keys(record.keys[task.shuffler] ?? {}).length;
+    const trusted = structuredClone(record);
+    trusted.keys[task.shuffler] = {};
+    task.logged.trust(trusted, task.shuffler);
+    const asked = Object.keys(trusted.keys[task.shuffler]!).length;
+    return [spent(record, recently(policy, task.clock() / 1000)), task.id in record.reports, known < asked] as const;
+  });
   const about = {
     question: task.question,
     values: task.protocol.values,
@@ -52,6 +62,8 @@ export async function describe(task: Task, storage: Storage = deviceStorage()): 
     operators,
     shuffler: task.shuffler,
     analyzerKey: hex(task.key.raw),
+    signers: task.logged.signers,
+    newKeys,
     expires: new Date(task.expires * 1000),
     spent: show(before),
     allowed: show(policy.perPeriod),
@@ -66,23 +78,10 @@ export async function describe(task: Task, storage: Storage = deviceStorage()): 
       `Your answer is randomized and encrypted on this device before it is sent. Among ${number(about.users)} users it costs you ε = ${about.epsilon} (${about.guarantee}).`,
       `${number(about.messages)} encrypted messages are sent, ${number(about.bytes)} bytes, whatever you answer.`,
       `Who asks: ${operators.collector}. Who mixes the answers: ${operators.shuffler} (${about.shuffler}). Who computes the result: ${operators.analyzer}. The last two together could read your answer.`,
+      `All three have signed this question, and it stands in a public log, so that everybody is asked the same.${newKeys ? " This device sees their keys for the first time and would trust them from now on." : ""}`,
       answered
         ? `You have answered this question. This device has spent ε = ${about.spent} of ${about.allowed} in ${about.days} days.`
         : `This device has spent ε = ${about.spent} of the ${about.allowed} that it allows in ${about.days} days; after this answer ${about.remains} are left.`,
     ],
   };
 }
-
-/** One report that this device has made. */
-export interface Sent extends Charge {
-  /** Whether the shuffler has acknowledged it. */
-  readonly acknowledged: boolean;
-}
-
-export const history = (storage: Storage): Promise<Sent[]> =>
-  storage.update(({ charges, reports }) =>
-    charges.map((charge, i) => {
-      const last = charges.findLastIndex(({ task }) => task === charge.task) === i;
-      return { ...charge, acknowledged: !(last && reports[charge.task]) };
-    }),
-  );

@@ -1,9 +1,19 @@
-/** X25519 from @noble/curves, for engines whose WebCrypto has none:
+/** X25519 and Ed25519 from @noble/curves, for engines whose WebCrypto has none:
  *
+ *     const task = await loadTask(url, { verify: nobleVerify });
  *     createClient(task, { token, ephemeral: nobleKey })
  */
-import { x25519 } from "@noble/curves/ed25519.js";
+import { ed25519, x25519 } from "@noble/curves/ed25519.js";
 import type { Bytes, Ephemeral } from "./hpke.js";
+import type { Verify } from "./logged.js";
+
+export const nobleVerify: Verify = async (key, signature, text) => {
+  try {
+    return ed25519.verify(signature, text, key, { zip215: false });
+  } catch {
+    return false; // no key at all
+  }
+};
 
 export const nobleKey: Ephemeral = async () => {
   const secret = x25519.utils.randomSecretKey();

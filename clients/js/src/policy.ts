@@ -21,6 +21,9 @@ export interface PolicySettings {
   /** The analyzer keys that this device encrypts for, in hexadecimal digits; if there are none, the
    * first key of each shuffler is remembered, and another one is refused. */
   readonly analyzer_keys?: readonly string[];
+  /** The keys that must have signed a task, in hexadecimal digits, by role; for a role without any, the
+   * first key of each shuffler is remembered, and another one is refused. */
+  readonly signing_keys?: { readonly collector?: readonly string[]; readonly shuffler?: readonly string[]; readonly analyzer?: readonly string[] };
 }
 
 export interface Policy {
@@ -31,6 +34,7 @@ export interface Policy {
   readonly repeat: boolean;
   readonly shortBatches: boolean;
   readonly keys: readonly string[];
+  readonly signing: unknown;
 }
 
 /** The policy behind its settings; what they do not say has its default. */
@@ -52,6 +56,7 @@ export function readPolicy(settings: PolicySettings = {}): Policy {
     allow_repeat: choice(true, false),
     allow_short_batches: choice(true, false),
     analyzer_keys: list(textOf(64, 64, /^[0-9a-f]*$/), 0, 1000),
+    signing_keys: anything,
   })(settings, "policy");
   return {
     perTask: epsilon("most_epsilon_per_task", exact(2)),
@@ -61,6 +66,7 @@ export function readPolicy(settings: PolicySettings = {}): Policy {
     repeat: other.allow_repeat ?? false,
     shortBatches: other.allow_short_batches ?? false,
     keys: other.analyzer_keys ?? [],
+    signing: other.signing_keys,
   };
 }
 
@@ -91,14 +97,11 @@ export const recently = (policy: Policy, now: number) => (charge: { readonly whe
   charge.when > now - policy.days * 86400;
 
 /** Throws if one more report for this task is more than this device allows now. */
-export function checkBudget(task: Task, policy: Policy, record: DeviceRecord, shuffler: string, now: number): void {
+export function checkBudget(task: Task, policy: Policy, record: DeviceRecord, now: number): void {
   const same = spent(record, (charge) => charge.task === task.id);
   if (!atMost(add(same, task.epsilon), policy.perTask))
     refuse(`This device has spent ε = ${show(same)} on this task and allows ${show(policy.perTask)} per task; do not answer it again.`);
   const recent = spent(record, recently(policy, now));
   if (!atMost(add(recent, task.epsilon), policy.perPeriod))
     refuse(`This task costs ε = ${show(task.epsilon)} and this device has spent ${show(recent)} of the ${show(policy.perPeriod)} that it allows in ${policy.days} days; answer it later.`);
-  const known = record.keys[shuffler];
-  if (!policy.keys.length && known !== undefined && known !== hex(task.key.raw))
-    refuse("This task is encrypted for another analyzer key than this shuffler's earlier ones; ask the analyzer's operator, and name the right key in analyzer_keys.");
 }

@@ -1,24 +1,31 @@
 /** What a device remembers: reports that wait, tasks that were answered, the ε that was spent, and the
- * analyzer keys it has seen. One record, changed in one transaction. */
+ * keys it has seen. One record, changed in one transaction. */
 import type { Bytes } from "./hpke.js";
+import type { Operators } from "./task.js";
 
 /** One report of this device, and what it cost. */
 export interface Charge {
-  /** The report's id. */
+  /** The report's id; empty after it was wiped, as is the task's id once the task has expired. */
   readonly report: string;
   readonly task: string;
-  readonly name: string;
-  readonly shuffler: string;
   /** As exact text. */
   readonly epsilon: string;
   /** Seconds since 1970. */
   readonly when: number;
+  /** When the task can no longer be answered. */
+  readonly expires: number;
+  /** What the person was asked, and to whom the report went; missing after it was wiped. */
+  readonly name?: string;
+  readonly question?: string;
+  readonly shuffler?: string;
+  readonly operators?: Operators;
+  readonly bytes?: number;
 }
 
 export interface DeviceRecord {
   readonly charges: Charge[];
-  /** The analyzer key that was first seen at each shuffler. */
-  readonly keys: Record<string, string>;
+  /** The keys that were first seen at each shuffler: encryption, collector, shuffler, analyzer. */
+  readonly keys: Record<string, Record<string, string>>;
   /** By task: the encrypted report until it is acknowledged, then null. */
   readonly reports: Record<string, Bytes | null>;
 }

@@ -2,6 +2,7 @@
 import type { CellKind } from "./cells.js";
 import type { Description } from "./describe.js";
 import { fail } from "./errors.js";
+import type { Logged, Verify } from "./logged.js";
 import { ascii, fromHex, hex, sha256, type Bytes } from "./hpke.js";
 import { checkPolicy, readPolicy, type Policy, type PolicySettings } from "./policy.js";
 import { questionOf, readersFor, type Question, type Readers } from "./questions.js";
@@ -31,6 +32,10 @@ export interface LoadOptions {
   readonly policy?: PolicySettings;
   /** Further kinds of cells than bounded ones. */
   readonly cells?: readonly CellKind[];
+  /** The task's proof, where it is not to be loaded from beside the task. */
+  readonly proof?: string;
+  /** Another check of Ed25519 signatures than WebCrypto's: see @shuffledp/client/noble. */
+  readonly verify?: Verify;
   /** Milliseconds since 1970; for tests. */
   readonly clock?: () => number;
 }
@@ -56,6 +61,8 @@ export class Task {
   readonly batchReports: number;
   readonly users: number;
   readonly protocol: Question;
+  /** Who has signed it; `loadTask` finds that out. */
+  logged!: Logged;
   readonly key: { readonly id: number; readonly epoch: number; readonly raw: Bytes };
 
   constructor(
@@ -203,5 +210,6 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   task.checkTime();
   checkPolicy(task, task.policy);
   await task.prove();
+  task.logged = await (await import("./logged.js")).logged(task, String(source), options.proof, options.verify);
   return task;
 }

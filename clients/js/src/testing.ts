@@ -1,5 +1,5 @@
 /** Hooks for tests: chosen random words, chosen ephemeral keys, storage in memory. Never for people. */
-import { fromHex, join, sharedWith, type Bytes, type Ephemeral } from "./hpke.js";
+import { ascii, bytesOf, fromHex, hex, join, sha256, sharedWith, type Bytes, type Ephemeral } from "./hpke.js";
 import type { Words } from "./sampling.js";
 import { emptyRecord, type DeviceRecord, type Storage } from "./storage.js";
 
@@ -33,6 +33,37 @@ export function givenKeys(secrets: readonly string[]): Ephemeral {
     const key = await crypto.subtle.importKey("pkcs8", join(PKCS8, fromHex(secret)), { name: "X25519" }, false, ["deriveBits"]);
     return { publicKey: await sharedWith(key, PUBLIC_BASE), shared: (peer: Bytes) => sharedWith(key, peer) };
   };
+}
+
+const ED25519 = fromHex("302e020100300506032b657004220420");
+
+/** The proof of a task that stands alone in its log, signed by keys that are made of these names. */
+export async function madeProof(id: string, names = { collector: "collector", shuffler: "shuffler", analyzer: "analyzer" }): Promise<string> {
+  const roles = ["collector", "shuffler", "analyzer"] as const;
+  const keys: Record<string, Bytes> = {};
+  const secrets: Record<string, CryptoKey> = {};
+  for (const role of roles) {
+    const seed = join(ED25519, await sha256(ascii(names[role])));
+    secrets[role] = await crypto.subtle.importKey("pkcs8", seed, { name: "Ed25519" }, true, ["sign"]);
+    const { x } = await crypto.subtle.exportKey("jwk", secrets[role]!);
+    keys[role] = Uint8Array.from(atob(x!.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
+  }
+  const sign = async (role: string, text: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.sign("Ed25519", secrets[role]!, text)));
+  const signatures: Record<string, string> = {};
+  for (const role of roles) signatures[role] = await sign(role, join(ascii(`shuffledp/v1 task ${role} `), fromHex(id)));
+  const root = await sha256(join(bytesOf(0, 1), fromHex(id), keys.collector!, fromHex(signatures.collector!)));
+  const head = (role: string): Bytes => join(ascii(`shuffledp/v1 head ${role} `), keys.analyzer!, bytesOf(1, 8), root);
+  return JSON.stringify({
+    format: "shuffledp task proof 1",
+    task: id,
+    keys: Object.fromEntries(roles.map((role) => [role, hex(keys[role]!)])),
+    signatures,
+    log: {
+      index: 0, size: 1, root: hex(root), path: [],
+      analyzer_signature: await sign("analyzer", head("analyzer")),
+      shuffler_signature: await sign("shuffler", head("shuffler")),
+    },
+  });
 }
 
 /** A record in memory. */

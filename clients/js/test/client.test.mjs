@@ -2,17 +2,21 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, test } from "node:test";
+import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
-import { createClient, history, loadTask } from "@shuffledp/client";
-import { nobleKey } from "@shuffledp/client/noble";
-import { givenWords, hex, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
+import { createClient, loadTask } from "@shuffledp/client";
+import { exportHistory, history, wipe } from "@shuffledp/client/device";
+import { nobleKey, nobleVerify } from "@shuffledp/client/noble";
+import { givenWords, hex, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
 
 const vectors = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"));
 const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks].find((task) => task.name === name).text;
 const KEY = vectors.encryption.analyzer_key.public;
 const clock = () => vectors.now * 1000;
-const load = (name, policy = {}, more = {}) => loadTask(textOf(name), { policy, clock, ...more });
+const idOf = (text) => createHash("sha256").update(text).digest("hex");
+const loadText = async (text, options) => loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
+const load = (name, policy = {}, more = {}) => loadText(textOf(name), { policy, ...more });
 const once = { token: "once-test", attempts: 4 };
 const { fetch: realFetch, setTimeout: realTimeout } = globalThis;
 /** The pauses that the client has asked for, in milliseconds; none is really waited for. */
@@ -165,7 +169,7 @@ test("the policy decides before anything is sent", async () => {
 
 test("the budget of a period is exact, and ends with the period", async () => {
   shuffler(new Response(null, { status: 201 }));
-  const charge = (epsilon, when) => ({ report: "r", task: "other", name: "n", shuffler: "s", epsilon, when });
+  const charge = (epsilon, when) => ({ report: "r", task: "other", name: "n", shuffler: "s", epsilon, when, expires: 1 });
   const day = 86400;
   const storage = memoryStorage({ charges: [charge("3", vectors.now - 10 * day)], keys: {}, reports: {} });
   const client = createClient(await load("count, bounded"), { ...once, storage });
@@ -179,10 +183,105 @@ test("the budget of a period is exact, and ends with the period", async () => {
 test("another analyzer key than the remembered one is refused", async () => {
   shuffler(new Response(null, { status: 201 }));
   const task = await load("count, bounded");
-  const storage = memoryStorage({ charges: [], keys: { "https://shuffler.example/v1": "11".repeat(32) }, reports: {} });
+  const storage = memoryStorage({ charges: [], keys: { "https://shuffler.example/v1": { encryption: "11".repeat(32) } }, reports: {} });
   await assert.rejects(createClient(task, { ...once, storage }).send(1), fails("policy"));
   const named = await load("count, bounded", { analyzer_keys: [KEY] });
   await createClient(named, { ...once, storage }).send(1);
+});
+
+test("a task that nobody else can see is not answered", async () => {
+  const [own, other] = [textOf("count, bounded"), textOf("count, per index")];
+  const id = idOf(own);
+  const pinned = { signing_keys: Object.fromEntries(Object.entries(JSON.parse(await madeProof(id)).keys).map(([role, key]) => [role, [key]])) };
+  const names = { collector: "collector", shuffler: "shuffler", analyzer: "analyzer" };
+  const forged = {
+    task: [await madeProof(idOf(other)), "{}", "no JSON", " ".repeat(20_000)],
+    policy: await Promise.all(Object.keys(names).map((role) => madeProof(id, { ...names, [role]: "stranger" }))),
+  };
+  for (const [code, proofs] of Object.entries(forged))
+    for (const proof of proofs) await assert.rejects(loadText(own, { proof, policy: pinned }), fails(code));
+  await assert.rejects(loadText(own, { policy: { signing_keys: { collector: "x" } } }), fails("policy"));
+  await assert.rejects(loadText(own, { policy: { signing_keys: { nobody: [] } } }), fails("policy"));
+  await loadText(own, { policy: pinned });
+});
+
+test("the proof is loaded from beside the task, or from the task's shuffler", async () => {
+  const text = textOf("count, bounded");
+  const [asked, id] = [[], idOf(text)];
+  const proof = await madeProof(id);
+  const serve = (answer) => {
+    globalThis.fetch = async (url) => {
+      asked.push(String(url));
+      return String(url).endsWith("/proof") ? answer() : new Response(text);
+    };
+  };
+  serve(() => new Response(proof));
+  await loadTask(`https://mirror.example/tasks/${id}`, { clock });
+  await loadTask(text, { clock });
+  assert.deepEqual(asked, [`https://mirror.example/tasks/${id}`, `https://mirror.example/tasks/${id}/proof`, `https://shuffler.example/v1/tasks/${id}/proof`]);
+  serve(() => new Response(null, { status: 404 }));
+  await assert.rejects(loadTask(text, { clock }), fails("task"));
+  serve(() => Promise.reject(new TypeError("away")));
+  await assert.rejects(loadTask(text, { clock }), fails("unreachable"));
+});
+
+test("an engine without Ed25519 says so in one sentence", async () => {
+  const real = crypto.subtle.importKey;
+  const text = textOf("count, bounded");
+  const proof = await madeProof(idOf(text));
+  try {
+    crypto.subtle.importKey = async () => Promise.reject(new DOMException("no such algorithm", "NotSupportedError"));
+    await assert.rejects(loadTask(text, { clock, proof }), (error) => fails("task")(error) && /no Ed25519/.test(error.message));
+    await loadTask(text, { clock, proof, verify: nobleVerify });
+  } finally {
+    crypto.subtle.importKey = real;
+  }
+});
+
+test("other signing keys than the remembered ones are refused, and new ones are shown", async () => {
+  shuffler(new Response(null, { status: 201 }));
+  const storage = memoryStorage();
+  const task = await load("count, bounded");
+  assert.equal((await task.describe(storage)).newKeys, true);
+  await createClient(task, { ...once, storage }).send(1);
+  assert.equal((await task.describe(storage)).newKeys, false);
+  const text = textOf("count, per index");
+  const names = { collector: "collector", shuffler: "shuffler", analyzer: "analyzer" };
+  for (const role of Object.keys(names)) {
+    const other = await loadText(text, { proof: await madeProof(idOf(text), { ...names, [role]: "another" }) });
+    await assert.rejects(createClient(other, { ...once, storage }).send(1), fails("policy"));
+  }
+  await createClient(await loadText(text, {}), { ...once, storage }).send(1);
+});
+
+test("what was sent can be exported and wiped, and the budget stays spent", async () => {
+  shuffler(new Response(null, { status: 201 }));
+  const storage = memoryStorage();
+  const task = await load("count, bounded", { most_epsilon_per_period: "1" });
+  await createClient(task, { ...once, storage }).send(1);
+  const [sent] = JSON.parse(await exportHistory(storage)).reports;
+  assert.deepEqual([sent.question, sent.operators, sent.bytes, sent.shuffler], [task.question, task.operators, task.reportBytes, "https://shuffler.example/v1"]);
+  const now = vectors.now;
+  assert.deepEqual(await wipe(storage, { now }), { reports: 1, waiting: 0, tasks: 1 });
+  const [left] = await history(storage);
+  assert.deepEqual(Object.keys(left).sort(), ["acknowledged", "epsilon", "expires", "report", "task", "when"]);
+  assert.ok(!(await exportHistory(storage)).includes(task.question));
+  await assert.rejects(createClient(task, { ...once, storage }).send(0), fails("answered"));
+  const next = await load("count, per index", { most_epsilon_per_period: "1" });
+  await assert.rejects(createClient(next, { ...once, storage }).send(1), fails("policy"));
+  assert.deepEqual(await wipe(storage, { now: task.expires, keys: true }), { reports: 1, waiting: 0, tasks: 0 });
+  assert.ok(!(await exportHistory(storage)).includes(task.id));
+  assert.deepEqual(JSON.parse(await exportHistory(storage)).keys, {});
+});
+
+test("reports that wait are not wiped", async () => {
+  shuffler("away");
+  const storage = memoryStorage();
+  const client = createClient(await load("count, bounded"), { ...once, attempts: 1, storage });
+  await assert.rejects(client.send(1), fails("unreachable"));
+  assert.deepEqual(await wipe(storage, { now: vectors.now }), { reports: 0, waiting: 1, tasks: 1 });
+  shuffler(new Response(null, { status: 201 }));
+  assert.deepEqual(await client.resume(), { status: 201 });
 });
 
 test("tasks that take several answers are charged each time", async () => {
@@ -255,7 +354,7 @@ test("tasks for frequencies whose groups or labels are wrong are refused", async
     "claim": [({ certificate }) => (certificate.users = 100), "does not follow"],
     "batch": [({ batch }) => (batch.reports = 699), "batches"],
   };
-  await loadTask(changed(FREQUENT, () => {}), { clock });
+  await loadText(changed(FREQUENT, () => {}));
   for (const [name, [change, why]] of Object.entries(wrong))
     await assert.rejects(loadTask(changed(FREQUENT, change), { clock }), (error) => {
       assert.equal(error.code, "task", `${name}: ${error}`);
@@ -277,7 +376,7 @@ test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
 test("pages load what a question needs beside the core, from the bundle", async () => {
   const { loadTask: bundled } = await import("../dist/bundle/client.js");
   for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded"]) {
-    const task = await bundled(textOf(name), { clock, policy: { least_users: 1 } });
+    const task = await bundled(textOf(name), { clock, proof: await madeProof(idOf(textOf(name))), policy: { least_users: 1 } });
     assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks).find((one) => one.name === name).report_bytes);
   }
 });

@@ -4,15 +4,17 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { loadTask, ShuffledpError } from "@shuffledp/client";
+import { nobleVerify } from "@shuffledp/client/noble";
 import { paperCell } from "@shuffledp/client/paper";
 import {
-  CutNoise, draw, encryptReport, finite, fromHex, givenKeys, givenWords, hex, negativeBinomial, plainNumbers, poisson,
-  readCanonical, sealer, zeroWith,
+  CutNoise, draw, encryptReport, finite, fromHex, givenKeys, givenWords, hex, madeProof, negativeBinomial, plainNumbers,
+  poisson, readCanonical, sealer, zeroWith,
 } from "@shuffledp/client/testing";
 
 const vectors = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"));
 const policy = { most_epsilon_per_task: 1000, least_users: 1, allow_repeat: true, allow_short_batches: true };
-const load = (text, id, now) => loadTask(text, { id, policy, cells: [paperCell], clock: () => now * 1000 });
+const load = async (text, id, now) =>
+  loadTask(text, { id, policy, proof: await madeProof(id), cells: [paperCell], clock: () => now * 1000 });
 
 const loaded = {};
 const tasks = [...vectors.tasks, ...vectors.frequencies.tasks];
@@ -49,6 +51,20 @@ for (const { stage, why, id, now, text } of vectors.refused)
       return true;
     });
   });
+
+const proved = vectors.tasks.find(({ name }) => name === vectors.proofs.task);
+for (const [kind, verify] of [["WebCrypto", undefined], ["noble", nobleVerify]])
+  for (const { name, proof, accepted } of vectors.proofs.cases)
+    test(`proof of a task, ${kind}: ${name}`, async () => {
+      const loading = loadTask(proved.text, {
+        policy: { ...policy, signing_keys: Object.fromEntries(Object.entries(vectors.proofs.signing_keys).map(([role, key]) => [role, [key]])) },
+        proof: JSON.stringify(proof),
+        verify,
+        clock: () => vectors.now * 1000,
+      });
+      if (accepted) assert.deepEqual((await loading).logged.signers, vectors.proofs.signing_keys);
+      else await assert.rejects(loading, (error) => ["task", "policy"].includes(error.code));
+    });
 
 const fraction = (text) => {
   const [n, d = "1"] = text.split("/");

@@ -27,9 +27,13 @@ class Part:
     log_error: Callable[[Floats], Complexes]
 
 
-def error_masses(parts: Sequence[Part], rounding_variance: float) -> tuple[Floats, Floats]:
-    """Errors on a grid and how likely each is, random rounding included."""
-    spread = rounding_variance + sum(part.weight**2 * part.variance for part in parts)
+def error_masses(
+    parts: Sequence[Part], rounding_variance: float, spread: float | None = None
+) -> tuple[Floats, Floats]:
+    """Errors on a grid and how likely each is, random rounding included; the grid is made for the
+    variance of the whole, or for the one that is given, so that several errors share a grid."""
+    if spread is None:
+        spread = rounding_variance + sum(part.weight**2 * part.variance for part in parts)
     step = 2 * GRID_REACH * spread**0.5 / GRID_POINTS
     t = 2 * np.pi * np.fft.fftfreq(GRID_POINTS, step)
     logs = np.asarray(-rounding_variance * t * t / 2, np.complex128)
@@ -41,8 +45,11 @@ def error_masses(parts: Sequence[Part], rounding_variance: float) -> tuple[Float
 
 
 def error_quantiles(
-    parts: Sequence[Part], rounding_variance: float, levels: Sequence[float]
+    parts: Sequence[Part],
+    rounding_variance: float,
+    levels: Sequence[float],
+    spread: float | None = None,
 ) -> list[float]:
     """Quantiles of the whole error."""
-    errors, masses = error_masses(parts, rounding_variance)
+    errors, masses = error_masses(parts, rounding_variance, spread)
     return [float(np.interp(level, np.cumsum(masses), errors)) for level in levels]

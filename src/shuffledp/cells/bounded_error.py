@@ -130,13 +130,19 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
 def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -> Complexes:
     """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
     shift, kept = _moments(cell)[:2]
-    part = user_function(cell, t / kept)
+    part = _function_at(cell, np.ascontiguousarray(t / kept).tobytes())
     total = min(max(total, 0.0), float(users * cell.largest))
     full = total / cell.largest
     logs = full * part.log(cell.largest) + (users - full) * part.log(0)
     return np.asarray(
         logs + 1j * part.t * (float(1 - cell.data_probability) * total - users * shift)
     )
+
+
+@lru_cache(maxsize=16)
+def _function_at(cell: BoundedCell, places: bytes) -> UserFunction:
+    """`user_function`, remembered: several totals of a cell are asked for at the same places."""
+    return user_function(cell, np.frombuffer(places))
 
 
 # the law of E

@@ -1,22 +1,40 @@
-"""`shuffledp device`: what this device agrees to, and what it has spent."""
+"""`shuffledp device`: what this device agrees to, what it has spent, and on what."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, add_group, emit, facts, write_output
+from shuffledp.cli.output import (
+    Commands,
+    add_command,
+    add_group,
+    confirm,
+    emit,
+    facts,
+    write_output,
+)
 from shuffledp.cli.send import add_policy, given_policy
 from shuffledp.cli.task import read_task
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shuffledp.service.client.device import Device
+
+EXPORT_FORMAT = "shuffledp device history 1"
+
 
 def add_to(commands: Commands) -> None:
     """Adds the command `device` with its actions."""
-    actions = add_group(commands, "device", "what this device agrees to and has spent")
+    actions = add_group(commands, "device", "what this device agrees to, and what it has sent")
     policy = add_command(
         actions,
         "policy",
@@ -69,10 +87,128 @@ def add_to(commands: Commands) -> None:
         "--evidence-file", required=True, metavar="FILE", help="what the issuer's operator asks for"
     )
     enrol.add_argument("--output", required=True, metavar="FILE", help="file for the token, or -")
-    for one in (shown, anew, token):
+    history, wipe = _add_history(actions)
+    for one in (shown, anew, token, *history, wipe):
         one.add_argument(
             "--outbox", metavar="FOLDER", help="folder of the device (your data folder)"
         )
+
+
+def _add_history(
+    actions: Commands,
+) -> tuple[list[argparse.ArgumentParser], argparse.ArgumentParser]:
+    """Adds `history`, `export` and `wipe`."""
+    listed = add_command(
+        actions,
+        "history",
+        run_history,
+        "what this device has sent: when, for which question, at which ε, to whom",
+        examples=["device history", "device history --json"],
+        needs=["client"],
+    )
+    export = add_command(
+        actions,
+        "export",
+        run_export,
+        "everything that this device remembers, as JSON",
+        examples=["device export --output mine.json"],
+        needs=["client"],
+    )
+    export.add_argument("--output", required=True, metavar="FILE", help="the file, or -")
+    wipe = add_command(
+        actions,
+        "wipe",
+        run_wipe,
+        "forget what reports were for; what they cost stays",
+        examples=["device wipe", "device wipe --yes --keys"],
+        needs=["client"],
+    )
+    wipe.add_argument("--yes", action="store_true", help="do not ask")
+    wipe.add_argument("--keys", action="store_true", help="also forget the keys of servers")
+    return [listed, export], wipe
+
+
+def run_history(args: argparse.Namespace) -> None:
+    """Lists the reports of this device."""
+    rows = _device(args).history()
+
+    def shown(out: Console) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        if not rows:
+            out.print("This device has sent nothing.")
+            return
+        made = Table(title="What this device has sent", title_justify="left", box=None)
+        for name in ("when (UTC)", "question", "ε", "sent to", "state"):
+            made.add_column(name, overflow="fold")
+        for row in rows:
+            cost = show(Fraction(row["epsilon"]))
+            question = row.get("question", "(wiped)")
+            made.add_row(_day(row["when"]), Text(question), cost, Text(_to_whom(row)), row["state"])
+        out.print(made)
+        out.print("Your answers themselves were never stored.")
+
+    emit(args, rows, shown)
+
+
+def run_export(args: argparse.Namespace) -> None:
+    """Writes everything that this device remembers."""
+    device = _device(args)
+    data = {"format": EXPORT_FORMAT, "reports": device.history(), "keys": device.keys()}
+    write_output(
+        args,
+        json.dumps(data, indent=2, ensure_ascii=False) + "\n",
+        {"reports": len(data["reports"]), "file": args.output},
+        lambda out: out.print(f"What this device remembers is in {args.output}.", markup=False),
+        secret=True,
+    )
+
+
+def run_wipe(args: argparse.Namespace) -> None:
+    """Forgets what reports were for."""
+    device = _device(args)
+    if not args.yes:
+        confirm(
+            f"Wipe what {len(device.charges())} reports of this device were for? That cannot be "
+            "undone. What they cost stays, without a name, so that your budget holds: wiping frees "
+            "nothing of it."
+        )
+    done = device.wipe(keys=args.keys)
+
+    def shown(out: Console) -> None:
+        out.print(
+            f"Wiped: of {done.reports} reports only ε and the time are left, which still count "
+            "against your budget."
+        )
+        if done.tasks:
+            out.print(
+                f"The ids of {done.tasks} tasks stay until they expire, so that none is answered "
+                "twice; wipe again afterwards."
+            )
+        if done.waiting:
+            out.print(
+                f"{done.waiting} reports wait to be sent and were left as they are; send them with "
+                "`shuffledp send --resume`."
+            )
+
+    emit(args, done._asdict(), shown)
+
+
+def _device(args: argparse.Namespace) -> Device:
+    from shuffledp.service.client.device import Device
+    from shuffledp.service.client.sending import DEFAULT_OUTBOX
+
+    return Device(Path(args.outbox or DEFAULT_OUTBOX))
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _to_whom(row: dict[str, Any]) -> str:
+    """The shuffler and who runs it; nothing after it was wiped."""
+    return f"{row['shuffler']} ({row['operators']['shuffler']})" if "shuffler" in row else ""
 
 
 def run_policy(args: argparse.Namespace) -> None:
@@ -82,11 +218,9 @@ def run_policy(args: argparse.Namespace) -> None:
 
 def run_show(args: argparse.Namespace) -> None:
     """Shows what was spent and what is left."""
-    from shuffledp.service.client.device import Device
-    from shuffledp.service.client.sending import DEFAULT_OUTBOX
+    from shuffledp.service.client.device import KEY_NAMES
 
-    policy = given_policy(args)
-    device = Device(Path(args.outbox or DEFAULT_OUTBOX))
+    policy, device = given_policy(args), _device(args)
     spent = device.spent(policy.period_days)
     left = max(policy.most_epsilon_per_period - spent, policy.most_epsilon_per_period * 0)
     data = {
@@ -94,13 +228,17 @@ def run_show(args: argparse.Namespace) -> None:
         "spent": str(spent),
         "remaining": str(left),
         "reports": len(device.charges()),
-        "analyzer_keys": device.keys(),
+        "keys": device.keys(),
     }
     rows = [
         (f"spent in {policy.period_days} days", f"ε = {show(spent)}"),
         ("left", f"ε = {show(left)} of {show(policy.most_epsilon_per_period)}"),
         ("reports in all", str(data["reports"])),
-        *((f"analyzer key at {shuffler}", key) for shuffler, key in device.keys().items()),
+        *(
+            (f"{KEY_NAMES[name]} at {shuffler}", key)
+            for shuffler, known in device.keys().items()
+            for name, key in known.items()
+        ),
     ]
     emit(args, data, lambda out: out.print(facts("This device", rows), markup=False))
 

@@ -1,16 +1,17 @@
-"""`shuffledp keys`: the analyzer's keys, and tokens for everybody."""
+"""`shuffledp keys`: the analyzer's keys, signing keys and tokens for everybody."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from shuffledp.cli.output import Commands, add_command, add_group, confirm, emit
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `keys` with its actions."""
-    actions = add_group(commands, "keys", "the analyzer's keys, and tokens")
+    actions = add_group(commands, "keys", "the analyzer's keys, signing keys and tokens")
     for name, run, summary in (
         ("new", run_new, "a fresh key; print its public half"),
         ("show", run_show, "the public half of the newest active key, for `task create --key`"),
@@ -33,6 +34,14 @@ def add_to(commands: Commands) -> None:
             action.add_argument("--id", type=int, required=True, metavar="N", help="its number")
         if name == "destroy":
             action.add_argument("--yes", action="store_true", help="do not ask")
+    signing = add_command(
+        actions,
+        "signing",
+        run_signing,
+        "the public half of a signing key; the key is made if there is none",
+        examples=["keys signing collector.json"],
+    )
+    signing.add_argument("file", metavar="FILE", help="the file of the secret key")
     add_command(
         actions,
         "token",
@@ -57,6 +66,14 @@ def run_show(args: argparse.Namespace) -> None:
     if not active:
         raise TaskError(f"There is no active key in {args.folder}; make one with `keys new`.")
     print(json.dumps(active[-1].public.to_dict()))
+
+
+def run_signing(args: argparse.Namespace) -> None:
+    from shuffledp.sealed.signing import SigningKey
+
+    new = not Path(args.file).exists()
+    key = SigningKey.create(args.file) if new else SigningKey.load(args.file)
+    emit(args, {"public": key.public.hex(), "new": new}, lambda out: out.print(key.public.hex()))
 
 
 def run_retire(args: argparse.Namespace) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from shuffledp import (
+    plan_by_group,
     plan_count,
     plan_frequencies,
     plan_heavy_hitters,
@@ -18,12 +18,29 @@ from shuffledp import (
     plan_real_sum,
 )
 from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
+from shuffledp.cli.plan_arguments import (
+    add_bounds,
+    add_candidates,
+    add_domains,
+    add_expected,
+    add_groups,
+    add_labels,
+    add_targets,
+    add_tree,
+    bounds_of,
+    candidates_of,
+    declared_groups,
+    domains_of,
+    labels_of,
+    targets_of,
+)
 from shuffledp.errors import ParameterError
 from shuffledp.planning.choice import CELL_CHOICES
-from shuffledp.planning.frequencies import DEFAULT_SPREAD
-from shuffledp.planning.heavy_hitters import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
+from shuffledp.protocols.crosstab_result import combined
+from shuffledp.protocols.groups_result import ANSWERS
+from shuffledp.protocols.histogram import checked_labels
 from shuffledp.sealed.wire import MOST_REPORT_SIZE
 
 AnyPlan = Plan[Any]
@@ -34,10 +51,10 @@ EXAMPLES = {
     "histogram": " --labels walk,bike,bus",
     "frequencies": " --domain 2^64",
     "heavy-hitters": " --length 4",
+    "by-group": " --groups may,june,july --answer mean --bounds 0,120",
     "quantiles": " --bounds 0,120",
 }
 """What the example of each query's plan has of its own."""
-TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages")
 
 
 def add_to(commands: Commands) -> None:
@@ -49,7 +66,10 @@ def add_to(commands: Commands) -> None:
     real = _query(queries, "real-sum", _real_sum, "the sum of real values")
     add_bounds(real, default="0,1")
     real.add_argument("--radix", metavar="C,C,…", help="fix the digits' bases, e.g. 2,2,2,2")
-    add_labels(_query(queries, "histogram", _histogram, "how many users hold each label"))
+    table = _query(queries, "histogram", _histogram, "how many users hold each label")
+    add_labels(table, required=False)
+    add_domains(table)
+    _add_by_group(queries)
     any_label = _query(queries, "frequencies", _frequencies, "how many hold a label of any domain")
     add_candidates(any_label)
     any_label.add_argument(
@@ -63,6 +83,19 @@ def add_to(commands: Commands) -> None:
     add_bounds(ranges, default="0,1")
     ranges.add_argument("--bins", default=64, metavar="N", help="parts of the range (64)")
     ranges.add_argument("--points", action="store_true", help="values are whole numbers")
+
+
+def _add_by_group(queries: Commands) -> None:
+    """Adds `plan by-group`."""
+    parser = _query(
+        queries, "by-group", _by_group, "a count, sum or mean for each of some private groups"
+    )
+    add_groups(parser, required=True)
+    parser.add_argument(
+        "--answer", default=ANSWERS[0], choices=ANSWERS, help="what is said about each group"
+    )
+    parser.add_argument("--largest", metavar="D", help="the largest value of an integer-sum")
+    parser.add_argument("--bounds", metavar="LOW,HIGH", help="the range of a real-sum or mean")
 
 
 def _query(
@@ -106,152 +139,6 @@ def _query(
     return parser
 
 
-# arguments that queries take too
-
-
-def add_targets(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say which error or cost a plan is asked for."""
-    group = parser.add_argument_group("target (one; or an error with --relative-error beside it)")
-    group.add_argument(
-        "--mse-overhead", metavar="RHO", help="MSE within 1 + RHO of the central optimum"
-    )
-    group.add_argument("--rmse", metavar="R", help="root mean squared error at most R")
-    group.add_argument(
-        "--relative-error", metavar="R", help="or within R of the true value, e.g. 0.01"
-    )
-    group.add_argument(
-        "--max-messages", metavar="M", help="best error with at most M messages per user"
-    )
-
-
-def add_expected(parser: argparse.ArgumentParser) -> None:
-    """Adds --expected."""
-    parser.add_argument(
-        "--expected", metavar="N", help="users who may take part (the error is forecast for them)"
-    )
-
-
-def targets_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The targets that were given, as keyword arguments of planners and queries."""
-    names = (*TARGETS, "expected")
-    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
-
-
-def add_bounds(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Adds --bounds LOW,HIGH."""
-    parser.add_argument(
-        "--bounds",
-        default=default,
-        required=default is None,
-        metavar="LOW,HIGH",
-        help="the values' range" + (f" ({default})" if default else ""),
-    )
-
-
-def bounds_of(args: argparse.Namespace) -> tuple[str, str]:
-    """The two numbers of --bounds."""
-    parts = args.bounds.split(",")
-    if len(parts) != 2:
-        raise ParameterError("--bounds needs two numbers with a comma between, e.g. 0,100.")
-    return parts[0], parts[1]
-
-
-def add_labels(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Adds --labels, --label and --other."""
-    named = parser.add_mutually_exclusive_group(required=required)
-    named.add_argument(
-        "--labels",
-        metavar="L,L,…",
-        help='labels, how many numbers from 0 on, a JSON list ["a, b", "c"], or @FILE with a '
-        "label on each line",
-    )
-    named.add_argument(
-        "--label", action="append", metavar="L", help="one label, as it is; to be repeated"
-    )
-    parser.add_argument("--other", metavar="LABEL", help="a bucket for all other labels")
-
-
-def add_candidates(parser: argparse.ArgumentParser) -> None:
-    """Adds --candidates and --spread."""
-    parser.add_argument(
-        "--candidates",
-        metavar="L,L,…",
-        help="labels to show, a JSON list, or @FILE with a label on each line",
-    )
-    parser.add_argument(
-        "--spread",
-        default=str(DEFAULT_SPREAD),
-        metavar="S",
-        help=f"plan the error as if values were spread evenly over S labels ({DEFAULT_SPREAD})",
-    )
-
-
-def add_tree(parser: argparse.ArgumentParser) -> None:
-    """Adds --alphabet, --length and --spread of a tree of prefixes."""
-    parser.add_argument(
-        "--alphabet", default=LETTERS, metavar="A…", help="characters that are told apart (a–z'-)"
-    )
-    parser.add_argument(
-        "--length", default=DEFAULT_LENGTH, metavar="N", help=f"of words ({DEFAULT_LENGTH})"
-    )
-    parser.add_argument(
-        "--spread",
-        default=str(DEFAULT_TREE_SPREAD),
-        metavar="S",
-        help=f"plan the error as if prefixes were spread evenly over S ({DEFAULT_TREE_SPREAD})",
-    )
-
-
-def candidates_of(args: argparse.Namespace) -> list[Any]:
-    """What --candidates says: a list of labels, empty where it is not given."""
-    return [] if args.candidates is None else _listed(args.candidates.strip(), "--candidates")
-
-
-def _power(text: str | None) -> str | int | None:
-    """A number, also written as a power: 2^64."""
-    base, _, exponent = (text or "").partition("^")
-    if base.isdecimal() and exponent.isdecimal() and len(base + exponent) < 6:
-        power: int = int(base) ** int(exponent)
-        return power
-    return text
-
-
-def labels_of(args: argparse.Namespace) -> int | list[Any]:
-    """What --labels or --label say: a number of buckets, or a list of labels."""
-    if args.label is not None:
-        return list(args.label)
-    text = args.labels.strip()
-    if text.isascii() and text.isdigit():
-        return int(text)
-    return _listed(text, "--labels")
-
-
-def _listed(text: str, option: str) -> list[Any]:
-    """Labels between commas, a JSON list of them, or the lines of a file."""
-    if text.startswith("@"):
-        return _labels_in(Path(text[1:]))
-    if text.startswith("["):
-        try:
-            found = json.loads(text)
-        except ValueError:
-            raise ParameterError(
-                f'{option} begins with [ but is no JSON list; write ["a", "b"], or use @FILE.'
-            ) from None
-        return list(found)
-    return [label.strip() for label in text.split(",")]
-
-
-def _labels_in(path: Path) -> list[str]:
-    """The lines of a file, without empty ones."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
-    except UnicodeError:
-        raise ParameterError(f"{path} is not in the encoding UTF-8; convert it first.") from None
-    return [line for line in lines if line.strip()]
-
-
 # one planner per query
 
 
@@ -269,8 +156,43 @@ def _integer_sum(args: argparse.Namespace) -> AnyPlan:
 
 
 def _histogram(args: argparse.Namespace) -> AnyPlan:
-    labels = labels_of(args)
+    given = (args.labels, args.label, args.domain)
+    if sum(one is not None for one in given) != 1 or (args.domain and args.other is not None):
+        raise ParameterError(
+            "Give --labels (or --label) for one column, or a --domain for each of several columns."
+        )
+    labels: object = labels_of(args) if args.domain is None else _combinations(args)
     return plan_histogram(args.users, args.epsilon, labels, other=args.other, **_asked(args))
+
+
+def _power(text: str | None) -> str | int | None:
+    """A number, also written as a power: 2^64."""
+    base, _, exponent = (text or "").partition("^")
+    if base.isdecimal() and exponent.isdecimal() and len(base + exponent) < 6:
+        power: int = int(base) ** int(exponent)
+        return power
+    return text
+
+
+def _combinations(args: argparse.Namespace) -> tuple[Any, ...]:
+    """The names of all combinations of the labels of several columns."""
+    return combined([checked_labels(labels) for labels in domains_of(args).values()])
+
+
+def _by_group(args: argparse.Namespace) -> AnyPlan:
+    if args.relative_error is not None or args.epsilon is None:
+        raise ParameterError(
+            "Plans by group are made for an --epsilon and an error, without --relative-error."
+        )
+    return plan_by_group(
+        args.users,
+        args.epsilon,
+        declared_groups(args),
+        answer=args.answer,
+        largest=args.largest,
+        bounds=None if args.bounds is None else bounds_of(args),
+        **_asked(args),
+    )
 
 
 def _check_grouped(args: argparse.Namespace) -> None:

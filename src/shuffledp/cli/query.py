@@ -17,15 +17,19 @@ from shuffledp.cli.output import (
     progress_bar,
     standard_input,
 )
-from shuffledp.cli.plan import (
+from shuffledp.cli.plan_arguments import (
     add_bounds,
     add_candidates,
+    add_domains,
     add_expected,
+    add_groups,
     add_labels,
     add_targets,
     add_tree,
     bounds_of,
     candidates_of,
+    declared_groups,
+    domains_of,
     labels_of,
     targets_of,
 )
@@ -57,24 +61,22 @@ def add_to(commands: Commands) -> None:
     """Adds one command per query."""
     count = _query(commands, "count", _count, "how many rows are true, 1, or equal to a value")
     count.add_argument("--equals", metavar="VALUE", help="count the rows with this value")
+    _add_by(count)
     integers = _query(
         commands, "integer-sum", _integer_sum, "the sum of a column of whole numbers 0..D"
     )
     integers.add_argument("--largest", required=True, metavar="D", help="the largest value")
     _add_clamp(integers)
+    _add_by(integers)
     for name, summary in (("real-sum", "the sum of a column"), ("mean", "the mean of a column")):
         real = _query(commands, name, _real, f"{summary} of real values")
         add_bounds(real)
         _add_clamp(real)
+        _add_by(real)
     table = _query(commands, "histogram", _histogram, "how many rows hold each label")
     add_labels(table, required=False)
     table.add_argument("--by", metavar="C,C,…", help="several columns: count their combinations")
-    table.add_argument(
-        "--domain",
-        action="append",
-        metavar="C=L,L,…",
-        help="the labels of one of the columns in --by; to be repeated",
-    )
+    add_domains(table)
     add_candidates(
         _query(commands, "frequencies", _frequencies, "how many rows hold a label of any domain")
     )
@@ -154,19 +156,35 @@ def _add_clamp(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clamp", action="store_true", help="move values into the range")
 
 
+def _add_by(parser: argparse.ArgumentParser) -> None:
+    """Adds --by, --groups and --groups-public."""
+    parser.add_argument("--by", metavar="C", help="the column of groups: one answer for each group")
+    add_groups(parser)
+    parser.add_argument(
+        "--groups-public", action="store_true", help="everybody may know who is in which group"
+    )
+
+
+def _groups(args: argparse.Namespace) -> Asked:
+    """What is said about groups; nothing where all rows are asked about together."""
+    if args.by is None and args.groups is None and not args.groups_public:
+        return {}
+    return {"by": args.by, "groups": declared_groups(args), "groups_public": args.groups_public}
+
+
 # what each query asks beyond the shared options
 
 
 def _count(args: argparse.Namespace) -> Asked:
-    return {"equals": args.equals}
+    return {"equals": args.equals, **_groups(args)}
 
 
 def _integer_sum(args: argparse.Namespace) -> Asked:
-    return {"largest": args.largest, "clamp": args.clamp}
+    return {"largest": args.largest, "clamp": args.clamp, **_groups(args)}
 
 
 def _real(args: argparse.Namespace) -> Asked:
-    return {"bounds": bounds_of(args), "clamp": args.clamp}
+    return {"bounds": bounds_of(args), "clamp": args.clamp, **_groups(args)}
 
 
 def _histogram(args: argparse.Namespace) -> Asked:
@@ -184,15 +202,7 @@ def _crosstab(args: argparse.Namespace) -> Asked:
     """Combinations of several columns, with the labels of each."""
     if args.labels is not None or args.label is not None or args.other is not None:
         raise ParameterError("For several columns give --by and --domain alone.")
-    domains: dict[str, list[Any]] = {}
-    for text in args.domain or []:
-        name, equals, labels = text.partition("=")
-        if not equals:
-            raise ParameterError("--domain needs a column and its labels, e.g. way=walk,bike.")
-        names = [label.strip() for label in labels.split(",")]
-        whole = all(is_whole(label) for label in names)
-        domains[name] = [int(label) for label in names] if whole else list(names)
-    return {"by": (args.by or "").split(","), "domains": domains}
+    return {"by": (args.by or "").split(","), "domains": domains_of(args)}
 
 
 def _frequencies(args: argparse.Namespace) -> Asked:
@@ -298,7 +308,8 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
     ask: Callable[..., Result] = getattr(shuffledp, name)
     if args.protocol is not None:
         return ask(args.file, **words)
-    (first, *_) = words.get("by") or [args.column]
+    by = words.get("by")
+    first = by[0] if isinstance(by, list) else args.column
     rows = column_of(args.file, first, _file_format(args)).rows
     with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
         return ask(args.file, progress=progress, **words)

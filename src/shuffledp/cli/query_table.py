@@ -22,6 +22,8 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
         ("RMSE", f"{result.rmse:,.4g}"),
         ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
     ]
+    if result.about:
+        rows.append(("about", result.about))
     if args.ledger:
         left = shuffledp.Ledger(args.ledger).remaining()
         rows.append(("ledger", f"ε = {show(left)} remains in {args.ledger}"))

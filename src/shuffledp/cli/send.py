@@ -79,6 +79,14 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSON from `shuffledp keys show`: encrypt for this key only (may be given again)",
     )
+    group.add_argument(
+        "--signing-key",
+        action="append",
+        default=[],
+        metavar="ROLE=KEY",
+        help="answer only tasks that this key of the collector, shuffler or analyzer has signed "
+        "(as `shuffledp keys signing` prints it; may be given again)",
+    )
 
 
 def given_policy(args: argparse.Namespace) -> ClientPolicy:
@@ -92,12 +100,25 @@ def given_policy(args: argparse.Namespace) -> ClientPolicy:
     }
     if args.analyzer_key:
         given["analyzer_keys"] = [read_json(path) for path in args.analyzer_key]
+    if args.signing_key:
+        given["signing_keys"] = dict(policy.signing_keys) | _signing_keys(args.signing_key)
     policy = ClientPolicy.from_dict(policy.to_dict() | given)
     return replace(
         policy,
         allow_repeat=policy.allow_repeat or args.allow_repeat,
         allow_short_batches=policy.allow_short_batches or args.allow_short_batches,
     )
+
+
+def _signing_keys(given: list[str]) -> dict[str, list[str]]:
+    """The keys of options like collector=0123…, by role."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        role, equals, key = text.partition("=")
+        if not equals:
+            raise ParameterError("--signing-key is a role and a key, like collector=0123….")
+        found.setdefault(role, []).append(key)
+    return found
 
 
 def given_value(args: argparse.Namespace) -> str:

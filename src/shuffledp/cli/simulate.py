@@ -17,7 +17,7 @@ from shuffledp.cli.output import (
     facts,
     progress_bar,
 )
-from shuffledp.cli.plan import add_targets, targets_of
+from shuffledp.cli.plan_arguments import add_targets, targets_of
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import whole

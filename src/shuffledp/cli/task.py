@@ -1,4 +1,4 @@
-"""`shuffledp task`: create, show, verify, register, close."""
+"""`shuffledp task`: create, show, verify, register, close, log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from shuffledp.cli.output import (
     write_output,
 )
 from shuffledp.cli.relay import add_gateway, given_gateway
-from shuffledp.cli.tokens import add_token, given_token
+from shuffledp.cli.task_log import add_log
+from shuffledp.cli.tokens import add_token, collector_tokens, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
@@ -40,6 +41,7 @@ def add_to(commands: Commands) -> None:
     """Adds the command `task` with its actions."""
     actions = add_group(commands, "task", "make, check and register tasks for the service")
     _add_create(actions)
+    add_log(actions)
     for name, run, summary in (
         ("show", run_show, "what a task asks for"),
         ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
@@ -50,13 +52,22 @@ def add_to(commands: Commands) -> None:
         actions,
         "register",
         run_register,
-        "tell the servers about a task",
-        examples=["task register task.json --analyzer https://analyzer.example"],
+        "sign a task and tell the servers about it",
+        examples=[
+            "task register task.json --analyzer https://analyzer.example "
+            "--signing-key collector.json"
+        ],
         needs=["client"],
     )
     register.add_argument("task", metavar="FILE", help=TASK_FILE)
     register.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     register.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
+    register.add_argument(
+        "--signing-key",
+        required=True,
+        metavar="FILE",
+        help="the collector's own key: `shuffledp keys signing FILE` makes one",
+    )
     close = add_command(
         actions,
         "close",
@@ -70,21 +81,6 @@ def add_to(commands: Commands) -> None:
     add_token(close, "collector")
     for server in ("shuffler", "analyzer", "issuer"):
         add_token(register, "collector", server)
-
-
-def _collector_tokens(args: argparse.Namespace, servers: dict[str, str]) -> dict[str, str]:
-    """The collector's tokens at the servers, which must differ: each server learns the one that it
-    is sent, and must not be able to use it at another."""
-    found = {
-        server: given_token(args, "collector", server, option=f"{server}_token")
-        for server in servers
-    }
-    if len(set(found.values())) < len(found):
-        raise ParameterError(
-            "The collector has the same token at two servers, so each could act as the collector "
-            "at the other; make one for each with `shuffledp keys token`."
-        )
-    return found
 
 
 def _add_create(actions: Commands) -> None:
@@ -280,9 +276,11 @@ def slack(task: Task) -> str:
     """How many bad messages a batch tolerates, for people."""
     most = task.batch.tolerated(task.protocol.users)
     clients = most // task.report_size
+    few = {0: "a single such client can block a batch", 1: "one such client cannot block a batch"}
+    blocked = few.get(clients, f"{clients:,} such clients cannot block a batch")
     return (
         f"published with at most {most:,} bad messages, else held; a bad client can send "
-        f"{task.report_size:,}, so {clients:,} such clients cannot block a batch"
+        f"{task.report_size:,}, so {blocked}"
     )
 
 
@@ -308,20 +306,26 @@ def run_verify(args: argparse.Namespace) -> None:
 
 
 def run_register(args: argparse.Namespace) -> None:
-    from shuffledp.service.client.collector import register
+    from shuffledp.sealed.signing import SigningKey
+    from shuffledp.service.client.collector import register_everywhere
 
     task = read_task(args.task)
     servers = {"analyzer": args.analyzer, "shuffler": args.shuffler or task.shuffler}
     if task.issuer is not None:
         servers["issuer"] = task.issuer.url
-    tokens = _collector_tokens(args, servers)
+    tokens = collector_tokens(args, servers)
+    key = SigningKey.load(args.signing_key)
     with time_limit(VERIFY_SECONDS, "Verifying this task"):
         task.verify()
-    new = {name: register(task, servers[name], token) for name, token in tokens.items()}
+    new = register_everywhere(task, servers, tokens, key)
     emit(
         args,
-        {"task": task.id.hex(), "new": new},
-        lambda out: out.print(f"Registered {task.name} at {len(new)} servers.\n{task.id.hex()}"),
+        {"task": task.id.hex(), "new": new, "collector_key": key.public.hex()},
+        lambda out: out.print(
+            f"Registered {task.name} at {len(new)} servers, signed with {key.public.hex()}; it is "
+            f"in the analyzer's public log.\n{task.id.hex()}",
+            markup=False,
+        ),
     )
 
 

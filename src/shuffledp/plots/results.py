@@ -12,6 +12,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import decimals, percent
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
 from shuffledp.plots.fonts import set_plainly, shown_labels
+from shuffledp.protocols.groups_result import GroupsResult
 from shuffledp.protocols.quantiles_result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
@@ -98,6 +99,16 @@ def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Float
 @draw.register(HistogramResult)
 def draw_histogram(result: HistogramResult) -> Figure:
     """All buckets as bars, with the interval of each and of all at once."""
+    return _bars(result, "users", "bucket")
+
+
+@draw.register(GroupsResult)
+def draw_groups(result: GroupsResult) -> Figure:
+    """All groups as bars, with the interval of each and of all at once."""
+    return _bars(result, f"{result.answer} by {result.by}", "group")
+
+
+def _bars(result: HistogramResult | GroupsResult, ylabel: str, each: str) -> Figure:
     count = len(result.labels)
     figure, (axes,) = new_figure(wide=max(7.5, min(0.28 * count, 30.0)))
     places = np.arange(count)
@@ -111,10 +122,10 @@ def draw_histogram(result: HistogramResult) -> Figure:
             axes.plot(places, ends, "_", color=INK, markersize=cap, markeredgewidth=width)
     axes.axhline(0, color=INK, linewidth=0.8)
     numbered = _name_buckets(axes, [str(label) for label in result.labels])
-    axes.set_ylabel("users")
+    axes.set_ylabel(ylabel)
     widest = float((result.high - result.low).max()) / 2
     axes.set_title(
-        f"thick: {percent(result.confidence)} interval of each bucket (± {_short(widest)} or "
+        f"thick: {percent(result.confidence)} interval of each {each} (± {_short(widest)} or "
         "less); thin: of all at once",
         color=INK,
     )

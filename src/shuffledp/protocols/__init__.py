@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.by_group import ByGroup
 from shuffledp.protocols.counting import Counting
 from shuffledp.protocols.frequencies import Frequencies
 from shuffledp.protocols.heavy_hitters import HeavyHitters
@@ -16,6 +17,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.protocols.schema import PROTOCOL
 
 __all__ = [
+    "ByGroup",
     "Counting",
     "Frequencies",
     "HeavyHitters",
@@ -37,6 +39,7 @@ PROTOCOLS: dict[str, type[Protocol[Result]]] = {
         Quantiles,
         Frequencies,
         HeavyHitters,
+        ByGroup,
     )
 }
 """Every protocol by what it answers; a new one is added here."""

@@ -96,6 +96,12 @@ class Protocol(ABC, Generic[R_co]):
 
     # Values
 
+    def one_value(self, value: Any) -> Values:
+        """One user's value as `encode` takes it."""
+        if np.ndim(value) != 0:
+            raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
+        return np.array([value])
+
     @abstractmethod
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         """One code per user, from which `split` reads the cells' values; refuses what does not
@@ -124,9 +130,7 @@ class Protocol(ABC, Generic[R_co]):
 
         Ensures: every cell's messages are an exact draw of its randomizer (`Cell.randomize`).
         """
-        if np.ndim(value) != 0:
-            raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
-        codes = self.encode(np.array([value]), entropy)
+        codes = self.encode(self.one_value(value), entropy)
         sent = [
             cell.randomize(int(self.split(codes, number)[0]), entropy)
             for number, cell in enumerate(self.cells)

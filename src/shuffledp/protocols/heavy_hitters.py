@@ -15,10 +15,11 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import product
 from statistics import NormalDist
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from shuffledp.accuracy.selection import least_behind
 from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.arrangement import uniform_below
@@ -44,6 +45,22 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Shown for a character that is not in the alphabet."""
 
 FIELDS = tuple(field.name for field in fields(Frequencies))
+
+
+class FoundWord(NamedTuple):
+    """A word that was found, with how many users hold it."""
+
+    label: Label
+    value: float
+    error: float
+    shown_from: float
+    """From which estimate on it is shown."""
+
+    def low(self, outside: float, wide: float) -> float:
+        """The lower end of an interval that would miss with probability `outside` and reach so many
+        errors to each side, had the word not been shown because it came out large."""
+        error = self.error * wide / -NormalDist().inv_cdf(outside / 2)
+        return least_behind(self.value, error, self.shown_from, outside / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,22 +173,20 @@ class HeavyHitters(Frequencies):
         found = []
         for token in (tokens[place] for place in left):
             total = sum(float(one.estimates([token])[0]) for one in levels)
-            error = math.sqrt(sum(float(one.errors(np.zeros(1))[0]) ** 2 for one in levels))
-            if total >= SURE_DEVIATIONS * error:
+            if total >= _sure_from(levels):
                 found.append(token)
         return found
 
     def result_of(self, view: View, confidence: float) -> FrequenciesResult:
         """The words that were found, the most frequent first."""
         levels = [self.level_counts(view, level) for level in range(self.levels)]
-        shown, values, errors = list[Label](), list[float](), list[float]()
-        for token, level in self.search(levels):
-            value, error = self._estimate(token, levels[level:], int(self.present(view).sum()))
-            shown.append(word_of(token))
-            values.append(value)
-            errors.append(error)
-        order = np.argsort(-np.array(values)) if values else np.zeros(0, np.int64)
-        return self._shown(view, confidence, [shown[at] for at in order], values, errors, order)
+        users = int(self.present(view).sum())
+        found = [
+            FoundWord(word_of(token), *self._estimate(token, levels[level:], users))
+            for token, level in self.search(levels)
+        ]
+        found.sort(key=lambda word: -word.value)
+        return self._shown(view, confidence, found)
 
     def chance(self, users: int, share: float, length: int) -> float:
         """How likely a word of so many characters with this share of all users is found: its
@@ -220,9 +235,11 @@ class HeavyHitters(Frequencies):
             low, high = (low, middle) if found else (middle, high)
         return high
 
-    def _estimate(self, token: str, levels: list[GroupCounts], users: int) -> tuple[float, float]:
-        """How many of all users hold a token, from those of some levels, and its error: theirs,
-        and that they are a random part of all."""
+    def _estimate(
+        self, token: str, levels: list[GroupCounts], users: int
+    ) -> tuple[float, float, float]:
+        """How many of all users hold a token, from those of some levels; its error, which is theirs
+        and that they are a random part of all; and from which estimate on it is shown."""
         parts = [float(counts.estimates([token])[0]) for counts in levels]
         squares = sum(
             float(counts.errors(np.array([part]))[0]) ** 2
@@ -232,32 +249,28 @@ class HeavyHitters(Frequencies):
         share = min(max(sum(parts) / asked, 0.0), 1.0)
         drawn = share * (1 - share) / asked * (1 - asked / users) if users > asked else 0.0
         scale = users / asked
-        return sum(parts) * scale, math.sqrt(squares * scale**2 + drawn * users**2)
+        error = math.sqrt(squares * scale**2 + drawn * users**2)
+        return sum(parts) * scale, error, _sure_from(levels) * scale
 
-    def _shown(
-        self,
-        view: View,
-        confidence: float,
-        labels: list[Label],
-        values: list[float],
-        errors: list[float],
-        order: Any,
-    ) -> FrequenciesResult:
+    def _shown(self, view: View, confidence: float, found: list[FoundWord]) -> FrequenciesResult:
         result = super().result_of(view, confidence)
-        numbers, spread = np.array(values, float)[order], np.array(errors, float)[order]
         outside = 1 - confidence
-        alone = spread * result.counts.reach(outside)
-        joint = spread * result.counts.reach(outside / max(len(labels), 1))
+        values, spread = np.array([[word.value, word.error] for word in found]).reshape(-1, 2).T
+        ends = {}
+        for name, part in (("", outside), ("joint_", outside / max(len(found), 1))):
+            wide = result.counts.reach(part)
+            ends[f"{name}low"] = [word.low(part, wide) for word in found]
+            ends[f"{name}high"] = np.ceil(values + spread * wide).astype(np.int64)
         return replace(
             result,
             query=self.query,
-            labels=tuple(labels),
-            values=numbers,
-            rmse=float(spread.max()) if labels else result.rmse,
-            low=np.floor(numbers - alone).astype(np.int64),
-            high=np.ceil(numbers + alone).astype(np.int64),
-            joint_low=np.floor(numbers - joint).astype(np.int64),
-            joint_high=np.ceil(numbers + joint).astype(np.int64),
+            labels=tuple(word.label for word in found),
+            values=values,
+            rmse=float(spread.max()) if found else result.rmse,
+            low=np.floor(ends["low"]).astype(np.int64),
+            high=ends["high"],
+            joint_low=np.floor(ends["joint_low"]).astype(np.int64),
+            joint_high=ends["joint_high"],
         )
 
     def rmse(self, users: int, spread: Fraction | None = None) -> float:
@@ -286,6 +299,12 @@ class HeavyHitters(Frequencies):
             levels=data["levels"],
             threshold=Fraction(data["threshold"]),
         )
+
+
+def _sure_from(levels: list[GroupCounts]) -> float:
+    """From which sum of these levels' estimates on a word is sure to be there."""
+    noise = (float(one.errors(np.zeros(1))[0]) for one in levels)
+    return SURE_DEVIATIONS * math.hypot(*noise)
 
 
 def surviving_deviations(continuations: int) -> float:

@@ -163,19 +163,20 @@ class RealSum(Protocol[Estimate]):
     ) -> list[float]:
         """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
         are given."""
-        quantiles = error_quantiles(self._parts(users, totals), users / 4, levels)
+        quantiles = error_quantiles(self.parts(users, totals), users / 4, levels)
         return [quantile * float(self.step) for quantile in quantiles]
 
     def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
         """Errors and how likely each is, thinned out for a picture."""
-        places, masses = error_masses(self._parts(users, totals), users / 4)
+        places, masses = error_masses(self.parts(users, totals), users / 4)
         return places[::16] * float(self.step), masses[::16] * 16
 
-    def _parts(self, users: int, totals: list[float] | None) -> list[Part]:
+    def parts(self, users: int, totals: list[float] | None) -> list[Part]:
+        """The digits' independent errors, in grid steps; at the worst data without totals."""
         known = totals or [math.inf] * len(self.digits)
         parts = []
         for cell, weight, total in zip(self.digits, self.weights, known, strict=True):
-            likely = self._likely_total(cell, users, total)
+            likely = likely_total(cell, users, total)
             parts.append(
                 Part(
                     weight=weight,
@@ -184,11 +185,6 @@ class RealSum(Protocol[Estimate]):
                 )
             )
         return parts
-
-    def _likely_total(self, cell: Cell, users: int, total: float) -> float:
-        """An upper guess at a digit's true total, two errors above its estimate."""
-        most = users * cell.largest
-        return float(min(max(total, 0.0) + 2 * cell.rmse(users), most))
 
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)
@@ -242,3 +238,9 @@ class RealSum(Protocol[Estimate]):
             low=Fraction(data["low"]),
             high=Fraction(data["high"]),
         )
+
+
+def likely_total(cell: Cell, users: int, total: float) -> float:
+    """An upper guess at a cell's true total, two errors above its estimate."""
+    most = users * cell.largest
+    return float(min(max(total, 0.0) + 2 * cell.rmse(users), most))

@@ -62,6 +62,11 @@ class Result(ABC):
         """What kind of privacy the result has, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
 
+    @property
+    def about(self) -> str:
+        """What the numbers rest on beyond the promise, in words; empty where there is nothing."""
+        return ""
+
     def promise(self) -> dict[str, Any]:
         """What every result carries, as JSON can hold it: the common part of `to_dict`."""
         return {

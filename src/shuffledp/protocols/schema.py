@@ -20,9 +20,10 @@ from shuffledp.exact.schema import (
     Text,
     Whole,
 )
-from shuffledp.protocols import frequencies, histogram, quantiles
+from shuffledp.protocols import by_group, frequencies, histogram, quantiles
 from shuffledp.protocols.base import LARGEST_BOUND
 from shuffledp.protocols.dates import UNITS
+from shuffledp.protocols.groups_result import ANSWERS
 from shuffledp.protocols.hashing import MOST_CANDIDATES, SEED_BYTES
 from shuffledp.protocols.real_sum import FINEST_GRID
 
@@ -34,6 +35,7 @@ MOST_DIGITS = FINEST_GRID.bit_length()
 BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
 LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))
 CANDIDATE = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, 2**64 - 1)))
+DIRECTED = Record({"cell": CELL, "down": CELL_EPSILON})
 LEVEL = Record({"buckets": Whole(2, quantiles.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 
 
@@ -89,6 +91,18 @@ PROTOCOL = Tagged(
                 "levels": Whole(1, 64),
                 "threshold": Rational(Fraction(0), Fraction(1)),
             }
+        ),
+        "by-group": Record(
+            {
+                "query": Choice(("by-group",)),
+                "epsilon": CELL_EPSILON,
+                "answer": Choice(ANSWERS),
+                "labels": Listing(LABEL, 2, by_group.MOST_GROUPS),
+                "low": BOUND,
+                "high": BOUND,
+                "digits": Listing(DIRECTED, 1, MOST_DIGITS),
+            },
+            optional={"sizes": DIRECTED},
         ),
         "quantiles": Record(
             {

@@ -47,6 +47,8 @@ def to_numpy(chunk: Any) -> NDArray[Any]:
     pa = pyarrow()
     if chunk.null_count:
         raise DataError(MISSING)
+    if pa.types.is_struct(chunk.type):
+        return _records(chunk)
     if pa.types.is_dictionary(chunk.type):
         return _decoded(chunk)
     if pa.types.is_string_view(chunk.type):
@@ -74,3 +76,15 @@ def _decoded(chunk: Any) -> NDArray[Any]:
     if arrow_type(chunk.type) == "text":
         return np.asarray(np.array(named, dtype=object)[chunk.indices.to_numpy()])
     return np.asarray(from_objects(named)[0][chunk.indices.to_numpy()])
+
+
+def _records(chunk: Any) -> NDArray[Any]:
+    """Several numbers in each row as a NumPy array with a field for each."""
+    parts = {
+        chunk.type.field(place).name: chunk.field(place) for place in range(chunk.type.num_fields)
+    }
+    columns = {name: to_numpy(part) for name, part in parts.items()}
+    found = np.zeros(len(chunk), [(name, column.dtype) for name, column in columns.items()])
+    for name, column in columns.items():
+        found[name] = column
+    return found

@@ -19,6 +19,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.arrays import MISSING
 from shuffledp.queries.columns import Column, FileFormat, column_of, in_steps
 from shuffledp.queries.filling import BUCKET
+from shuffledp.queries.groups import labels_of
 from shuffledp.queries.options import TARGETS, Options
 from shuffledp.queries.persons import (
     MISSING_IDS,
@@ -35,9 +36,14 @@ from shuffledp.queries.values import compared
 R = TypeVar("R", bound=Result)
 
 
+def answer(query: Query[R], data: object, options: Options) -> R:
+    """The answer to a query, by our own protocol or by the one that is named."""
+    return (run if options.protocol is None else run_rival)(query, data, options)
+
+
 def run(query: Query[R], data: object, options: Options) -> R:
-    """The answer to a query. All data is looked at before a ledger is charged or anything is
-    released."""
+    """The answer that our own protocol gives. All data is looked at before a ledger is charged or
+    anything is released."""
     options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
     persons = persons_of(options.user, options.rows_per_user, query)
     column = read_column(query, data, options)
@@ -51,7 +57,7 @@ def run(query: Query[R], data: object, options: Options) -> R:
     check_memory(plan.protocol.working_bytes(), LESS)
     return publish(
         plan.protocol,
-        _batch(plan, query, column, options),
+        batch_of(plan, query, column, options),
         confidence=options.confidence,
         ledger=options.ledger,
         what=query.name,
@@ -133,6 +139,8 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
 
 def read_column(query: Query[R], data: object, options: Options) -> Column:
     """The column that is asked about; refuses one that the query has no answer for."""
+    if query.grouped is not None:
+        return _pairs(query, data, options)
     if query.by:
         return _combinations(query, data, options)
     file_format = FileFormat(
@@ -162,6 +170,17 @@ def _combinations(query: Query[R], data: object, options: Options) -> Column:
     return in_steps(
         query.codes([np.concatenate(list(column.batches())) for column in columns]), "whole"
     )
+
+
+def _pairs(query: Query[R], data: object, options: Options) -> Column:
+    """The column that is asked about, with every row's group beside its value."""
+    asked, groups = query.of_each_group, query.grouped
+    assert groups is not None
+    column = read_column(asked, data, options)
+    labels = labels_of(groups, data, options, column.rows)
+    with missing_first(column):
+        values = np.concatenate(list(prepared(asked, column, asked.prepare)))
+        return in_steps(query.pairs(labels, values), "other")
 
 
 def fill_of(query: Query[R], missing: object) -> object:
@@ -196,7 +215,7 @@ def prepared(
         yield prepare(values if wanted is None else compared(values, wanted, column.holds))
 
 
-def _batch(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
+def batch_of(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
     """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
     entropy, progress = options.entropy, options.progress
     if not options.per_user:

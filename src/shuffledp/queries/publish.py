@@ -12,9 +12,9 @@ and a result that `shuffledp ledger show` shows again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from shuffledp.exact.memory import check_memory
 from shuffledp.exact.numbers import checked_confidence
@@ -24,6 +24,7 @@ from shuffledp.protocols.results import Result
 from shuffledp.queries.ledger import Ledger
 
 R = TypeVar("R", bound=Result)
+S = TypeVar("S", bound=Result)
 LESS = "ask for fewer buckets, a smaller largest value or a larger error"
 """What takes less memory."""
 
@@ -68,4 +69,45 @@ def publish(
         kept = None if once else result.to_dict()
         cost = protocol.epsilon * times
         ledger.spend(cost, what, seeded=batch.seeded, once=once, note=note, result=kept)
+    return result
+
+
+@dataclass(frozen=True)
+class Drawn(Generic[R]):
+    """A protocol, the reports of all its users, and its certificate. Secret."""
+
+    protocol: Protocol[R]
+    batch: Report
+    certificate: Mapping[str, Any]
+
+
+def publish_in_parallel(
+    drawn: Sequence[Drawn[R]],
+    *,
+    confidences: Sequence[float],
+    ledger: Ledger | None,
+    what: str,
+    note: str = "",
+    finish: Callable[[list[tuple[R, ...]]], S],
+) -> S:
+    """The result of several batches, paid for once. `finish` makes it of every batch's own results,
+    one for each of the confidences.
+
+    Requires: every user is in one of the batches, and which one is public, so that replacing a
+    user's value changes one of them.
+    Ensures: as `publish`, with the largest of the batches' ε as the charge.
+    """
+    for one in drawn:
+        one.protocol.check_batch(one.batch)
+        check_memory(one.protocol.working_bytes(), LESS)
+    cost, seeded = max(one.protocol.epsilon for one in drawn), any(d.batch.seeded for d in drawn)
+    if ledger is not None:
+        ledger.check(cost, what, seeded=seeded)
+    found = []
+    for one in drawn:
+        view = one.protocol.release(one.batch)
+        found.append(tuple(one.protocol.analyze(view, level) for level in confidences))
+    result = finish(found)
+    if ledger is not None:
+        ledger.spend(cost, what, seeded=seeded, note=note, result=result.to_dict())
     return result

@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.histogram import Label
-from shuffledp.protocols.results import Result
+from shuffledp.protocols.results import Estimate, Result
 from shuffledp.queries.options import Targets
+
+if TYPE_CHECKING:
+    from shuffledp.queries.groups import Groups
 
 R = TypeVar("R", bound=Result)
 Values = NDArray[Any]
@@ -50,6 +53,16 @@ class RivalQuestion:
     prepare: Callable[[Values], Values]
     buckets: tuple[Label, ...] | None = None
     bounds: tuple[Fraction, Fraction] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupQuestion:
+    """What is asked about each group, as `plan_by_group` takes it."""
+
+    answer: str
+    largest: int | None = None
+    bounds: tuple[Fraction, Fraction] | None = None
+    clamp: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +106,24 @@ class Query(ABC, Generic[R]):
     def codes(self, columns: Iterable[Values]) -> Values:
         """A whole number for each row, from its values in the columns in `by`."""
         raise ParameterError(f"{self.name} is about one column.")
+
+    def for_groups(self) -> GroupQuestion:
+        """The question as it is asked about each group of users."""
+        raise ParameterError(f"{self.name} is not answered by group.")
+
+    @property
+    def grouped(self) -> Groups | None:
+        """How users are grouped; None where all are asked about together."""
+        return None
+
+    @property
+    def of_each_group(self) -> Query[Estimate]:
+        """What is asked about each group."""
+        raise ParameterError(f"{self.name} is not about groups.")
+
+    def pairs(self, labels: Values, values: Values) -> Values:
+        """Each row's group by its number, beside its prepared value."""
+        raise ParameterError(f"{self.name} is not about groups.")
 
     @property
     def adds_up(self) -> bool:

@@ -31,7 +31,14 @@ from shuffledp.queries.checks import (
 )
 from shuffledp.queries.filling import BUCKET, MISSING_LABEL
 from shuffledp.queries.options import Options
-from shuffledp.queries.query import ColumnType, Grouping, Query, RivalQuestion, Values
+from shuffledp.queries.query import (
+    ColumnType,
+    Grouping,
+    GroupQuestion,
+    Query,
+    RivalQuestion,
+    Values,
+)
 from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 
 Bounds = tuple[ExactNumber, ExactNumber]
@@ -78,6 +85,9 @@ class Count(Query[Estimate]):
 
     def for_rival(self) -> RivalQuestion:
         return RivalQuestion(query="count", prepare=self.prepare)
+
+    def for_groups(self) -> GroupQuestion:
+        return GroupQuestion(answer=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +147,9 @@ class IntegerSum(Query[Estimate]):
         bounds = Fraction(0), Fraction(self.largest)
         return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
 
+    def for_groups(self) -> GroupQuestion:
+        return GroupQuestion(answer=self.name, largest=self.largest, clamp=self.clamp)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RealSum(Query[Estimate]):
@@ -182,6 +195,9 @@ class RealSum(Query[Estimate]):
 
     def for_rival(self) -> RivalQuestion:
         return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=(self.low, self.high))
+
+    def for_groups(self) -> GroupQuestion:
+        return GroupQuestion(answer=self.name, bounds=(self.low, self.high), clamp=self.clamp)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,9 +26,9 @@ def heavy_hitters(
     """The frequent words of a column of texts, found without a list of candidates.
 
     Each row is one user with one word. Users are split over the levels of a tree of prefixes, so
-    that one release answers all levels; the plan says which words are found how surely. Intervals
-    are those of each word by itself: words are shown because they came out large, so that the
-    smallest ones are rather over- than underestimated.
+    that one release answers all levels; the plan says which words are found how surely. Words
+    are shown because they came out large, so that the smallest ones are rather over- than
+    underestimated; the lower ends of the intervals account for that.
 
     Args:
         data: A list, NumPy array, Series, DataFrame, or the path of a CSV or Parquet file.
@@ -56,4 +56,4 @@ def heavy_hitters(
     """
     how = Options.checked({**options, "protocol": protocol})
     query = HeavyHitters.of(how, epsilon, alphabet, length, spread)
-    return (local.run if how.protocol is None else local.run_rival)(query, data, how)
+    return local.answer(query, data, how)

@@ -3,6 +3,7 @@
 ShuffleDPError
 └── TaskError           a task, key, message or file is not what it claims to be
     ├── TaskNotNow      a task is not valid yet, or not any more
+    ├── ProofError      a task is not signed, or not in the public log of tasks
     ├── BatchRefused    a batch is not what its task's rule allows
     ├── BatchHeld       a batch was opened, but must not be published
     └── StateLost       a file that guards privacy is missing or older than it was
@@ -24,6 +25,15 @@ class TaskNotNow(TaskError):
         super().__init__(message)
         self.code = code
         """task-early or task-expired."""
+
+
+class ProofError(TaskError):
+    """A task is not signed by everybody who must, or not in the public log of tasks."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """form, task, signature, head, witness, unlogged or log-forked."""
 
 
 class BatchRefused(TaskError):

@@ -18,9 +18,11 @@ from shuffledp.exact.schema import (
     Whole,
 )
 from shuffledp.privacy.schema import SENTENCE
+from shuffledp.protocols.by_group import MOST_GROUPS
+from shuffledp.protocols.groups_result import ANSWERS
 from shuffledp.protocols.hashing import MOST_CANDIDATES
 from shuffledp.protocols.histogram import MOST_BUCKETS
-from shuffledp.protocols.schema import LABEL
+from shuffledp.protocols.schema import LABEL, LONGEST_LABEL
 from shuffledp.sealed.opening import BAD_MESSAGES
 from shuffledp.sealed.rules import PUBLISH_NOISES, TOP_UPS
 from shuffledp.sealed.schema import KEY_TEXT, LONGEST_TASK_NAME, SHOWN
@@ -48,6 +50,7 @@ PROMISE: dict[str, Schema] = {
 ESTIMATE: dict[str, Schema] = {"estimate": Real(), "interval": INTERVAL}
 DATES: dict[str, Schema] = {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)}
 BUCKET = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL})
+GROUP = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL}, {"size": Real()})
 BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
 QUANTILE = Record({"probability": Real(), **ESTIMATE, "rmse": Real()}, DATES)
 
@@ -65,6 +68,16 @@ RESULT = Tagged(
         },
         "histogram": Record(_result("histogram", buckets=Listing(BUCKET, 2, MOST_BUCKETS))),
         "frequencies": Record(_result("frequencies", buckets=Listing(BUCKET, 0, MOST_CANDIDATES))),
+        "by-group": Record(
+            _result(
+                "by-group",
+                answer=Choice(ANSWERS),
+                by=Text(LONGEST_LABEL),
+                groups_public=Flag(),
+                groups=Listing(GROUP, 2, MOST_GROUPS),
+                about=SENTENCE,
+            )
+        ),
         "quantiles": Record(
             _result(
                 "quantiles",

@@ -146,12 +146,13 @@ class ResultLine(NamedTuple):
 
 
 def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
-    """The numbers in a published result: one for a count or sum, one per bucket of a histogram,
-    one per quantile."""
+    """The numbers in a published result: one for a count or sum, one per bucket of a histogram or
+    group, one per quantile."""
     if "quantiles" in result:
         rows = [(f"quantile {row['probability']:g}", row) for row in result["quantiles"]]
-    elif "buckets" in result:
-        rows = [(str(row["label"]), row) for row in result["buckets"]]
+    elif "buckets" in result or "groups" in result:
+        listed = result["buckets"] if "buckets" in result else result["groups"]
+        rows = [(str(row["label"]), row) for row in listed]
     else:
         rows = [(str(result["query"]), result)]
     return [ResultLine(label, row["estimate"], *row["interval"]) for label, row in rows]

@@ -13,6 +13,7 @@ from pathlib import Path
 from shuffledp.errors import ShuffleDPError
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.signing import SigningKey
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
@@ -29,7 +30,7 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
         return settings
     found = [*_tls(config), *_listen(config)]
     if not isinstance(config, RelayConfig):
-        found += [*_folder("spool", config.spool, made=True), *_store(config)]
+        found += [*_folder("spool", config.spool, made=True), *_signing(config), *_store(config)]
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
         found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
@@ -78,6 +79,17 @@ def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
             f"{name}: nothing can be written in {folder} ({error.strerror}); make the folder, or "
             "give the server's user the right to write there."
         )
+
+
+def _signing(config: ServerConfig) -> Iterator[str]:
+    file = Path(config.signing_key_file)
+    if file.exists():
+        try:
+            SigningKey.load(file)
+        except ShuffleDPError as error:
+            yield f"signing_key: {error}"
+    else:
+        yield from _folder("signing_key", str(file.absolute().parent), made=True)
 
 
 def _store(config: ServerConfig) -> Iterator[str]:

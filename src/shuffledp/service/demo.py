@@ -17,21 +17,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.issuer_keys import IssuerKeyFolder
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.signing import SIGNERS, SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_tokens import TokenIssuer
-from shuffledp.service.client.collector import enrol, gateway_key, register, results
+from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.proving import ProofSource
+from shuffledp.service.client.retries import retry_options
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 Say = Callable[[str], None]
 RESULT_SECONDS = 120.0
+PROOF_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +50,17 @@ class Servers:
     collector_tokens: dict[str, str]
     """The collector's token at each server; neither is valid at the other."""
     operator_token: str
+    signing_keys: dict[str, SigningKey]
+    """The keys with which collector, shuffler and analyzer sign."""
     issuer: str = ""
     """The issuer's URL; empty if there is none."""
     relay: str = ""
     """The relay's URL; empty if there is none."""
+
+    def register(self, task: Task) -> None:
+        """Signs a task as the collector and registers it at all servers."""
+        urls = {"shuffler": self.shuffler, "analyzer": self.analyzer, "issuer": self.issuer}
+        register_everywhere(task, urls, self.collector_tokens, self.signing_keys["collector"])
 
 
 def free_port() -> int:
@@ -69,6 +82,7 @@ def local_servers(
     config = folder / "demo.toml"
     config.write_text(configuration(folder, ports, tokens, origins))
     KeyFolder(folder / "keys").new()
+    signing = {role: SigningKey.create(folder / f"{role}-signing.json") for role in SIGNERS}
     environment = os.environ | {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": tokens["shuffler"]}
     running = [_start(role, config, environment) for role in ports]
     try:
@@ -85,6 +99,7 @@ def local_servers(
             operator_token=tokens["operator"],
             issuer=urls.get("issuer", ""),
             relay=urls.get("relay", ""),
+            signing_keys=signing,
         )
     finally:
         for server in running:
@@ -161,8 +176,6 @@ shuffler = "http://127.0.0.1:{ports["shuffler"]}"
 
 def wait_ready(url: str, seconds: float = 30.0) -> None:
     """Waits until a server says that it is ready; raises `Unreachable` after so many seconds."""
-    import httpx
-
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(httpx.TransportError):
@@ -212,9 +225,7 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
         issuer=issuer,
         gateway=gateway_key(servers.shuffler) if servers.relay else None,
     )
-    urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler, "issuer": servers.issuer}
-    for role, server in ((role, url) for role, url in urls.items() if url):
-        register(task, server, servers.collector_tokens[role])
+    servers.register(task)
     say(
         f"task {task.id.hex()[:16]}…: {task.report_size} messages and {task.report_bytes:,} bytes "
         "per report, whatever the value"
@@ -243,13 +254,23 @@ def send_all(
         most_epsilon_per_period=task.protocol.epsilon,
         least_users=task.protocol.users,
         analyzer_keys=(task.key.raw.hex(),),
+        signing_keys={role: (key.public.hex(),) for role, key in servers.signing_keys.items()},
     )
+    with httpx.Client() as http:  # once for all: every device checks it
+        source = ProofSource(servers.shuffler, task.id, retry_options(PROOF_ATTEMPTS, SYSTEM))
+        proof = source.fetch(http)
 
     def send(user: int) -> None:
         before()
         outbox = servers.folder / "devices" / str(user)
         with Client(
-            task, servers.shuffler, tokens[user], outbox, policy=policy, relay=servers.relay
+            task,
+            servers.shuffler,
+            tokens[user],
+            outbox,
+            policy=policy,
+            proof=proof,
+            relay=servers.relay,
         ) as client:
             client.send(values[user])
 

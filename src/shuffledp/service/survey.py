@@ -29,7 +29,7 @@ from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Operators, Task
-from shuffledp.service.client.collector import enrol, register, results
+from shuffledp.service.client.collector import enrol, results
 from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
 from shuffledp.service.tokens import EACH_PREFIX
 
@@ -124,8 +124,7 @@ def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Su
         operators=OPERATORS,
         shuffler=servers.shuffler,
     )
-    for role, server in (("analyzer", servers.analyzer), ("shuffler", servers.shuffler)):
-        register(task, server, servers.collector_tokens[role])
+    servers.register(task)
     return Survey(servers=servers, task=task)
 
 

@@ -11,16 +11,8 @@ is imported when it is needed.
 """
 
 from shuffledp.spark.errors import ClusterError
-from shuffledp.spark.queries import (
-    count,
-    frequencies,
-    heavy_hitters,
-    histogram,
-    integer_sum,
-    mean,
-    quantiles,
-    real_sum,
-)
+from shuffledp.spark.label_queries import frequencies, heavy_hitters, histogram, quantiles
+from shuffledp.spark.queries import count, integer_sum, mean, real_sum
 from shuffledp.spark.sessions import session
 
 __all__ = [

@@ -63,13 +63,22 @@ def values_of(
         frame = frame.typed(column, as_text=as_text, user=user)
     else:
         name = known_column(column, frame.columns)
-    quoted = f"`{name.replace('`', '``')}`"
+    ids = [] if user is None else [f"{quoted(user)} as user"]
+    return frame.selectExpr(f"{value_expression(frame, name)} as value", *ids)
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def value_expression(frame: Any, name: str) -> str:
+    """A column in SQL: NaN becomes missing, and decimals become doubles."""
     holds = _type_name(frame, name)
-    if holds in ("float", "double", "decimal"):
-        kind = "float" if holds == "float" else "double"
-        quoted = f"nanvl(cast({quoted} as {kind}), cast(null as {kind}))"
-    ids = [] if user is None else [f"`{user.replace('`', '``')}` as user"]
-    return frame.selectExpr(f"{quoted} as value", *ids)
+    if holds not in ("float", "double", "decimal"):
+        return quoted(name)
+    kind = "float" if holds == "float" else "double"
+    return f"nanvl(cast({quoted(name)} as {kind}), cast(null as {kind}))"
 
 
 def _type_name(frame: Any, name: str) -> str:
@@ -93,7 +102,8 @@ def equal_to(values: Any, wanted: object) -> Any:
         same = values["value"] == lit(one).cast("float")
     else:
         same = values["value"] == one
-    return values.select(same.alias("value"))
+    others = [name for name in values.columns if name != "value"]
+    return values.select(same.alias("value"), *others)
 
 
 def grouped_by(values: Any, grouping: Grouping) -> Any:

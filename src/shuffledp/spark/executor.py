@@ -30,6 +30,7 @@ from shuffledp.spark.columns import (
 )
 from shuffledp.spark.crosstabs import combinations
 from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.group_rows import pairs
 from shuffledp.spark.keyed import JobSecret
 from shuffledp.spark.persons import (
     check_user_name,
@@ -53,29 +54,15 @@ ONE_MACHINE = "it works on one machine only; leave it out, or use shuffledp with
 
 def run(query: Query[R], data: Any, options: Options) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
-    options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
-    options.refuse(("progress",), ONE_MACHINE)
-    options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
+    refuse_local_options(options)
     persons = persons_of(options.user, options.rows_per_user, query)
     values = _read(query, data, options, persons)
-    _check_column(query, values)
+    check_column(query, values)
     if persons is not None:
         refuse_missing(values)
         values = of_persons(values, persons, options.entropy)
         query = persons.ask(query)
-    if query.compared_with is not None:
-        values = equal_to(values, query.compared_with)
-    grouping = query.grouping(column_type(values))
-    secret = JobSecret(options.entropy)
-    if options.per_user or grouping is None:
-        protocol, report = _in_two_jobs(query, values, None, options, secret)
-    elif grouping.few_values:
-        work = WholeWork(
-            make_plan=query.plan, users=options.users, prepare=query.prepare, secret=secret
-        )
-        protocol, report = planned_and_drawn(_grouped(values, grouping), work)
-    else:
-        protocol, report = _in_two_jobs(query, values, grouping, options, secret)
+    protocol, report = drawn(query, values, options)
     return publish(
         protocol,
         report,
@@ -89,12 +76,37 @@ def run(query: Query[R], data: Any, options: Options) -> R:
     )
 
 
+def refuse_local_options(options: Options) -> None:
+    """Refuses what works on one machine only."""
+    options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
+    options.refuse(("progress",), ONE_MACHINE)
+    options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
+
+
+def drawn(query: Query[R], values: Any, options: Options) -> tuple[Protocol[R], Report]:
+    """(protocol, everybody's reports added up) of a column `value`, drawn where the data is."""
+    if query.compared_with is not None:
+        values = equal_to(values, query.compared_with)
+    grouping = query.grouping(column_type(values))
+    secret = JobSecret(options.entropy)
+    if options.per_user or grouping is None:
+        return _in_two_jobs(query, values, None, options, secret)
+    if not grouping.few_values:
+        return _in_two_jobs(query, values, grouping, options, secret)
+    work = WholeWork(
+        make_plan=query.plan, users=options.users, prepare=query.prepare, secret=secret
+    )
+    return planned_and_drawn(_grouped(values, grouping), work)
+
+
 def _read(query: Query[R], data: Any, options: Options, persons: Persons | None) -> Any:
     """What is asked about as the column `value`, with the ids of users beside it as `user` where
     several rows may be of one."""
+    user = None if persons is None else check_user_name(persons.user)
+    if query.grouped is not None:
+        return pairs(data, query, options, user)
     fill = fill_of(query, options.missing)
     if query.by:
-        user = None if persons is None else check_user_name(persons.user)
         return combinations(data, query, fill, user)
     if persons is None:
         return filled(values_of(data, options.column, as_text=query.reads_texts), fill)
@@ -102,7 +114,7 @@ def _read(query: Query[R], data: Any, options: Options, persons: Persons | None)
     return filled(rows, fill)
 
 
-def _check_column(query: Query[R], values: Any) -> None:
+def check_column(query: Query[R], values: Any) -> None:
     """Refuses a column that the query has no answer for; first of all, one with missing values."""
     try:
         query.check_column(column_type(values))

@@ -7,41 +7,61 @@ work on one machine only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Unpack, overload
 
-from shuffledp.exact.numbers import ExactNumber, truth
-from shuffledp.planning.frequencies import DEFAULT_SPREAD
-from shuffledp.planning.heavy_hitters import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
-from shuffledp.protocols.frequencies_result import FrequenciesResult
+from shuffledp.exact.numbers import ExactNumber
+from shuffledp.protocols.groups_result import GroupsResult
 from shuffledp.protocols.histogram import Label
-from shuffledp.protocols.quantiles_result import QuantilesResult
-from shuffledp.protocols.results import Estimate, HistogramResult
+from shuffledp.protocols.results import Estimate
 from shuffledp.queries import questions
-from shuffledp.queries.calls import QUARTILES
-from shuffledp.queries.crosstab_question import histogram_question
-from shuffledp.queries.frequency_question import Frequencies
+from shuffledp.queries.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.options import Options, QueryOptions, with_options
-from shuffledp.queries.quantile_question import AxisBounds, Quantiles
+from shuffledp.queries.query import Query
 from shuffledp.queries.questions import Bounds
-from shuffledp.queries.word_question import HeavyHitters
-from shuffledp.spark.columns import column_type, values_of
+from shuffledp.spark import grouped
 from shuffledp.spark.executor import run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@overload
+def count(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    equals: object = ...,
+    by: None = ...,
+    groups: None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> Estimate: ...
+@overload
+def count(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    equals: object = ...,
+    by: GroupsBy,
+    groups: int | Iterable[Label] | None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> GroupsResult: ...
 @with_options
 def count(
     data: DataFrame,
     *,
     epsilon: ExactNumber,
     equals: object = None,
+    by: GroupsBy | None = None,
+    groups: int | Iterable[Label] | None = None,
+    groups_public: bool = False,
     protocol: None = None,
     **options: Unpack[QueryOptions],
-) -> Estimate:
+) -> Estimate | GroupsResult:
     """How many rows of a column are true (or 1), or equal to a value.
 
     `shuffledp.count` on a Spark DataFrame, in one Spark job.
@@ -50,6 +70,10 @@ def count(
         data: A Spark DataFrame.
         epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         equals: Count the rows with this value; without it the column must hold true/false or 0/1.
+        by: The column (or a list) that says which group each user is in: one answer per group.
+        groups: With `by`: the labels of all groups, known without the data.
+        groups_public: With `by`: True where everybody may know who is in which group; each group is
+                then a release of its own for the whole `epsilon`, and `groups` may be left out.
         options: those of every query (`QueryOptions`).
 
     Raises:
@@ -62,9 +86,36 @@ def count(
     500.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.Count.of(how, epsilon, equals), data, how)
+    groups_given = groups_of(by, groups, groups_public)
+    return _ask(questions.Count.of(how, epsilon, equals), data, how, groups_given)
 
 
+@overload
+def integer_sum(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    largest: int,
+    clamp: bool = ...,
+    by: None = ...,
+    groups: None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> Estimate: ...
+@overload
+def integer_sum(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    largest: int,
+    clamp: bool = ...,
+    by: GroupsBy,
+    groups: int | Iterable[Label] | None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> GroupsResult: ...
 @with_options
 def integer_sum(
     data: DataFrame,
@@ -72,9 +123,12 @@ def integer_sum(
     epsilon: ExactNumber,
     largest: int,
     clamp: bool = False,
+    by: GroupsBy | None = None,
+    groups: int | Iterable[Label] | None = None,
+    groups_public: bool = False,
     protocol: None = None,
     **options: Unpack[QueryOptions],
-) -> Estimate:
+) -> Estimate | GroupsResult:
     """The sum of a column of whole numbers 0, 1, …, `largest`.
 
     `shuffledp.integer_sum` on a Spark DataFrame, in one Spark job.
@@ -84,6 +138,10 @@ def integer_sum(
         epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         largest: The largest value that a row may hold.
         clamp: True moves values outside 0..`largest` to the nearer end; otherwise they are refused.
+        by: The column (or a list) that says which group each user is in: one answer per group.
+        groups: With `by`: the labels of all groups, known without the data.
+        groups_public: With `by`: True where everybody may know who is in which group; each group is
+                then a release of its own for the whole `epsilon`, and `groups` may be left out.
         options: those of every query (`QueryOptions`).
 
     Raises:
@@ -96,9 +154,36 @@ def integer_sum(
     3000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.IntegerSum.of(how, epsilon, largest, clamp), data, how)
+    groups_given = groups_of(by, groups, groups_public)
+    return _ask(questions.IntegerSum.of(how, epsilon, largest, clamp), data, how, groups_given)
 
 
+@overload
+def real_sum(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    bounds: Bounds,
+    clamp: bool = ...,
+    by: None = ...,
+    groups: None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> Estimate: ...
+@overload
+def real_sum(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    bounds: Bounds,
+    clamp: bool = ...,
+    by: GroupsBy,
+    groups: int | Iterable[Label] | None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> GroupsResult: ...
 @with_options
 def real_sum(
     data: DataFrame,
@@ -106,9 +191,12 @@ def real_sum(
     epsilon: ExactNumber,
     bounds: Bounds,
     clamp: bool = False,
+    by: GroupsBy | None = None,
+    groups: int | Iterable[Label] | None = None,
+    groups_public: bool = False,
     protocol: None = None,
     **options: Unpack[QueryOptions],
-) -> Estimate:
+) -> Estimate | GroupsResult:
     """The sum of a column of real values within `bounds`.
 
     `shuffledp.real_sum` on a Spark DataFrame.
@@ -118,6 +206,10 @@ def real_sum(
         epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
+        by: The column (or a list) that says which group each user is in: one answer per group.
+        groups: With `by`: the labels of all groups, known without the data.
+        groups_public: With `by`: True where everybody may know who is in which group; each group is
+                then a release of its own for the whole `epsilon`, and `groups` may be left out.
         options: those of every query (`QueryOptions`).
 
     Raises:
@@ -130,9 +222,36 @@ def real_sum(
     4000.0
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.RealSum.of(how, epsilon, bounds, clamp), data, how)
+    groups_given = groups_of(by, groups, groups_public)
+    return _ask(questions.RealSum.of(how, epsilon, bounds, clamp), data, how, groups_given)
 
 
+@overload
+def mean(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    bounds: Bounds,
+    clamp: bool = ...,
+    by: None = ...,
+    groups: None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> Estimate: ...
+@overload
+def mean(
+    data: DataFrame,
+    *,
+    epsilon: ExactNumber,
+    bounds: Bounds,
+    clamp: bool = ...,
+    by: GroupsBy,
+    groups: int | Iterable[Label] | None = ...,
+    groups_public: bool = ...,
+    protocol: None = ...,
+    **options: Unpack[QueryOptions],
+) -> GroupsResult: ...
 @with_options
 def mean(
     data: DataFrame,
@@ -140,9 +259,12 @@ def mean(
     epsilon: ExactNumber,
     bounds: Bounds,
     clamp: bool = False,
+    by: GroupsBy | None = None,
+    groups: int | Iterable[Label] | None = None,
+    groups_public: bool = False,
     protocol: None = None,
     **options: Unpack[QueryOptions],
-) -> Estimate:
+) -> Estimate | GroupsResult:
     """The mean of a column of real values within `bounds`.
 
     `shuffledp.mean` on a Spark DataFrame.
@@ -152,6 +274,10 @@ def mean(
         epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
         bounds: The least and the largest value that a row may hold, known without the data.
         clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
+        by: The column (or a list) that says which group each user is in: one answer per group.
+        groups: With `by`: the labels of all groups, known without the data.
+        groups_public: With `by`: True where everybody may know who is in which group; each group is
+                then a release of its own for the whole `epsilon`, and `groups` may be left out.
         options: those of every query (`QueryOptions`).
 
     Raises:
@@ -164,162 +290,11 @@ def mean(
     2
     """
     how = Options.checked({**options, "protocol": protocol})
-    return run(questions.Mean.of(how, epsilon, bounds, clamp), data, how)
+    groups_given = groups_of(by, groups, groups_public)
+    return _ask(questions.Mean.of(how, epsilon, bounds, clamp), data, how, groups_given)
 
 
-@with_options
-def histogram(
-    data: DataFrame,
-    *,
-    epsilon: ExactNumber,
-    labels: int | Iterable[Label] | None = None,
-    other: Label | None = None,
-    by: Sequence[str] | None = None,
-    domains: Mapping[str, Iterable[Label]] | None = None,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> HistogramResult:
-    """How many rows of a column hold each label.
-
-    `shuffledp.histogram` on a Spark DataFrame: in one Spark job for labels 0, 1, …, B−1.
-
-    Args:
-        data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
-        labels: The texts, whole numbers or true/false to count, or B for the labels 0, 1, …, B−1.
-                They must be known without the data: reading them off it would tell who is there.
-        other: The label under which all unknown labels are counted (added if it is not among
-                `labels`); without it they are refused.
-        by: Instead of `labels`: several columns, of which combinations are counted.
-        domains: With `by`: the labels of each column.
-        options: those of every query (`QueryOptions`).
-
-    Raises:
-        ShuffleDPError: see `shuffledp.errors`.
-        ClusterError: Spark did not finish; nothing was released.
-
-    >>> from shuffledp import spark
-    >>> rows = session.range(2000).selectExpr("id % 2 as bucket")
-    >>> spark.histogram(rows, epsilon=8, labels=2).values.round(-2).tolist()
-    [1000.0, 1000.0]
-    """
-    how = Options.checked({**options, "protocol": protocol})
-    return run(histogram_question(how, epsilon, (labels, other), (by, domains)), data, how)
-
-
-@with_options
-def frequencies(
-    data: DataFrame,
-    *,
-    epsilon: ExactNumber,
-    candidates: Iterable[Label] = (),
-    spread: ExactNumber = DEFAULT_SPREAD,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> HistogramResult:
-    """How many rows of a column hold each candidate, whatever other values there are.
-
-    `shuffledp.frequencies` on a Spark DataFrame.
-
-    Args:
-        data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
-        candidates: The labels to show, all texts or all whole numbers, known without the data;
-                at most 100,000. The result can be asked about others, at no cost in ε.
-        spread: What the error is planned for: as if values were spread evenly over so many labels
-                (1 over the chance that two rows hold the same).
-        options: those of every query (`QueryOptions`).
-
-    Raises:
-        ShuffleDPError: see `shuffledp.errors`.
-        ClusterError: Spark did not finish; nothing was released.
-
-    >>> from shuffledp import spark
-    >>> rows = session.range(20_000).selectExpr("id % 4 as number")
-    >>> spark.frequencies(rows, epsilon=8, candidates=[1, 2]).values.round(-3).tolist()
-    [5000.0, 5000.0]
-    """
-    how = Options.checked({**options, "protocol": protocol})
-    return run(Frequencies.of(how, epsilon, candidates, spread), data, how)
-
-
-@with_options
-def heavy_hitters(
-    data: DataFrame,
-    *,
-    epsilon: ExactNumber,
-    alphabet: str = LETTERS,
-    length: int = DEFAULT_LENGTH,
-    spread: ExactNumber = DEFAULT_TREE_SPREAD,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> FrequenciesResult:
-    """The frequent words of a column of texts, found without a list of candidates.
-
-    `shuffledp.heavy_hitters` on a Spark DataFrame.
-
-    Args:
-        data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
-        alphabet: The characters that are told apart, small letters unless said.
-        length: How many characters of a word are found.
-        spread: What the error is planned for: as if prefixes were spread evenly over so many.
-        options: those of every query (`QueryOptions`).
-
-    Raises:
-        ShuffleDPError: see `shuffledp.errors`.
-        ClusterError: Spark did not finish; nothing was released.
-
-    >>> from shuffledp import spark
-    >>> rows = session.range(40_000).selectExpr("if(id % 4 = 0, 'of', 'the') as word")
-    >>> spark.heavy_hitters(rows, epsilon=8, length=4, max_messages=200).labels[0]
-    'the'
-    """
-    how = Options.checked({**options, "protocol": protocol})
-    return run(HeavyHitters.of(how, epsilon, alphabet, length, spread), data, how)
-
-
-@with_options
-def quantiles(
-    data: DataFrame,
-    *,
-    epsilon: ExactNumber,
-    bounds: AxisBounds,
-    probabilities: ExactNumber | Iterable[ExactNumber] = QUARTILES,
-    bins: int = 64,
-    points: bool | None = None,
-    clamp: bool = False,
-    protocol: None = None,
-    **options: Unpack[QueryOptions],
-) -> QuantilesResult:
-    """Quantiles of a column of numbers or dates, and how many rows lie in any range.
-
-    `shuffledp.quantiles` on a Spark DataFrame.
-
-    Args:
-        data: A Spark DataFrame.
-        epsilon: The privacy loss allowed; 0.1 is taken for exactly 1/10.
-        bounds: The least and the largest value that a row may hold, known without the data.
-        probabilities: The quantiles to show, each strictly between 0 and 1.
-        bins: Into how many equal parts `bounds` is divided: no answer is finer than one part.
-        points: Whether values are whole numbers; unless it is said, the column's type decides.
-        clamp: True moves values outside `bounds` to the nearer one; otherwise they are refused.
-        options: those of every query (`QueryOptions`).
-
-    Raises:
-        ShuffleDPError: see `shuffledp.errors`.
-        ClusterError: Spark did not finish; nothing was released.
-
-    >>> from shuffledp import spark
-    >>> rows = session.range(10_000).selectExpr("id % 100 as age")
-    >>> found = spark.quantiles(rows, epsilon=8, bounds=(0, 100), bins=10)
-    >>> round(found.quantile(0.5).value, -1)
-    50.0
-    """
-    how = Options.checked({**options, "protocol": protocol})
-    said = points is not None and truth(points, "points")
-    checked = Quantiles.of(how, epsilon, bounds, probabilities, bins, clamp, said)
-    if points is None and checked.may_be_points:
-        whole = column_type(values_of(data, how.column)) == "whole"
-        checked = replace(checked, points=whole)
-    return run(checked, data, how)
+def _ask(
+    query: Query[Estimate], data: DataFrame, how: Options, groups: Groups | None
+) -> Estimate | GroupsResult:
+    return run(query, data, how) if groups is None else grouped.answer(query, data, how, groups)

@@ -9,15 +9,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_data_path
+
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
 from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.results import result_lines
 from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call, register
+from shuffledp.service.client.collector import call, register_everywhere
 
 Facts = dict[str, Any]
 
@@ -61,9 +64,18 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[P
             "make one for each with `shuffledp keys token`."
         )
     task = make_task(plan, newest_key(place.analyzer), str(asked.get("name", "")), publish_noise)
-    register(task, place.analyzer, tokens["analyzer"])
-    register(task, place.shuffler, tokens["shuffler"])
+    urls = {"analyzer": place.analyzer, "shuffler": place.shuffler}
+    register_everywhere(task, urls, tokens, collector_key())
     return place, task
+
+
+def collector_key() -> SigningKey:
+    """The key with which this person signs tasks, in their data folder; made when it is first
+    needed."""
+    folder = user_data_path("shuffledp", appauthor=False)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / "collector-signing.json"
+    return SigningKey.load(file) if file.exists() else SigningKey.create(file)
 
 
 def place_of(asked: Mapping[str, Any]) -> Place:

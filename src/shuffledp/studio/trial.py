@@ -15,7 +15,7 @@ from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.task import Task
-from shuffledp.service.client.collector import enrol, register
+from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import Servers, local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX
 from shuffledp.studio.collecting import Place, make_task
@@ -50,8 +50,7 @@ class Trial:
                 f"A trial has at most {MOST_DEVICES:,} simulated devices; take fewer people or "
                 "batches."
             )
-        for role, url in (("analyzer", servers.analyzer), ("shuffler", servers.shuffler)):
-            register(task, url, servers.collector_tokens[role])
+        servers.register(task)
         self._sending = threading.Thread(target=self._send, args=(servers, task), daemon=True)
         self._sending.start()
         ledger = self._folder / "ledger.json"

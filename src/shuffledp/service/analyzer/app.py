@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.results import results_csv
+from shuffledp.sealed.signing import TaskSignature
 from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer import operations
 from shuffledp.service.analyzer.config import AnalyzerConfig
@@ -22,6 +23,8 @@ from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import Announcement, Download, announced, check_delivery
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
+from shuffledp.service.analyzer.task_log import TaskLog
+from shuffledp.service.storage.database import Transaction
 from shuffledp.service.web.access import require
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.metrics import Counts
@@ -29,7 +32,7 @@ from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.reasons import given_reason
 from shuffledp.service.web.role import Role
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.web.tasks import RegisteredTask, Storing
 
 BATCH_NAME = re.compile("[0-9a-f]{32}")
 
@@ -46,10 +49,12 @@ class Analyzer(Role):
         super().__init__(config, clock)
         self.config = config
         self.keys = KeyFolder(config.keys)
+        self.log = TaskLog()
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = AnalyzerStore(self.database)
-        self.tasks.check_new = self._check_key
+        self.log.open(self.database, self.signing)
+        self.tasks.admit = self._admit
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics)
         return [self.publishing.run()]
 
@@ -66,9 +71,19 @@ class Analyzer(Role):
             Served(operations.RESTORE, self.answer_restore),
             Served(operations.RESULTS, self.answer_results),
             Served(operations.RESULTS_CSV, self.answer_csv),
+            *self.log.routes(),
         ]
 
-    async def _check_key(self, task: Task) -> None:
+    async def _admit(self, task: Task, signature: TaskSignature) -> Storing:
+        """Checks a new task's key, and adds the task to the log when it is stored."""
+        self._check_key(task)
+
+        async def store(transaction: Transaction) -> None:
+            await self.log.append(transaction, task.id, signature)
+
+        return store
+
+    def _check_key(self, task: Task) -> None:
         """Refuses a new task unless the analyzer holds the private half of its very key."""
         key = self.keys.holds(task.key)
         if key is None:

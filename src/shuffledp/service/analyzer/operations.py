@@ -5,10 +5,13 @@ from __future__ import annotations
 from shuffledp.exact.schema import JsonSchema
 from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.schema import KEY_STATES, PUBLIC_KEY
+from shuffledp.sealed.task_proof import HEAD, PATH
 from shuffledp.service.web.operations import (
     BATCH_NAME,
+    KEY_HEX,
     NEEDS_JSON,
     NEEDS_TASK,
+    SIGNATURE_HEX,
     TASK_NAME,
     Content,
     Operation,
@@ -102,4 +105,51 @@ RESULTS_CSV = Operation(
     summary="The same as CSV, one line per number",
     answers={200: Content("text/csv")},
     problems=NEEDS_TASK,
+)
+HEAD_SCHEMA: JsonSchema = HEAD.json_schema()
+PATH_SCHEMA: JsonSchema = PATH.json_schema()
+_SIGNED_BY_COLLECTOR: dict[str, JsonSchema] = {
+    "collector_key": KEY_HEX,
+    "collector_signature": SIGNATURE_HEX,
+}
+LOG_HEAD = Operation(
+    method="GET",
+    path="/log/head",
+    summary="The head of the log of tasks, signed",
+    answers={200: Content("application/json", HEAD_SCHEMA)},
+)
+LOG_CONSISTENCY = Operation(
+    method="GET",
+    path="/log/consistency/{first}",
+    summary="The head, and a path that shows that the log begins with an earlier one",
+    answers={200: json_object(head=HEAD_SCHEMA, path=PATH_SCHEMA)},
+    problems={404: ("log-place",)},
+)
+LOG_INCLUSION = Operation(
+    method="GET",
+    path="/log/inclusion/{task}/{size}",
+    summary="Where a task stands in the log of a size, and a path that shows it",
+    answers={
+        200: json_object(
+            index={"type": "integer"},
+            path=PATH_SCHEMA,
+            analyzer_signature=SIGNATURE_HEX,
+            **_SIGNED_BY_COLLECTOR,
+        )
+    },
+    problems={404: ("log-place", "task-unlogged")},
+)
+LOG_ENTRIES = Operation(
+    method="GET",
+    path="/log/entries/{first}",
+    summary="Entries of the log from a place on",
+    answers={
+        200: json_object(
+            entries={
+                "type": "array",
+                "items": json_object(task=TASK_NAME, **_SIGNED_BY_COLLECTOR).schema,
+            }
+        )
+    },
+    problems={404: ("log-place",)},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASKS_TABLE, Schema
+from shuffledp.service.storage.schema import LOG_TABLE, TASKS_TABLE, Schema
 
 ANALYZER_SCHEMA = Schema(
     "analyzer",
@@ -18,5 +18,6 @@ ANALYZER_SCHEMA = Schema(
         CREATE INDEX batches_of_task ON batches (task, number);
         CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)
         """,
+        LOG_TABLE,
     ),
 )

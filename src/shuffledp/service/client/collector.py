@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 
 from shuffledp.sealed.oblivious import GatewayKey
+from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json, bounded_request
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
@@ -18,12 +19,14 @@ CALL_SECONDS = 300
 """Registering a task takes as long as verifying it."""
 
 
-def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Response:
+def call(
+    method: str, url: str, token: str = "", headers: Mapping[str, str] | None = None, **content: Any
+) -> httpx.Response:
     """A server's answer to one request; raises `Refused` with the server's reason, or
     `Unreachable`."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    bearing = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with httpx.Client(headers=headers, timeout=CALL_SECONDS) as client:
+        with httpx.Client(headers={**bearing, **(headers or {})}, timeout=CALL_SECONDS) as client:
             answer = bounded_request(client, method, url, **content)
     except httpx.TransportError as error:
         if untrusted_certificate(error):
@@ -42,12 +45,32 @@ def call(method: str, url: str, token: str = "", **content: Any) -> httpx.Respon
     return answer
 
 
-def register(task: Task, server: str, token: str) -> bool:
-    """Registers a task at a server; False if it was registered already."""
+def signature_headers(task_id: bytes, key: SigningKey) -> dict[str, str]:
+    """The collector's signature over a task, as requests carry it."""
+    public, signature = key.sign_task(task_id)
+    return {"X-Collector-Key": public.hex(), "X-Collector-Signature": signature.hex()}
+
+
+def register(task: Task, server: str, token: str, key: SigningKey) -> bool:
+    """Signs a task as the collector and registers it at a server; False if it was registered
+    already. The analyzer comes first: the shuffler asks it whether the task is in its log."""
     answer = call(
-        "PUT", f"{server.rstrip('/')}/tasks/{task.id.hex()}", token, content=task.canonical()
+        "PUT",
+        f"{server.rstrip('/')}/tasks/{task.id.hex()}",
+        token,
+        signature_headers(task.id, key),
+        content=task.canonical(),
     )
     return bool(answer_json(answer)["new"])
+
+
+def register_everywhere(
+    task: Task, servers: Mapping[str, str], tokens: Mapping[str, str], key: SigningKey
+) -> dict[str, bool]:
+    """Registers a task at the issuer, if it has one, at the analyzer and then at the shuffler, each
+    by its URL and with its own token; says at which of them it was new."""
+    roles = (*(() if task.issuer is None else ("issuer",)), "analyzer", "shuffler")
+    return {role: register(task, servers[role], tokens[role], key) for role in roles}
 
 
 def close(task_id: bytes, shuffler: str, token: str) -> None:

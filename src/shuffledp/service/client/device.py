@@ -1,30 +1,38 @@
-"""What a device remembers: the ε that its reports cost, exactly, and the analyzer keys it has seen.
+"""What a device remembers: its reports, the ε that they cost, exactly, and the keys it has seen.
 
 One JSON file in the outbox, changed under a lock, and on disk before a report leaves: tasks and
 programs that use the same outbox share one budget. If the file is lost while the outbox shows that
-reports were sent, nothing more is sent until a person decides to begin anew.
+reports were sent, nothing more is sent until a person decides to begin anew. What the reports were
+for can be wiped at any time; what they cost, and when, stays, so that the budget holds.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.sealed.files import lock, write_whole
+from shuffledp.sealed.signing import SIGNERS
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
 
-DEVICE_FORMAT = "shuffledp device 1"
+DEVICE_FORMAT = "shuffledp device 2"
 DEVICE_FILE = "device.json"
+ENCRYPTION = "encryption"
+KEY_NAMES = {
+    ENCRYPTION: "the analyzer's encryption key",
+    **{role: f"the {role}'s signing key" for role in SIGNERS},
+}
+"""The keys that are remembered, in words."""
 _LOGGER = logging.getLogger("shuffledp.client")
 
 
@@ -33,11 +41,27 @@ class Charge:
     """One report of this device, and what it cost."""
 
     report: str
-    """The report's id."""
+    """The report's id; empty after it was wiped."""
     task: str
+    """The task's id; empty after it was wiped and the task has expired."""
     epsilon: Fraction
     when: int
     """Seconds since 1970, by the device's clock."""
+    expires: int
+    """When the task can no longer be answered."""
+    about: dict[str, Any] | None
+    """What the person was asked and to whom the report went; None after it was wiped."""
+
+
+class Wiped(NamedTuple):
+    """What was wiped, and what had to stay."""
+
+    reports: int
+    """Of which only ε and the time are left."""
+    waiting: int
+    """Reports that wait to be sent."""
+    tasks: int
+    """Tasks that have not expired, whose ids stay."""
 
 
 @dataclass
@@ -45,8 +69,8 @@ class _Record:
     """The contents of the file."""
 
     charges: list[Charge]
-    keys: dict[str, str]
-    """The analyzer key that was first seen at each shuffler."""
+    keys: dict[str, dict[str, str]]
+    """The keys that were first seen at each shuffler: see `Device.trust`."""
 
 
 class Device:
@@ -61,9 +85,11 @@ class Device:
         report_id: bytes,
         policy: ClientPolicy,
         store: Callable[[], None] = lambda: None,
+        *,
+        shuffler: str = "",
     ) -> None:
         """Records what a report costs, durably, and then has it stored; once for each report,
-        however often it is sent.
+        however often it is sent. `shuffler` is where it goes, if not where the task says.
 
         Ensures: raises `PolicyRefused` and records nothing if it is more than the policy allows,
         also when several programs ask at the same time. If `store` finds that the task was answered
@@ -75,7 +101,14 @@ class Device:
                 return
             cost, now = task.protocol.epsilon, int(self._clock())
             self._check(record, task, policy, now)
-            fresh = Charge(report=report_id.hex(), task=task.id.hex(), epsilon=cost, when=now)
+            fresh = Charge(
+                report=report_id.hex(),
+                task=task.id.hex(),
+                epsilon=cost,
+                when=now,
+                expires=task.expires,
+                about=_about(task, shuffler or task.shuffler),
+            )
             self._write(_Record([*record.charges, fresh], record.keys))
             try:
                 store()
@@ -111,43 +144,95 @@ class Device:
                 + "or raise most_epsilon_per_period in your policy."
             )
 
-    def trust(self, shuffler: str, task: Task, policy: ClientPolicy) -> None:
-        """Compares the task's analyzer key with the one that was first seen at this shuffler, and
-        remembers the first one; a policy that names keys has decided already."""
-        if policy.analyzer_keys:
-            return
-        key = task.key.raw.hex()
+    def trust(
+        self, shuffler: str, task: Task, signers: Mapping[str, bytes], policy: ClientPolicy
+    ) -> None:
+        """Compares the key that a task is encrypted for, and those that have signed it, with the
+        ones that were first seen at this shuffler, and remembers the first ones; what a policy
+        names keys for is decided already."""
+        given = {} if policy.analyzer_keys else {ENCRYPTION: task.key.raw.hex()}
+        given |= {
+            role: key.hex() for role, key in signers.items() if not policy.signing_keys.get(role)
+        }
         with self._locked():
             record = self._read()
-            known = record.keys.get(shuffler)
-            if known is not None and known != key:
-                raise PolicyRefused(
-                    "This task is encrypted for another analyzer key than the one this device has "
-                    f"remembered for {shuffler}; ask the analyzer's operator whether their key is "
-                    f"now {key}, and if so allow it with --analyzer-key or analyzer_keys in your "
-                    "policy."
-                )
-            if known is None:
+            known = record.keys.get(shuffler, {})
+            for name, key in given.items():
+                if known.get(name, key) != key:
+                    raise _other_key(name, shuffler, key)
+            fresh = {name: key for name, key in given.items() if name not in known}
+            if fresh:
                 _LOGGER.warning(
-                    "This device trusts the analyzer key %s from now on, because it came first; "
-                    "compare it with what the analyzer's operator publishes, or name the right key "
-                    "in your policy.",
-                    key,
+                    "This device trusts these keys from now on, because they came first (%s); "
+                    "compare them with what the operators publish, or name the right keys in your "
+                    "policy.",
+                    "; ".join(f"{KEY_NAMES[name]} {key}" for name, key in fresh.items()),
                 )
-                self._write(_Record(record.charges, record.keys | {shuffler: key}))
+                self._write(_Record(record.charges, record.keys | {shuffler: known | fresh}))
 
     def charges(self) -> list[Charge]:
         """All reports that were paid for, oldest first."""
         return self._read().charges
 
-    def keys(self) -> dict[str, str]:
-        """The analyzer key that is remembered for each shuffler."""
+    def keys(self) -> dict[str, dict[str, str]]:
+        """The keys that are remembered for each shuffler."""
         return self._read().keys
 
     def spent(self, days: int) -> Fraction:
         """The ε of the last days' reports, added up."""
         begin = int(self._clock()) - days * DAY_SECONDS
         return _sum(charge for charge in self.charges() if charge.when > begin)
+
+    def history(self) -> list[dict[str, Any]]:
+        """What this device has sent or has stored to send, oldest first, for its person. The values
+        are not known: they were never stored."""
+        record = self._read()
+        last = {charge.task: number for number, charge in enumerate(record.charges)}
+        return [
+            {
+                "when": charge.when,
+                "state": self._state(charge, last[charge.task] == number),
+                "epsilon": str(charge.epsilon),
+                "task": charge.task,
+                "report": charge.report,
+                **(charge.about or {}),
+            }
+            for number, charge in enumerate(record.charges)
+        ]
+
+    def _state(self, charge: Charge, last: bool) -> str:
+        if charge.about is None:
+            return "wiped"
+        return "waiting" if last and self._waits(charge) else "sent"
+
+    def _waits(self, charge: Charge) -> bool:
+        return bool(charge.task) and (self._folder / f"{charge.task}.report").exists()
+
+    def wipe(self, *, keys: bool = False) -> Wiped:
+        """Forgets what reports were for: questions, names, addresses, ids; with `keys` also the
+        keys that were remembered.
+
+        Ensures: what every report cost, and when, stays, so that the budget holds. The ids of tasks
+        that have not expired stay, so that none is answered twice, and so do reports that wait to
+        be sent, with everything about them.
+        """
+        now = int(self._clock())
+        with self._locked():
+            record = self._read()
+            waiting = [charge for charge in record.charges if self._waits(charge)]
+            charges = [
+                charge if charge in waiting else _wiped(charge, now) for charge in record.charges
+            ]
+            self._write(_Record(charges, {} if keys else record.keys))
+            known = {charge.task for charge in charges}
+            for mark in self._folder.glob("*.done"):
+                if mark.stem not in known:
+                    mark.unlink()
+        return Wiped(
+            reports=len(charges) - len(waiting),
+            waiting=len(waiting),
+            tasks=len({charge.task for charge in charges if charge.task}),
+        )
 
     def begin_anew(self) -> None:
         """Begins an empty record where one was lost; refuses if there is one."""
@@ -175,10 +260,16 @@ class Device:
                     task=str(row["task"]),
                     epsilon=Fraction(row["epsilon"]),
                     when=int(row["when"]),
+                    expires=int(row["expires"]),
+                    about=None if row["about"] is None else dict(row["about"]),
                 )
                 for row in data["charges"]
             ]
-            return _Record(charges, {str(k): str(v) for k, v in data["keys"].items()})
+            keys = {
+                str(shuffler): {str(name): str(key) for name, key in known.items()}
+                for shuffler, known in data["keys"].items()
+            }
+            return _Record(charges, keys)
         except FileNotFoundError:
             if any(self._folder.glob("*.done")) or any(self._folder.glob("*.report")):
                 raise DeviceRecordLost(
@@ -201,11 +292,39 @@ class Device:
                 "task": charge.task,
                 "epsilon": str(charge.epsilon),
                 "when": charge.when,
+                "expires": charge.expires,
+                "about": charge.about,
             }
             for charge in record.charges
         ]
         data = {"format": DEVICE_FORMAT, "charges": rows, "keys": record.keys}
         write_whole(self._file, json.dumps(data, indent=2), durable=True, secret=True)
+
+
+def _about(task: Task, shuffler: str) -> dict[str, Any]:
+    """What a person is told later about a report."""
+    return {
+        "name": task.name,
+        "question": task.question,
+        "shuffler": shuffler,
+        "operators": asdict(task.operators),
+        "bytes": task.report_bytes,
+    }
+
+
+def _wiped(charge: Charge, now: int) -> Charge:
+    """A charge of which only what the budget needs is left."""
+    task = charge.task if now < charge.expires else ""
+    return replace(charge, report="", task=task, about=None)
+
+
+def _other_key(name: str, shuffler: str, key: str) -> PolicyRefused:
+    option = "analyzer_keys" if name == ENCRYPTION else "signing_keys"
+    return PolicyRefused(
+        f"This task comes with another key than this device has remembered for {shuffler}: "
+        f"{KEY_NAMES[name]} is said to be {key}; ask the operator whether it is theirs now, and if "
+        f"so name it under {option} in your policy."
+    )
 
 
 def _days(recent: list[Charge], begin: int) -> int:

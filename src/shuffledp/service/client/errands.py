@@ -16,13 +16,11 @@ from shuffledp.service.answers import (
     bounded_request,
     bounded_request_async,
 )
-from shuffledp.service.client.retries import NotTaken, retry_options
+from shuffledp.service.client.retries import TEMPORARY_STATUSES, NotTaken, retry_options
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 
-TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
-"""Answers after which the same bytes are sent again …"""
 INTERRUPTED = "interrupted"
-"""… and the reason in a 400 after which they are, too."""
+"""The reason in a 400 after which the same bytes are sent again."""
 
 
 @dataclass(frozen=True, kw_only=True)

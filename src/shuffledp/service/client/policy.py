@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import positive, show, whole
 from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.signing import SIGNERS
 from shuffledp.sealed.task import Task
 from shuffledp.service.errors import PolicyRefused
 
@@ -45,6 +46,10 @@ class ClientPolicy:
     analyzer_keys: tuple[str, ...] = ()
     """The analyzer keys that this device encrypts for, in hexadecimal digits; if there are none,
     the first key that a shuffler's task carries is remembered, and another one is refused."""
+    signing_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The keys that must have signed a task, in hexadecimal digits, by role: collector, shuffler,
+    analyzer; for a role without any, the first key seen is remembered, and another one is
+    refused."""
 
     def __post_init__(self) -> None:
         positive(self.most_epsilon_per_task, "most_epsilon_per_task")
@@ -68,7 +73,8 @@ class ClientPolicy:
         for name in ("allow_repeat", "allow_short_batches"):
             if type(settings.get(name, False)) is not bool:
                 raise ParameterError(f"{name} must be true or false.")
-        settings["analyzer_keys"] = _keys(settings.get("analyzer_keys", ()))
+        settings["analyzer_keys"] = _keys(settings.get("analyzer_keys", ()), "analyzer_keys")
+        settings["signing_keys"] = _signing_keys(settings.get("signing_keys", {}))
         return cls(**settings)
 
     @classmethod
@@ -91,7 +97,8 @@ class ClientPolicy:
         data = asdict(self)
         for name in ("most_epsilon_per_task", "most_epsilon_per_period"):
             data[name] = str(data[name])
-        return data | {"analyzer_keys": list(self.analyzer_keys)}
+        signing = {role: list(keys) for role, keys in self.signing_keys.items()}
+        return data | {"analyzer_keys": list(self.analyzer_keys), "signing_keys": signing}
 
     def check(self, task: Task) -> None:
         """Raises `PolicyRefused` if the task asks for more than this device agrees to."""
@@ -126,17 +133,34 @@ class ClientPolicy:
                 f"one: {task.key.raw.hex()}."
             )
 
+    def check_signers(self, keys: Mapping[str, bytes]) -> None:
+        """Raises `PolicyRefused` if a role has signed with a key that this policy does not name."""
+        for role, allowed in self.signing_keys.items():
+            if allowed and keys[role].hex() not in allowed:
+                raise PolicyRefused(
+                    f"This task is signed with another key of the {role} than your policy names; "
+                    f"ask the {role}'s operator for their signing key, and add it to signing_keys "
+                    f"if it is this one: {keys[role].hex()}."
+                )
 
-def _keys(given: Any) -> tuple[str, ...]:
+
+def _signing_keys(given: Any) -> dict[str, tuple[str, ...]]:
+    """The signing keys of each role."""
+    if not isinstance(given, Mapping) or given.keys() - set(SIGNERS):
+        raise ParameterError(f"signing_keys must be an object with lists of keys: {SIGNERS}.")
+    return {role: _keys(keys, "signing_keys") for role, keys in given.items()}
+
+
+def _keys(given: Any, name: str) -> tuple[str, ...]:
     """Public keys in hexadecimal digits, or as the objects that `keys show` prints."""
     if not isinstance(given, list | tuple):
-        raise ParameterError("analyzer_keys must be a list of keys.")
+        raise ParameterError(f"{name} must be a list of keys.")
     found = []
     for key in given:
         text = PublicKey.from_dict(key).raw.hex() if isinstance(key, Mapping) else str(key).lower()
         if len(text) != 64 or set(text) - set("0123456789abcdef"):
             raise ParameterError(
-                "An analyzer key is 64 hexadecimal digits, or what `shuffledp keys show` prints."
+                f"Each of {name} is 64 hexadecimal digits, or what `shuffledp keys show` prints."
             )
         found.append(text)
     return tuple(found)

@@ -14,6 +14,8 @@ from shuffledp.exact.entropy import Entropy
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 MOST_DOUBLINGS = 20
+TEMPORARY_STATUSES = {408, 425, 429, 500, 502, 503, 504}
+"""Answers after which the same is asked or sent again."""
 
 
 class NotTaken(Exception):

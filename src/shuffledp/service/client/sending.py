@@ -1,5 +1,5 @@
-"""Sending a value from a device: verify the task, check the device's policy, randomize, pad,
-encrypt, charge, store, send.
+"""Sending a value from a device: verify the task, check the device's policy, check who signed the
+task and that it is in the public log, randomize, pad, encrypt, charge, store, send.
 
     Client(task, task.shuffler, token).send(1)
 
@@ -26,13 +26,16 @@ from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.errands import Errand, Errands
 from shuffledp.service.client.one_time import OneTimeToken, spent_name
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.proving import ProofSource
 from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport
+from shuffledp.service.client.retries import retry_options
 from shuffledp.service.errors import Refused
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
@@ -67,6 +70,7 @@ class _Sender:
         outbox: str | Path | Outbox | None = None,
         *,
         policy: ClientPolicy = DEFAULT_POLICY,
+        proof: TaskProof | None = None,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
@@ -85,6 +89,8 @@ class _Sender:
         self._entropy, self._token = entropy, token
         self._errands = Errands(attempts, entropy)
         self._shuffler = shuffler.rstrip("/")
+        self._proof, self._proved = proof, False
+        self._source = ProofSource(self._shuffler, task.id, retry_options(attempts, entropy))
         self._one_time = (
             OneTimeToken(task, token, self.outbox.path) if task.issuer is not None else None
         )
@@ -118,23 +124,37 @@ class _Sender:
             settle=self._settle,
         )
 
-    def check(self) -> None:
-        """Raises `TaskNotNow` or `PolicyRefused` if this device does not answer the task now."""
+    def _check_task(self) -> None:
+        """Raises `TaskNotNow`, `PolicyRefused` or `AlreadyAnswered` if this device does not answer
+        the task now."""
         self.task.check_time(self._clock())
         self.policy.check(self.task)
-
-    def encrypt(self, value: Any) -> bytes:
-        """The encrypted report of a value, paid for and stored before it is sent;
-        `AlreadyAnswered` if this device has answered this task, `PolicyRefused` if the task asks
-        for more than this device agrees to, `TaskNotNow` if it is not valid now."""
-        self.check()
         self.outbox.refuse_answered(self.task.id)
         self.device.check(self.task, self.policy)
-        self.device.trust(self._shuffler, self.task, self.policy)
+
+    def _accept(self, proof: TaskProof) -> None:
+        """Raises `ProofError` or `PolicyRefused` unless everybody else is asked the same task, as
+        far as this device's keys can tell."""
+        proof.check(self.task.id)
+        self.policy.check_signers(proof.keys)
+        self.device.trust(self._shuffler, self.task, proof.keys, self.policy)
+        self._proof, self._proved = proof, True
+
+    def _encrypt(self, value: Any) -> bytes:
+        """The encrypted report of a value, paid for and stored before it is sent.
+
+        Requires: the task was checked and its proof accepted.
+        """
+        if not self._proved:
+            raise AssertionError("The proof of this task was not checked.")
         name = new_report_id(self._bearer)
         body = encrypt_report(self.task, value, self._entropy, report_id=name)
         self.device.charge(
-            self.task, name, self.policy, lambda: self.outbox.store(self.task.id, body)
+            self.task,
+            name,
+            self.policy,
+            lambda: self.outbox.store(self.task.id, body),
+            shuffler=self._shuffler,
         )
         return body
 
@@ -172,6 +192,7 @@ class Client(_Sender):
         outbox: str | Path | Outbox | None = None,
         *,
         policy: ClientPolicy = DEFAULT_POLICY,
+        proof: TaskProof | None = None,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
@@ -184,6 +205,7 @@ class Client(_Sender):
             token,
             outbox,
             policy=policy,
+            proof=proof,
             entropy=entropy,
             attempts=attempts,
             clock=clock,
@@ -204,10 +226,17 @@ class Client(_Sender):
         if errand is not None:
             self._errands.run(self._http, errand, NO_TOKEN)
 
+    def check(self) -> None:
+        """Raises an error unless this device answers the task now, everybody whose signature it
+        needs has signed it, and it is in the public log."""
+        self._check_task()
+        if not self._proved:
+            self._accept(self._proof or self._source.fetch(self._to_shuffler))
+
     def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
         self.prepare()
-        self._post(self.encrypt(value))
+        self._post(self._encrypt(value))
 
     def resume(self) -> None:
         """Sends the stored report again, the very same bytes."""
@@ -242,6 +271,7 @@ class AsyncClient(_Sender):
         outbox: str | Path | Outbox | None = None,
         *,
         policy: ClientPolicy = DEFAULT_POLICY,
+        proof: TaskProof | None = None,
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
@@ -254,6 +284,7 @@ class AsyncClient(_Sender):
             token,
             outbox,
             policy=policy,
+            proof=proof,
             entropy=entropy,
             attempts=attempts,
             clock=clock,
@@ -268,15 +299,22 @@ class AsyncClient(_Sender):
 
     async def prepare(self) -> None:
         """Gets the task's one-time token, as `Client.prepare` does."""
-        self.check()
+        await self.check()
         errand = await asyncio.to_thread(self._token_errand)
         if errand is not None:
             await self._errands.run_async(self._http, errand, NO_TOKEN)
 
+    async def check(self) -> None:
+        """Raises an error unless this device answers the task now, everybody whose signature it
+        needs has signed it, and it is in the public log."""
+        self._check_task()
+        if not self._proved:
+            self._accept(self._proof or await self._source.fetch_async(self._to_shuffler))
+
     async def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
         await self.prepare()
-        await self._post(await asyncio.to_thread(self.encrypt, value))
+        await self._post(await asyncio.to_thread(self._encrypt, value))
 
     async def resume(self) -> None:
         """Sends the stored report again, the very same bytes."""

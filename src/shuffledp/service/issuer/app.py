@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.issuer_keys import IssuerKeyFolder
+from shuffledp.sealed.signing import TaskSignature
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_tokens import REQUEST_BYTES, read_request
 from shuffledp.service.issuer import operations
@@ -21,6 +22,7 @@ from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.issuer.operations import MOST_TOKENS
 from shuffledp.service.issuer.schema import ISSUER_SCHEMA
 from shuffledp.service.issuer.store import IssuerStore, Issuing
+from shuffledp.service.storage.database import Transaction
 from shuffledp.service.tokens import token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.bodies import read_body, read_json_body
@@ -29,7 +31,7 @@ from shuffledp.service.web.metrics import Counts
 from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.role import Role
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.web.tasks import RegisteredTask, Storing
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 FORGET_SECONDS = 3600.0
@@ -52,7 +54,7 @@ class Issuer(Role):
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = IssuerStore(self.database)
         self.attesting = Attesting(self.config.attest, self.config.attest_seconds, self.config.keys)
-        self.tasks.check_new = self._check_issuer
+        self.tasks.admit = self._admit
         return [self._forget_expired()]
 
     async def _forget_expired(self) -> None:
@@ -65,7 +67,7 @@ class Issuer(Role):
     def _expired(self, entry: RegisteredTask) -> bool:
         return self.clock() >= entry.task.expires + CLOCK_SECONDS
 
-    async def _check_issuer(self, task: Task) -> None:
+    async def _admit(self, task: Task, _: TaskSignature) -> Storing:
         """Refuses a new task unless its issuer's key is here and belongs to no other task."""
         if task.issuer is None or self.keys.find(task.issuer.key) is None:
             raise Problem(
@@ -81,6 +83,7 @@ class Issuer(Role):
                 "Another task has this issuer key, and tokens of both would count in either; make "
                 "the task with a key of its own.",
             )
+        return _nothing
 
     def own_routes(self) -> list[Served]:
         return [
@@ -169,6 +172,10 @@ class Issuer(Role):
             "attested": issuer is not None and issuer.attested,
             "batches": [],
         }
+
+
+async def _nothing(_: Transaction) -> None:
+    """What the issuer stores with a task: its key was claimed already."""
 
 
 def _object(data: Any) -> dict[str, Any]:

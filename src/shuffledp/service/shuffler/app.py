@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections import Counter
 from collections.abc import Coroutine
@@ -18,13 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.signing import TaskSignature
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
-from shuffledp.service.answers import answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler import operations
 from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
+from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.shuffler.config import ShufflerConfig
@@ -36,6 +35,7 @@ from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.shuffler.witness import Witness
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.bodies import (
     declared_length,
@@ -48,15 +48,13 @@ from shuffledp.service.web.metrics import Counts
 from shuffledp.service.web.operations import Served
 from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.web.role import Role
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.web.tasks import RegisteredTask, Storing
 
 UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
 STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_code=200)
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
-KEY_WATCH_SECONDS = 30.0
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
-MOST_KEYS_BYTES = 16 << 20
 
 
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
@@ -80,14 +78,14 @@ class Shuffler(Role):
         super().__init__(config, clock)
         self.config = config
         self._transport = transport
-        self._key_states: dict[PublicKey, str] = {}
+        self.analyzer_keys, self.witness = AnalyzerKeys(), Witness(config.analyzer_signing_key)
         self._rejected: dict[int, Counter[str]] = {}
         self._arriving = Arriving()
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
-        self.tasks.check_new = self._check_task
+        self.tasks.admit = self._admit
         self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self._arriving)
         await asyncio.to_thread(self.gateway.open)
         self.report_keys = ReportKeys(self.config.report_keys_folder)
@@ -102,6 +100,8 @@ class Shuffler(Role):
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
+        self.analyzer_keys.open(self._analyzer)
+        self.witness.open(self.database, self.signing, self._analyzer)
         self.dispatch = Dispatch(self.config, self.store, self.tasks, self.metrics, self._analyzer)
         self.intake = Intake(
             self.store, self.config.queue, self.metrics, self.dispatch.reports_arrived.set
@@ -111,7 +111,7 @@ class Shuffler(Role):
             self.intake.run(),
             self.dispatch.run_closing(),
             self.dispatch.run_delivery(),
-            self._watch_keys(),
+            self.analyzer_keys.run(),
         ]
 
     async def stop(self) -> None:
@@ -128,46 +128,12 @@ class Shuffler(Role):
             entry.number for entry in self.tasks.by_id.values() if entry.task.batch.top_up != "none"
         )
 
-    async def _watch_keys(self) -> None:
-        while True:
-            await self.learn_keys()
-            await asyncio.sleep(KEY_WATCH_SECONDS)
-
-    async def learn_keys(self) -> None:
-        """Asks the analyzer for the states of its keys; if it does not answer, the last known
-        states stay."""
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
-            answer = await bounded_request_async(
-                self._analyzer, "GET", "/keys", MOST_KEYS_BYTES, timeout=10
-            )
-            keys = answer_json(answer)["keys"]
-            found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
-            self._key_states = dict.fromkeys(self._key_states, "destroyed") | found
-
-    async def _check_task(self, task: Task) -> None:
-        """Refuses a new task unless its very key is an active one of the analyzer's, and its
-        gateway key one of the shuffler's own."""
+    async def _admit(self, task: Task, signature: TaskSignature) -> Storing:
+        """Checks a new task's keys and its place in the analyzer's log; the proof is stored with
+        the task."""
         self.gateway.check(task.gateway)
-        await self.learn_keys()
-        state = self._key_states.get(task.key)
-        if not self._key_states:
-            raise Problem(
-                503,
-                "analyzer-away",
-                "The analyzer does not say which keys it holds; register the task again later.",
-                retry_after=10,
-            )
-        if state is None:
-            raise Problem(
-                422,
-                "key-unknown",
-                "The task's key is none of the analyzer's keys, so that nothing could be opened; "
-                "make the task with the key that `shuffledp keys show` prints.",
-            )
-        if state != "active":
-            raise Problem(
-                410, "key-retired", "The task's key is retired; make the task with a newer key."
-            )
+        await self.analyzer_keys.check(task)
+        return await self.witness.prove(task, signature)
 
     # routes
 
@@ -177,6 +143,7 @@ class Shuffler(Role):
             Served(operations.TOKENS, self.answer_tokens),
             Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
             Served(operations.GATEWAY, self.answer_gateway),
+            *self.witness.routes(),
         ]
 
     async def answer_put_task(self, request: Request) -> Response:
@@ -209,10 +176,16 @@ class Shuffler(Role):
     async def answer_gateway(self, request: Request) -> Response:
         """Answers a request that came through a relay."""
 
-        async def upload(task: str, inner: Request) -> Response:
+        async def upload(inner: Request) -> Response:
+            task = inner.path_params["task"]
             return await self.answer_upload(task, inner.headers, inner.receive)
 
-        return await self.gateway.answer(request, upload)
+        answers = {
+            ("POST", "/reports"): upload,
+            ("GET", ""): self.tasks.answer_get,
+            ("GET", "/proof"): self.witness.answer_proof,
+        }
+        return await self.gateway.answer(request, answers)
 
     def before_routes(self, app: ASGIApp) -> ASGIApp:
         """Uploads, which are many, bypass the framework's routes."""
@@ -314,7 +287,7 @@ class Shuffler(Role):
             raise Problem(410, "task-closed", "This task takes no more reports.")
         if self.clock() >= entry.task.expires + CLOCK_SECONDS:
             raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
-        if self._key_states.get(entry.task.key, "active") != "active":
+        if self.analyzer_keys.state(entry.task.key) != "active":
             raise Problem(
                 410,
                 "key-retired",

@@ -16,6 +16,8 @@ class ShufflerConfig(ServerConfig):
     table: ClassVar[str] = "shuffler"
     analyzer: str = "http://127.0.0.1:8802"
     """Where batches are delivered."""
+    analyzer_signing_key: str = ""
+    """The public key of the analyzer's log of tasks; if empty, the first one seen is kept."""
     deliver_token: str = ""
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     operator_token_sha256: str = ""

@@ -1,14 +1,14 @@
 """The shuffler's gateway of Oblivious HTTP (RFC 9458): requests that a relay passed on.
 
-It answers uploads and requests for tasks, as the shuffler itself does: with the same limits on
-bodies and tokens, and nothing else. Who sent a request it does not know; the relay does, and cannot
-read it.
+It answers uploads and requests for tasks and their proofs, as the shuffler itself does: with the
+same limits on bodies and tokens, and nothing else. Who sent a request it does not know; the relay
+does, and cannot read it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from starlette.requests import Request
@@ -33,15 +33,15 @@ from shuffledp.service.web.bodies import declared_length, read_body
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.tasks import TaskRegistry
 
-UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]{64})/reports")
-TASK_PATH = re.compile(r"/tasks/([0-9a-f]{64})")
+PATH = re.compile(r"/tasks/([0-9a-f]{64})(/reports|/proof|)")
 REQUEST_ROOM = 2048
 """What a request may be longer than its report."""
 ANSWER_MULTIPLE = 1024
 PASSED_IN = frozenset({b"authorization", b"content-type", b"if-none-match"})
 PASSED_OUT = frozenset({b"content-type", b"retry-after", b"etag", b"cache-control"})
 RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-res", "application/ohttp-keys"
-Upload = Callable[[str, Request], Awaitable[Response]]
+Answers = Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]]
+"""What answers each method and end of a task's path."""
 
 
 class Gateway:
@@ -87,7 +87,7 @@ class Gateway:
         sizes = (entry.task.report_bytes for entry in self._tasks.by_id.values())
         return max(sizes, default=0) + REQUEST_ROOM + REQUEST_OVERHEAD
 
-    async def answer(self, request: Request, upload: Upload) -> Response:
+    async def answer(self, request: Request, answers: Answers) -> Response:
         """The sealed answer to a sealed request."""
         need = self._most()
         length = declared_length(request.headers, need)
@@ -98,7 +98,7 @@ class Gateway:
             inner = read_request(opened)
         except (TaskError, ParameterError) as error:
             raise Problem(400, "malformed", str(error)) from None
-        answer = await self._answered(inner, upload)
+        answer = await _answered(inner, answers)
         fields = [(name, value) for name, value in answer.raw_headers if name in PASSED_OUT]
         response = BinaryResponse(answer.status_code, fields, bytes(answer.body))
         return Response(
@@ -111,18 +111,17 @@ class Gateway:
         key = self._keys.get(number)
         return None if key is None else key.secret
 
-    async def _answered(self, inner: BinaryRequest, upload: Upload) -> Response:
-        """What the shuffler answers to the request inside."""
-        found = UPLOAD_PATH.fullmatch(inner.path) if inner.method == "POST" else None
-        try:
-            if found:
-                return await upload(found[1], _request(inner, found[1]))
-            found = TASK_PATH.fullmatch(inner.path) if inner.method == "GET" else None
-            if found:
-                return await self._tasks.answer_get(_request(inner, found[1]))
+
+async def _answered(inner: BinaryRequest, answers: Answers) -> Response:
+    """What the shuffler answers to the request inside."""
+    found = PATH.fullmatch(inner.path)
+    answer = answers.get((inner.method, found[2])) if found else None
+    try:
+        if found is None or answer is None:
             raise Problem(404, "task-unknown", "Nothing but tasks and uploads is answered here.")
-        except Problem as problem:
-            return problem.response()
+        return await answer(_request(inner, found[1]))
+    except Problem as problem:
+        return problem.response()
 
 
 def _request(inner: BinaryRequest, task: str) -> Request:

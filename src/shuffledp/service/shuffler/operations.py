@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from shuffledp.sealed.task_proof import HEAD, TASK_PROOF
 from shuffledp.service.web.operations import (
     EMPTY,
+    KEY_HEX,
     NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,
+    SIGNATURE_HEX,
     Content,
     Operation,
     json_object,
@@ -71,4 +74,24 @@ TOKENS = Operation(
     ),
     answers={201: json_object(new={"type": "integer"})},
     problems={**NEEDS_JSON, 422: ("tokens",)},
+)
+PROOF = Operation(
+    method="GET",
+    path="/tasks/{task}/proof",
+    summary="Who has signed a task, and where it stands in the log; it never changes",
+    answers={200: Content("application/json", TASK_PROOF.json_schema())},
+    problems=NEEDS_TASK,
+)
+WITNESSED_HEAD = Operation(
+    method="GET",
+    path="/log/head",
+    summary="The newest head of the analyzer's log that this shuffler has witnessed",
+    answers={
+        200: json_object(
+            **HEAD.json_schema()["properties"],
+            shuffler_key=KEY_HEX,
+            shuffler_signature=SIGNATURE_HEX,
+        )
+    },
+    problems={404: ("log-place",)},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASKS_TABLE, Schema
+from shuffledp.service.storage.schema import TASKS_TABLE, WITNESS_TABLES, Schema
 
 SHUFFLER_SCHEMA = Schema(
     "shuffler",
@@ -28,6 +28,7 @@ SHUFFLER_SCHEMA = Schema(
         );
         CREATE TABLE waiting (task BIGINT PRIMARY KEY, since BIGINT NOT NULL)
         """,
+        WITNESS_TABLES,
     ),
     (
         # Ciphertexts do not compress, and most reports fit into a page.

@@ -33,6 +33,12 @@ class ServerConfig:
     """A folder for batches on their way."""
     collector_token_sha256: str = ""
     """Hash of the token with which the collector registers tasks."""
+    collector_signing_key: str = ""
+    """The public key with which the collector signs tasks; if empty, the key of whoever has the
+    collector's token is taken."""
+    signing_key: str = ""
+    """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
+    the first start."""
     tls_certificate: str = ""
     tls_key: str = ""
     drain_seconds: int = 1
@@ -64,6 +70,11 @@ class ServerConfig:
         """The port in `listen`."""
         return int(self.listen.rpartition(":")[2])
 
+    @property
+    def signing_key_file(self) -> str:
+        """The file of the key with which this server signs."""
+        return self.signing_key or f"{self.spool.rstrip('/')}-signing.json"
+
     def problems(self) -> list[str]:
         """What is wrong with these settings, one sentence each."""
         found = []
@@ -88,6 +99,12 @@ class ServerConfig:
                 found.append(
                     f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
                     "prints a token and its hash"
+                )
+        for name in (field.name for field in fields(self) if field.name.endswith("_signing_key")):
+            if not re.fullmatch(r"(?:[0-9a-f]{64})?", getattr(self, name)):
+                found.append(
+                    f"{name} must be empty or 64 hexadecimal digits: `shuffledp keys signing` "
+                    "prints them"
                 )
         return found
 

@@ -39,7 +39,10 @@ NEEDS_TASK: Problems = {404: ("task-unknown",)}
 
 TASK_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 BATCH_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-PATH_NAMES = {"task": TASK_NAME, "batch": BATCH_NAME}
+LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
+KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
+PATH_NAMES = {"task": TASK_NAME, "batch": BATCH_NAME, "first": LOG_PLACE, "size": LOG_PLACE}
 
 PROBLEM: JsonSchema = {
     "type": "object",
@@ -192,16 +195,17 @@ SHARED = {
     "put task": Operation(
         method="PUT",
         path="/tasks/{task}",
-        summary="Registers a task, which is verified first",
+        summary="Registers a task that the collector has signed; it is verified first",
         who="collector",
         body=TASK_CONTENT,
+        headers={"X-Collector-Key": KEY_HEX, "X-Collector-Signature": SIGNATURE_HEX},
         answers=dict.fromkeys((200, 201), json_object(task=TASK_NAME, new={"type": "boolean"})),
         problems={
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
-            409: ("key-taken",),
+            409: ("key-taken", "log-forked"),
             410: ("key-retired", "task-expired"),
-            422: ("invalid", "key-unknown"),
+            422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
             503: ("busy", "draining", "analyzer-away"),
         },
     ),

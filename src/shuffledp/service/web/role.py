@@ -18,7 +18,8 @@ from starlette.types import ASGIApp
 from shuffledp.exact.numbers import show
 from shuffledp.sealed.checking import CheckLimits
 from shuffledp.sealed.clock import Clock, system_clock
-from shuffledp.service.errors import StorageUnavailable
+from shuffledp.sealed.signing import SigningKey
+from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage import open_database
 from shuffledp.service.storage.database import Database
 from shuffledp.service.storage.private import private_folder
@@ -51,6 +52,8 @@ class Role(ABC):
     """What /metrics shows of this role."""
     database: Database
     tasks: TaskRegistry
+    signing: SigningKey
+    """The key with which this server signs tasks."""
 
     def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
         self.server_config = config
@@ -83,12 +86,28 @@ class Role(ABC):
             )
             self.tasks = TaskRegistry(self.database, limits, lambda: self.draining, self.clock)
             await self.tasks.load()
+            self.signing = self._signing_key()
             work = [*await self.prepare(), self.connections.sweep()]
             self._work = [asyncio.create_task(one) for one in work]
         except BaseException:
             await self.database.close()
             raise
         log("started", role=self.name, listen=self.server_config.listen)
+
+    def _signing_key(self) -> SigningKey:
+        """The key with which this server signs; made at the first start."""
+        file = Path(self.server_config.signing_key_file)
+        if file.exists():
+            return SigningKey.load(file)
+        if self.tasks.by_id:
+            raise ConfigError(
+                f"The signing key {file} is missing, and devices know the {self.name} by it; bring "
+                f"it back, or make another with `shuffledp keys signing {file}` and have its "
+                "public half told to everybody."
+            )
+        key = SigningKey.create(file)
+        log("signing key made", role=self.name, key=key.public.hex())
+        return key
 
     async def stop(self) -> None:
         """Ends the background work and closes the store; what was acknowledged is durable."""
@@ -145,7 +164,8 @@ class Role(ABC):
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""
         require(request, self.server_config.collector_token_sha256, "collector")
-        answer = await self.tasks.answer_put(request)
+        key = self.server_config.collector_signing_key
+        answer = await self.tasks.answer_put(request, key)
         log("task registered", role=self.name, task=request.path_params["task"])
         return answer
 

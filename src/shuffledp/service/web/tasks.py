@@ -13,12 +13,16 @@ from starlette.responses import JSONResponse, Response
 from shuffledp.sealed.checking import CheckLimits, check_task
 from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.schema import MOST_TASK_BYTES
+from shuffledp.sealed.signing import KEY_BYTES, SIGNATURE_BYTES, TaskSignature
 from shuffledp.sealed.task import Task, task_from_json
 from shuffledp.service.storage.database import Database, Transaction
 from shuffledp.service.web.bodies import read_body
 from shuffledp.service.web.problems import Problem
 
 TASK_ID = re.compile("[0-9a-fA-F]{64}", re.ASCII)
+KEY_HEADER, SIGNATURE_HEADER = "X-Collector-Key", "X-Collector-Signature"
+Storing = Callable[[Transaction], Awaitable[None]]
+"""What a role stores together with a new task."""
 TASK_CACHING = "public, max-age=31536000, immutable"
 MOST_CHECKS = 1
 """Tasks that are verified at the same time."""
@@ -57,8 +61,9 @@ class TaskRegistry:
         self._checking = asyncio.Semaphore(MOST_CHECKS)
         self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
-        self.check_new: Callable[[Task], Awaitable[None]] | None = None
-        """What else a role asks of a new task: raises a `Problem` if it is refused."""
+        self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
+        """What else a role asks of a new task, and stores with it: raises a `Problem` if it is
+        refused."""
 
     async def load(self) -> None:
         """Reads all tasks from the store."""
@@ -66,8 +71,9 @@ class TaskRegistry:
         for number, body, state in rows:
             self._add(RegisteredTask(number, task_from_json(body), state))
 
-    async def register(self, body: bytes, task_id: bytes) -> bool:
-        """Verifies and stores a task; False if it was registered already.
+    async def register(self, body: bytes, task_id: bytes, signature: TaskSignature) -> bool:
+        """Verifies and stores a task that the collector has signed; False if it was registered
+        already.
 
         Verifying takes place in another process, and everything that takes time in a thread, so
         that the server goes on answering.
@@ -78,8 +84,7 @@ class TaskRegistry:
         task = await asyncio.to_thread(_made_ready, body, task_id)
         if self._clock() >= task.expires:
             raise Problem(410, "task-expired", "This task has expired; make one that ends later.")
-        if self.check_new is not None:
-            await self.check_new(task)
+        also = None if self.admit is None else await self.admit(task, signature)
 
         async def store(transaction: Transaction) -> tuple[int, bool]:
             found = await transaction.rows("SELECT number FROM tasks WHERE id=$1", task.id)
@@ -93,6 +98,8 @@ class TaskRegistry:
                 task.id,
                 task.canonical().decode(),
             )
+            if also is not None:
+                await also(transaction)
             return number, True
 
         number, fresh = await self._database.run(store)
@@ -138,12 +145,15 @@ class TaskRegistry:
     def _add(self, entry: RegisteredTask) -> None:
         self.by_id[entry.task.id] = entry
 
-    async def answer_put(self, request: Request) -> Response:
-        """Registers the task in a request; the path must name it by its id."""
+    async def answer_put(self, request: Request, collector_key: str) -> Response:
+        """Registers the task in a request; the path must name it by its id, and the collector must
+        have signed it, with this key if one is named."""
         if not TASK_ID.fullmatch(request.path_params["task"]):
             raise Problem(400, "task-id", "A task id is 64 hexadecimal digits.")
         wanted = bytes.fromhex(request.path_params["task"])
-        fresh = await self.register(await read_body(request, MOST_TASK_BYTES), wanted)
+        body = await read_body(request, MOST_TASK_BYTES)
+        signature = _given_signature(request, wanted, collector_key)
+        fresh = await self.register(body, wanted, signature)
         return JSONResponse({"task": wanted.hex(), "new": fresh}, 201 if fresh else 200)
 
     async def answer_get(self, request: Request) -> Response:
@@ -154,3 +164,28 @@ class TaskRegistry:
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(entry.task.canonical(), headers=headers, media_type="application/json")
+
+
+def _given_signature(request: Request, task_id: bytes, collector_key: str) -> TaskSignature:
+    """The collector's signature in a request's headers; a 422 unless it is valid."""
+    try:
+        given = TaskSignature(
+            *(bytes.fromhex(request.headers[name]) for name in (KEY_HEADER, SIGNATURE_HEADER))
+        )
+    except (KeyError, ValueError):
+        given = TaskSignature(b"", b"")
+    lengths = (len(given.key), len(given.signature))
+    if lengths != (KEY_BYTES, SIGNATURE_BYTES) or not given.holds(task_id):
+        raise Problem(
+            422,
+            "unsigned",
+            "The collector has not signed this task; use `shuffledp task register`, which signs.",
+        )
+    if collector_key and given.key.hex() != collector_key:
+        raise Problem(
+            422,
+            "unsigned",
+            "The task is signed with another key than the collector's; use the collector's own, or "
+            "change collector_signing_key.",
+        )
+    return given

@@ -1,0 +1,130 @@
+/** Whether everybody is asked the same task: three signatures over it, and its place in the public log of
+ * tasks, which the analyzer keeps and the shuffler watches. */
+import { fail } from "./errors.js";
+import { ascii, bytesOf, fromHex, hex, join, sha256, type Bytes } from "./hpke.js";
+import { choice, list, record, textOf, whole } from "./schema.js";
+import type { DeviceRecord } from "./storage.js";
+import type { Task } from "./task.js";
+
+/** Whether a signature (Ed25519) is that of a key over a text. */
+export type Verify = (key: Bytes, signature: Bytes, text: Bytes) => Promise<boolean>;
+
+/** The keys, in hexadecimal digits, with which each role has signed. */
+export interface Signers {
+  readonly collector: string;
+  readonly shuffler: string;
+  readonly analyzer: string;
+}
+
+/** What was found out about a task. */
+export interface Logged {
+  readonly signers: Signers;
+  /** Throws if the task's keys are others than this device has seen first at a shuffler, and remembers the
+   * first ones; what the policy names keys for is decided already. */
+  trust(record: DeviceRecord, shuffler: string): void;
+}
+
+const ROLES = ["collector", "shuffler", "analyzer"] as const;
+const MOST_PROOF_BYTES = 16 << 10;
+const KEY = textOf(64, 64, /^[0-9a-f]*$/);
+const SIGNATURE = textOf(128, 128, /^[0-9a-f]*$/);
+const PLACE = whole(0, Number.MAX_SAFE_INTEGER);
+const KEYS = list(KEY, 0, 1000);
+const PINNED = record({}, { collector: KEYS, shuffler: KEYS, analyzer: KEYS });
+const PROOF = record({
+  format: choice("shuffledp task proof 1"),
+  task: KEY,
+  keys: record({ collector: KEY, shuffler: KEY, analyzer: KEY }),
+  signatures: record({ collector: SIGNATURE, shuffler: SIGNATURE, analyzer: SIGNATURE }),
+  log: record({
+    index: PLACE,
+    size: whole(1, Number.MAX_SAFE_INTEGER),
+    root: KEY,
+    path: list(KEY, 0, 64),
+    analyzer_signature: SIGNATURE,
+    shuffler_signature: SIGNATURE,
+  }),
+});
+
+const webVerify: Verify = async (key, signature, text) => {
+  let imported: CryptoKey;
+  try {
+    imported = await crypto.subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
+  } catch (error) {
+    if ((error as Error).name !== "NotSupportedError") return false;
+    return fail("task", "This browser has no Ed25519, so it cannot check who has signed this task; update it, or use @shuffledp/client/noble.");
+  }
+  return crypto.subtle.verify("Ed25519", imported, signature, text);
+};
+
+const refuse = (what: string): never => fail("task", `${what}; do not answer this task, and tell whoever asks it.`);
+
+async function fetched(url: string): Promise<string> {
+  const answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" }).catch(() => null);
+  if (answer?.status === 404) refuse("The shuffler has no proof that this task is in the public log of tasks");
+  if (!answer?.ok) fail("unreachable", `The proof of this task could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`);
+  return answer.text();
+}
+
+function read(text: string): ReturnType<typeof PROOF> {
+  let data: unknown;
+  try {
+    data = text.length <= MOST_PROOF_BYTES ? JSON.parse(text) : null;
+  } catch {
+    data = null;
+  }
+  return PROOF(data, "proof");
+}
+
+/** Whether a path leads from an entry at an index of a log of this size to its root (RFC 9162, 2.1.3.2). */
+async function includes(entry: Bytes, index: number, size: number, path: readonly string[], root: string): Promise<boolean> {
+  if (index >= size) return false;
+  const half = (number: number): number => Math.floor(number / 2);
+  let [at, last] = [index, size - 1];
+  let found = await sha256(join(bytesOf(0, 1), entry));
+  for (const text of path) {
+    if (!last) return false;
+    const other = fromHex(text);
+    const right = at % 2 === 1 || at === last;
+    found = await sha256(join(bytesOf(1, 1), ...(right ? [other, found] : [found, other])));
+    if (right) while (at % 2 === 0 && at) [at, last] = [half(at), half(last)];
+    [at, last] = [half(at), half(last)];
+  }
+  return !last && hex(found) === root;
+}
+
+/** Checks the proof of a task, given or loaded from the shuffler; throws unless everybody else is asked the
+ * same task, as far as the keys can tell. */
+export async function logged(task: Task, source: string, given?: string, verify: Verify = webVerify): Promise<Logged> {
+  const where = source.trimStart().startsWith("{") ? `${task.shuffler}/tasks/${task.id}` : source;
+  const { task: id, keys, signatures, log } = read(given ?? (await fetched(`${where}/proof`)));
+  const pinned = PINNED(task.policy.signing ?? {}, "policy.signing_keys");
+  if (id !== task.id) refuse("The proof belongs to another task");
+  for (const role of ROLES) {
+    const allowed = pinned[role] ?? [];
+    if (allowed.length && !allowed.includes(keys[role]))
+      fail("policy", `This task is signed with another key of the ${role} than your policy names; ask the ${role}'s operator.`);
+    const text = join(ascii(`shuffledp/v1 task ${role} `), fromHex(id));
+    if (!(await verify(fromHex(keys[role]), fromHex(signatures[role]), text))) refuse(`The ${role} has not signed this task`);
+  }
+  const head = join(fromHex(keys.analyzer), bytesOf(log.size, 8), fromHex(log.root));
+  for (const role of ["analyzer", "shuffler"] as const)
+    if (!(await verify(fromHex(keys[role]), fromHex(log[`${role}_signature`]), join(ascii(`shuffledp/v1 head ${role} `), head))))
+      refuse(role === "analyzer" ? "The head of the log of tasks is not signed" : "The shuffler has not witnessed the log of this task");
+  const entry = join(fromHex(id), fromHex(keys.collector), fromHex(signatures.collector));
+  if (!(await includes(entry, log.index, log.size, log.path, log.root))) refuse("The public log of tasks does not hold this task");
+  const encryption = task.policy.keys.length ? {} : { encryption: hex(task.key.raw) };
+  const open = Object.fromEntries(ROLES.filter((role) => !pinned[role]?.length).map((role) => [role, keys[role]]));
+  return { signers: keys, trust: (record, shuffler) => trust(record, shuffler, { ...encryption, ...open }) };
+}
+
+function trust(record: DeviceRecord, shuffler: string, keys: Record<string, string>): void {
+  const known = (record.keys[shuffler] ??= {});
+  for (const [name, key] of Object.entries(keys))
+    if ((known[name] ?? key) !== key)
+      fail(
+        "policy",
+        `This task comes with another ${name === "encryption" ? "analyzer key" : `signing key of the ${name}`} than this device has seen before at this shuffler; ask the operator, and name the right key in your policy.`,
+      );
+  Object.assign(known, keys);
+}

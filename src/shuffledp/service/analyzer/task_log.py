@@ -1,0 +1,144 @@
+"""The public log of tasks: every task that was ever registered here, in order, for everybody.
+
+An entry is stored in the transaction that registers its task, and never changed or deleted. The
+tree over all entries is kept in memory, and grows from what is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from shuffledp.sealed.merkle import MerkleTree
+from shuffledp.sealed.signing import ANALYZER, KEY_BYTES, SigningKey, TaskSignature, task_text
+from shuffledp.sealed.task_proof import Head, log_entry
+from shuffledp.service.analyzer import operations
+from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.web.operations import Served
+from shuffledp.service.web.problems import Problem
+
+MOST_ENTRIES = 1_000
+"""Of one answer."""
+PLACE = re.compile("[0-9]{1,16}", re.ASCII)
+
+
+class TaskLog:
+    """The log in a database, and what is served of it."""
+
+    _database: Database
+    _key: SigningKey
+
+    def __init__(self) -> None:
+        self._tree = MerkleTree()
+        self._entries: list[bytes] = []
+        self._places: dict[bytes, int] = {}
+
+    def open(self, database: Database, key: SigningKey) -> None:
+        """Gives the log its store and the key that signs it."""
+        self._database, self._key = database, key
+
+    async def append(
+        self, transaction: Transaction, task_id: bytes, signature: TaskSignature
+    ) -> None:
+        """Adds a task's entry at the end, in the transaction that registers the task."""
+        top = await transaction.rows("SELECT COALESCE(MAX(place) + 1, 0) FROM task_log")
+        await transaction.run(
+            "INSERT INTO task_log (place, task, entry) VALUES ($1, $2, $3)",
+            int(top[0][0]),
+            task_id,
+            log_entry(task_id, *signature),
+        )
+
+    async def head(self) -> Head:
+        """The log as it is now, signed."""
+        await self._grow()
+        size = len(self._tree)
+        return Head.sign(self._key, size, self._tree.root(size))
+
+    async def _grow(self) -> None:
+        """Adds what was stored since to the tree."""
+        rows = await self._database.rows(
+            "SELECT place, task, entry FROM task_log WHERE place >= $1 ORDER BY place",
+            len(self._tree),
+        )
+        for place, task, entry in rows:
+            if place == len(self._tree):  # another request may have added it meanwhile
+                self._tree.append(bytes(entry))
+                self._entries.append(bytes(entry))
+                self._places[bytes(task)] = place
+
+    # routes
+
+    def routes(self) -> list[Served]:
+        """What everybody may ask."""
+        return [
+            Served(operations.LOG_HEAD, self.answer_head),
+            Served(operations.LOG_CONSISTENCY, self.answer_consistency),
+            Served(operations.LOG_INCLUSION, self.answer_inclusion),
+            Served(operations.LOG_ENTRIES, self.answer_entries),
+        ]
+
+    async def answer_head(self, _: Request) -> Response:
+        """The log's head as it is now."""
+        return JSONResponse((await self.head()).to_dict())
+
+    async def answer_consistency(self, request: Request) -> Response:
+        """The head, and the path that shows that the log begins with an earlier one."""
+        head = await self.head()
+        first = self._place(request, "first", head.size)
+        path = self._tree.consistency(first, head.size)
+        return JSONResponse({"head": head.to_dict(), "path": _hexes(path)})
+
+    async def answer_inclusion(self, request: Request) -> Response:
+        """Where a task stands in the log of a size, with the path that shows it."""
+        size = self._place(request, "size", (await self.head()).size)
+        try:
+            task = bytes.fromhex(request.path_params["task"])
+            index = self._places[task]
+        except (KeyError, ValueError):
+            index = size
+        if index >= size:
+            raise Problem(
+                404, "task-unlogged", "The log of this size holds no such task; register it first."
+            )
+        entry = self._shown(index)
+        answer: dict[str, Any] = {
+            "index": index,
+            "path": _hexes(self._tree.inclusion(index, size)),
+            "collector_key": entry["collector_key"],
+            "collector_signature": entry["collector_signature"],
+            "analyzer_signature": self._key.sign(task_text(ANALYZER, task)).hex(),
+        }
+        return JSONResponse(answer)
+
+    async def answer_entries(self, request: Request) -> Response:
+        """Entries from a place on: ids of tasks, with the collector's keys and signatures."""
+        first = self._place(request, "first", (await self.head()).size)
+        last = min(first + MOST_ENTRIES, len(self._entries))
+        return JSONResponse({"entries": [self._shown(index) for index in range(first, last)]})
+
+    def _shown(self, index: int) -> dict[str, str]:
+        """An entry as JSON holds it."""
+        entry = self._entries[index]
+        return {
+            "task": entry[:KEY_BYTES].hex(),
+            "collector_key": entry[KEY_BYTES : 2 * KEY_BYTES].hex(),
+            "collector_signature": entry[2 * KEY_BYTES :].hex(),
+        }
+
+    @staticmethod
+    def _place(request: Request, name: str, size: int) -> int:
+        """The number in a path; a 404 if the log has fewer entries."""
+        text = request.path_params[name]
+        if not PLACE.fullmatch(text) or int(text) > size:
+            raise Problem(
+                404, "log-place", "The log has fewer entries; ask for its head first.", have=size
+            )
+        return int(text)
+
+
+def _hexes(path: list[bytes]) -> list[str]:
+    return [one.hex() for one in path]

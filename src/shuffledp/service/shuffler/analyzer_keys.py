@@ -1,0 +1,74 @@
+"""The analyzer's encryption keys, as the shuffler knows them: which may new reports be for?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import httpx
+
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.task import Task
+from shuffledp.service.answers import answer_json, bounded_request_async
+from shuffledp.service.web.problems import Problem
+
+KEY_WATCH_SECONDS = 30.0
+MOST_KEYS_BYTES = 16 << 20
+
+
+class AnalyzerKeys:
+    """The states of the analyzer's keys, asked for again and again."""
+
+    _analyzer: httpx.AsyncClient
+
+    def __init__(self) -> None:
+        self._states: dict[PublicKey, str] = {}
+
+    def open(self, analyzer: httpx.AsyncClient) -> None:
+        """Says where the analyzer is."""
+        self._analyzer = analyzer
+
+    async def run(self) -> None:
+        """Asks every now and then, until it is cancelled."""
+        while True:
+            await self.learn()
+            await asyncio.sleep(KEY_WATCH_SECONDS)
+
+    async def learn(self) -> None:
+        """Asks the analyzer for the states of its keys; if it does not answer, the last known
+        states stay."""
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TaskError):
+            answer = await bounded_request_async(
+                self._analyzer, "GET", "/keys", MOST_KEYS_BYTES, timeout=10
+            )
+            keys = answer_json(answer)["keys"]
+            found = {PublicKey.from_dict(key): str(key["state"]) for key in keys}
+            self._states = dict.fromkeys(self._states, "destroyed") | found
+
+    def state(self, key: PublicKey) -> str:
+        """The last known state of a key; active where nothing is known."""
+        return self._states.get(key, "active")
+
+    async def check(self, task: Task) -> None:
+        """Refuses a new task unless its very key is an active one of the analyzer's."""
+        await self.learn()
+        state = self._states.get(task.key)
+        if not self._states:
+            raise Problem(
+                503,
+                "analyzer-away",
+                "The analyzer does not say which keys it holds; register the task again later.",
+                retry_after=10,
+            )
+        if state is None:
+            raise Problem(
+                422,
+                "key-unknown",
+                "The task's key is none of the analyzer's keys, so that nothing could be opened; "
+                "make the task with the key that `shuffledp keys show` prints.",
+            )
+        if state != "active":
+            raise Problem(
+                410, "key-retired", "The task's key is retired; make the task with a newer key."
+            )

@@ -1,0 +1,238 @@
+"""The shuffler watches the analyzer's log of tasks: it signs only heads that continue what it saw.
+
+So the analyzer cannot show one log to one person and another log to everybody else, unless the
+shuffler helps. The newest head is stored before anything is signed for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from shuffledp.errors import ParameterError
+from shuffledp.sealed.errors import ProofError
+from shuffledp.sealed.merkle import EMPTY_ROOT
+from shuffledp.sealed.signing import (
+    ANALYZER,
+    COLLECTOR,
+    SHUFFLER,
+    SigningKey,
+    TaskSignature,
+    head_text,
+    task_text,
+)
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_proof import Head, TaskProof, read_path
+from shuffledp.service.answers import (
+    MOST_SHORT_ANSWER_BYTES,
+    answer_json,
+    bounded_request_async,
+)
+from shuffledp.service.shuffler import operations
+from shuffledp.service.storage.database import Database, Transaction
+from shuffledp.service.web.operations import Served
+from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.tasks import TASK_CACHING, Storing
+
+
+class Witness:
+    """The newest head that was seen of the analyzer's log, and the proofs of registered tasks."""
+
+    _database: Database
+    _key: SigningKey
+    _analyzer: httpx.AsyncClient
+
+    def __init__(self, pinned: str) -> None:
+        self._pinned = bytes.fromhex(pinned)
+        self._advancing = asyncio.Lock()
+        self._proofs: dict[bytes, str] = {}
+
+    def open(self, database: Database, key: SigningKey, analyzer: httpx.AsyncClient) -> None:
+        """Gives the witness its store, its key, and the analyzer to watch."""
+        self._database, self._key, self._analyzer = database, key, analyzer
+
+    async def prove(self, task: Task, collector: TaskSignature) -> Storing:
+        """Proves that a task is in the analyzer's log, and gives what stores the proof; a `Problem`
+        unless it is.
+
+        Ensures: the head in the proof continues every head that was witnessed before.
+        """
+        try:
+            async with self._advancing:
+                head = await self._advance()
+            proof = await self._proof(task.id, collector, head)
+            proof.check(task.id)
+        except ProofError as error:
+            raise _problem(error) from None
+        text = proof.to_json()
+
+        async def store(transaction: Transaction) -> None:
+            await transaction.insert("proofs", ("task", "proof"), [(task.id, text)])
+
+        return store
+
+    async def newest(self) -> Head | None:
+        """The newest head that was witnessed; None before the first."""
+        rows = await self._database.rows("SELECT log_key, size, root, signature FROM witnessed")
+        heads = [
+            Head(log_key=bytes(key), size=size, root=bytes(root), signature=bytes(signature))
+            for key, size, root, signature in rows
+        ]
+        if self._pinned:
+            return next((head for head in heads if head.log_key == self._pinned), None)
+        return heads[0] if heads else None
+
+    async def _advance(self) -> Head:
+        """The analyzer's head, after it was seen to continue the last one, and stored."""
+        last = await self.newest()
+        size, root = (last.size, last.root) if last else (0, EMPTY_ROOT)
+        answer = await self._ask(f"/log/consistency/{size}", "log-place")
+        if answer is None:
+            raise _forked("is shorter than it was")
+        head = Head.from_dict(answer.get("head"))
+        head.check()
+        expected = self._pinned or (last.log_key if last else head.log_key)
+        if head.log_key != expected:
+            raise _forked("is signed with another key than before")
+        head.check_extends(size, root, read_path(answer.get("path")))
+
+        async def store(transaction: Transaction) -> bool:
+            found = await transaction.rows(
+                "SELECT size FROM witnessed WHERE log_key=$1", head.log_key
+            )
+            if [int(row[0]) for row in found] != ([size] if last else []):
+                return False
+            await transaction.run("DELETE FROM witnessed WHERE log_key=$1", head.log_key)
+            await transaction.run(
+                "INSERT INTO witnessed (log_key, size, root, signature) VALUES ($1, $2, $3, $4)",
+                head.log_key,
+                head.size,
+                head.root,
+                head.signature,
+            )
+            return True
+
+        if not await self._database.run(store):
+            raise Problem(
+                503, "busy", "Another task is being registered; register again.", retry_after=1
+            )
+        return head
+
+    async def _proof(self, task_id: bytes, collector: TaskSignature, head: Head) -> TaskProof:
+        """The proof of a task under a head, with this shuffler's signatures."""
+        path = f"/log/inclusion/{task_id.hex()}/{head.size}"
+        answer = await self._ask(path, "task-unlogged")
+        if answer is None:
+            raise Problem(
+                422,
+                "task-unlogged",
+                "The analyzer's log does not hold this task; register it at the analyzer first.",
+            )
+        try:
+            index, analyzer = int(answer["index"]), bytes.fromhex(answer["analyzer_signature"])
+        except (KeyError, ValueError, TypeError):
+            raise ProofError("form", "The analyzer's answer about its log is no proof.") from None
+        keys = {
+            COLLECTOR: collector.key,
+            SHUFFLER: self._key.public,
+            ANALYZER: head.log_key,
+        }
+        signatures = {
+            COLLECTOR: collector.signature,
+            SHUFFLER: self._key.sign(task_text(SHUFFLER, task_id)),
+            ANALYZER: analyzer,
+        }
+        return TaskProof(
+            task_id=task_id,
+            keys=keys,
+            signatures=signatures,
+            index=index,
+            path=read_path(answer.get("path")),
+            head=head,
+            witness=self._sign(head),
+        )
+
+    def _sign(self, head: Head) -> bytes:
+        return self._key.sign(head_text(SHUFFLER, head.log_key, head.size, head.root))
+
+    async def _ask(self, path: str, missing: str) -> dict[str, Any] | None:
+        """The JSON of the analyzer's answer; None if it is a 404 with the reason `missing`; a 503
+        if it answers nothing of the kind."""
+        try:
+            answer = await bounded_request_async(
+                self._analyzer, "GET", path, MOST_SHORT_ANSWER_BYTES, timeout=10
+            )
+            data = answer_json(answer)
+            if answer.status_code == 200:
+                return data
+            if answer.status_code == 404 and str(data.get("type")).endswith(f":{missing}"):
+                return None
+        except (httpx.HTTPError, ParameterError):
+            pass
+        raise Problem(
+            503,
+            "analyzer-away",
+            "The analyzer does not show its log of tasks; register the task again later.",
+            retry_after=10,
+        )
+
+    # routes
+
+    def routes(self) -> list[Served]:
+        """What everybody may ask."""
+        return [
+            Served(operations.PROOF, self.answer_proof),
+            Served(operations.WITNESSED_HEAD, self.answer_head),
+        ]
+
+    async def answer_proof(self, request: Request) -> Response:
+        """The proof of a task; it never changes."""
+        proof = await self._stored(request.path_params["task"])
+        if proof is None:
+            raise Problem(
+                404, "task-unknown", "No such task is registered here; ask the collector."
+            )
+        headers = {"Cache-Control": TASK_CACHING}
+        return Response(proof, headers=headers, media_type="application/json")
+
+    async def _stored(self, task: str) -> str | None:
+        try:
+            task_id = bytes.fromhex(task)
+        except ValueError:
+            return None
+        if task_id not in self._proofs:
+            rows = await self._database.rows("SELECT proof FROM proofs WHERE task=$1", task_id)
+            if not rows:
+                return None
+            self._proofs[task_id] = rows[0][0]
+        return self._proofs[task_id]
+
+    async def answer_head(self, _: Request) -> Response:
+        """The newest head that was witnessed, with both signatures."""
+        head = await self.newest()
+        if head is None:
+            raise Problem(404, "log-place", "No log was witnessed yet; no task is registered.")
+        witnessed = {
+            "shuffler_key": self._key.public.hex(),
+            "shuffler_signature": self._sign(head).hex(),
+        }
+        return JSONResponse(head.to_dict() | witnessed)
+
+
+def _forked(how: str) -> Problem:
+    return Problem(
+        409,
+        "log-forked",
+        f"The analyzer's log of tasks {how}, so that people could be shown different tasks; ask "
+        "the analyzer's operator to bring its store and signing key back.",
+    )
+
+
+def _problem(error: ProofError) -> Problem:
+    if error.code == "log-forked":
+        return Problem(409, "log-forked", str(error))
+    return Problem(422, "task-unlogged", str(error))

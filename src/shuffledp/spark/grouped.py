@@ -1,0 +1,50 @@
+"""Answers by group on Apache Spark: private groups in one release, public ones in one each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shuffledp.errors import DataError
+from shuffledp.privacy.certificate import certify
+from shuffledp.protocols.groups_result import GroupsResult
+from shuffledp.protocols.histogram import Label
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries.group_question import ByGroup, check_public
+from shuffledp.queries.grouped_rows import publish_groups
+from shuffledp.queries.groups import MISSING_GROUPS, Groups, public_labels
+from shuffledp.queries.local import fill_of
+from shuffledp.queries.options import Options
+from shuffledp.queries.publish import Drawn
+from shuffledp.queries.query import Query
+from shuffledp.spark.columns import values_of
+from shuffledp.spark.errors import spark_failures
+from shuffledp.spark.executor import check_column, drawn, refuse_local_options, run
+from shuffledp.spark.group_rows import group_column
+from shuffledp.spark.persons import filled
+
+
+def answer(query: Query[Estimate], data: Any, options: Options, groups: Groups) -> GroupsResult:
+    """The answer to a query about a column of a Spark DataFrame, for each group."""
+    if not groups.public:
+        return run(ByGroup.of(options, query, groups), data, options)
+    refuse_local_options(options)
+    check_public(options)
+    name = group_column(data, groups)
+    with spark_failures():
+        found = [row[0] for row in data.select(data[name]).distinct().collect()]
+    if None in found:
+        raise DataError(MISSING_GROUPS)
+    labels = public_labels(sorted(found), groups)
+    batches = [_of_one(query, data, name, label, options) for label in labels]
+    return publish_groups(query, batches, labels, groups, options)
+
+
+def _of_one(
+    query: Query[Estimate], data: Any, name: str, label: Label, options: Options
+) -> Drawn[Estimate]:
+    """The protocol of one public group, and the reports of its users."""
+    rows = values_of(data.where(data[name] == label), options.column, as_text=query.reads_texts)
+    rows = filled(rows, fill_of(query, options.missing))
+    check_column(query, rows)
+    protocol, report = drawn(query, rows, options)
+    return Drawn(protocol, report, certify(protocol).to_dict())
