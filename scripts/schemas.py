@@ -20,6 +20,10 @@ from shuffledp.sealed.schema import PUBLIC_KEY, TASK
 from shuffledp.sealed.task_proof import TASK_PROOF
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.issuer.app import Issuer
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.operations import openapi_document
@@ -37,8 +41,8 @@ SCHEMAS: dict[str, tuple[str, Schema]] = {
 
 
 def servers() -> list[Role]:
-    """Both servers, which are not started."""
-    return [Shuffler(ShufflerConfig()), Analyzer(AnalyzerConfig())]
+    """All servers with a store, which are not started."""
+    return [Shuffler(ShufflerConfig()), Analyzer(AnalyzerConfig()), Issuer(IssuerConfig())]
 
 
 def texts() -> dict[str, str]:
@@ -48,7 +52,8 @@ def texts() -> dict[str, str]:
         f"{name}.json": {**head, "title": title, **schema.json_schema()}
         for name, (title, schema) in SCHEMAS.items()
     }
-    for role in servers():
+    described: list[Role | Relay] = [*servers(), Relay(RelayConfig())]
+    for role in described:
         document = openapi_document(role.name, role.about, role.operations())
         files[f"{role.name}.openapi.json"] = document
     return {

@@ -210,7 +210,7 @@ def test_tokens_come_from_files_pipes_and_the_environment(
 def test_quiet_and_verbose(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def demo(users: int, epsilon: str, say: object, keep: bool) -> dict[str, object]:
+    def demo(users: int, epsilon: str, say: object, keep: bool, _: object) -> dict[str, object]:
         assert callable(say)
         say("a server runs")
         result = {"interval": [0, 1], "estimate": 1.0, "confidence": 0.95, "epsilon": epsilon}

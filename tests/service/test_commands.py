@@ -124,7 +124,7 @@ def test_config_check_says_what_is_wrong(
         run("config", "check", "shuffler", "--config", file)
     trio = Trio(tmp_path)
     file.write_text(Programs(trio).toml())
-    with pytest.raises(ConfigError, match="same for both servers"):
+    with pytest.raises(ConfigError, match="same for two servers"):
         run("config", "check", "shuffler", "--config", file)
     trio.analyzer_config = replace(trio.analyzer_config, collector_token_sha256=sha("another"))
     file.write_text(Programs(trio).toml())

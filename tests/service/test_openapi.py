@@ -15,6 +15,7 @@ import schemathesis
 from described_answers import check_described
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from service_issuer import IssuerProgram
 from service_programs import Programs
 from service_trio import ANALYZER_OPERATOR, COLLECTOR, DELIVERY, OPERATOR, Trio, bearing
 
@@ -23,6 +24,10 @@ from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.issuer.app import Issuer
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.role import Role
@@ -31,11 +36,16 @@ ROOT = Path(__file__).resolve().parents[2]
 ROLES: dict[str, Role] = {
     "shuffler": Shuffler(ShufflerConfig()),
     "analyzer": Analyzer(AnalyzerConfig()),
+    "issuer": Issuer(IssuerConfig()),
 }
 TOKENS = {
     "shuffler": {"collector": COLLECTOR, "operator": OPERATOR, "client": "each-nobody"},
     "analyzer": {"collector": COLLECTOR, "operator": ANALYZER_OPERATOR, "shuffler": DELIVERY},
+    "issuer": {"collector": COLLECTOR, "operator": OPERATOR, "client": "each-nobody"},
 }
+schemathesis.serializer.alias(
+    ["application/private-token-request", "message/ohttp-req"], "application/octet-stream"
+)
 TRIES = 8
 """Requests of each kind, for each operation. (That whatever fits the description is accepted is not
 asked for: a task must also be private, a token enrolled.)"""
@@ -49,10 +59,11 @@ def document(role: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Both servers on loopback, with a task."""
+    """All servers on loopback."""
     trio = Trio(tmp_path_factory.mktemp("servers"))
-    with Programs(trio).both() as (shuffler, analyzer):
-        yield {"shuffler": shuffler, "analyzer": analyzer}
+    issuer = IssuerProgram(trio.folder)
+    with Programs(trio).both() as (shuffler, analyzer), issuer.running():
+        yield {"shuffler": shuffler, "analyzer": analyzer, "issuer": issuer.url}
 
 
 @pytest.mark.parametrize(
@@ -99,9 +110,10 @@ def problems_in_source() -> set[tuple[int, str]]:
 
 
 def test_every_refusal_in_the_source_is_described_and_no_other() -> None:
+    servers: list[Role | Relay] = [*ROLES.values(), Relay(RelayConfig())]
     described = {
         (status, code)
-        for role in ROLES.values()
+        for role in servers
         for operation in role.operations()
         for status, codes in operation.refusals().items()
         for code in codes

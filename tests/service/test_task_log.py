@@ -22,7 +22,7 @@ from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_proof import Head, TaskProof, log_entry, read_path
 from shuffledp.service.client import watching
-from shuffledp.service.client.collector import register_at_both, signature_headers
+from shuffledp.service.client.collector import register_everywhere, signature_headers
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.client.watching import Log
 from shuffledp.service.errors import ConfigError, Refused
@@ -328,7 +328,7 @@ def test_anybody_can_watch_the_log(tmp_path: Path, capsys: pytest.CaptureFixture
 def programs_register(shuffler: str, analyzer: str, tasks: list[Task]) -> None:
     servers, tokens = {"shuffler": shuffler, "analyzer": analyzer}, ("shuffler", "analyzer")
     for task in tasks:
-        register_at_both(task, servers, dict.fromkeys(tokens, COLLECTOR), KEYS["collector"])
+        register_everywhere(task, servers, dict.fromkeys(tokens, COLLECTOR), KEYS["collector"])
 
 
 def test_a_log_that_hides_or_changes_entries_is_found_out(

@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
         examples=["config check shuffler --config service.toml"],
         needs=["service"],
     )
-    check.add_argument("role", choices=("shuffler", "analyzer"))
+    check.add_argument("role", choices=("shuffler", "analyzer", "issuer", "relay"))
     check.add_argument("--config", metavar="FILE", help="the TOML file")
 
 

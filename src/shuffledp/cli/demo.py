@@ -15,11 +15,17 @@ def add_to(commands: Commands) -> None:
         "demo",
         run,
         "a local shuffler, analyzer and simulated users, in one go",
-        examples=["demo", "demo --users 1000 --epsilon 0.5 --keep"],
+        examples=["demo", "demo --issuer --relay", "demo --users 1000 --epsilon 0.5 --keep"],
         needs=["service"],
     )
     parser.add_argument("--users", default="200", metavar="N", help="simulated users (200)")
     parser.add_argument("--epsilon", default="1", metavar="E", help="ε (1)")
+    parser.add_argument(
+        "--issuer", action="store_true", help="with an issuer: reports carry one-time tokens"
+    )
+    parser.add_argument(
+        "--relay", action="store_true", help="with a relay: the shuffler sees no addresses"
+    )
     parser.add_argument(
         "--browser", action="store_true", help="serve a survey page to answer in a browser"
     )
@@ -38,7 +44,8 @@ def run(args: argparse.Namespace) -> None:
     from shuffledp.service.demo import run_demo
 
     users = whole(args.users, "users", least=2, most=100_000)
-    found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep)
+    more = [role for role in ("issuer", "relay") if getattr(args, role)]
+    found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep, more)
     result = found["result"]
     low, high = result["interval"]
     emit(

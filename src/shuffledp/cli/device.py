@@ -19,6 +19,9 @@ from shuffledp.cli.output import (
     write_output,
 )
 from shuffledp.cli.send import add_policy, given_policy
+from shuffledp.cli.task import read_task
+from shuffledp.cli.tokens import add_token, given_token
+from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
 
 if TYPE_CHECKING:
@@ -58,8 +61,34 @@ def add_to(commands: Commands) -> None:
         examples=["device begin-anew"],
         needs=["client"],
     )
+    token = add_command(
+        actions,
+        "token",
+        run_token,
+        "get the one-time token of a task ahead of time, long before you send",
+        examples=["device token --task task.json --token-file token.txt"],
+        needs=["client"],
+    )
+    token.add_argument("--task", required=True, metavar="FILE", help="the task file")
+    add_token(token, "client")
+    add_policy(token)
+    enrol = add_command(
+        actions,
+        "enrol",
+        run_enrol,
+        "enrol this device at an issuer by evidence",
+        examples=[
+            "device enrol --issuer https://issuer.example --evidence-file e --output token.txt"
+        ],
+        needs=["client"],
+    )
+    enrol.add_argument("--issuer", required=True, metavar="URL", help="its URL")
+    enrol.add_argument(
+        "--evidence-file", required=True, metavar="FILE", help="what the issuer's operator asks for"
+    )
+    enrol.add_argument("--output", required=True, metavar="FILE", help="file for the token, or -")
     history, wipe = _add_history(actions)
-    for one in (shown, anew, *history, wipe):
+    for one in (shown, anew, token, *history, wipe):
         one.add_argument(
             "--outbox", metavar="FOLDER", help="folder of the device (your data folder)"
         )
@@ -212,6 +241,43 @@ def run_show(args: argparse.Namespace) -> None:
         ),
     ]
     emit(args, data, lambda out: out.print(facts("This device", rows), markup=False))
+
+
+def run_token(args: argparse.Namespace) -> None:
+    """Gets the one-time token of a task."""
+    from shuffledp.service.client.sending import Client
+
+    task = read_task(args.task)
+    if task.issuer is None:
+        raise ParameterError("This task has no issuer; its reports carry your own token.")
+    secret = given_token(args, "client")
+    with Client(task, task.shuffler, secret, args.outbox, policy=given_policy(args)) as client:
+        client.prepare()
+    emit(
+        args,
+        {"task": task.id.hex(), "state": "token stored"},
+        lambda out: out.print("The token of this task is stored; `shuffledp send` uses it."),
+    )
+
+
+def run_enrol(args: argparse.Namespace) -> None:
+    """Enrols this device by evidence."""
+    from shuffledp.service.client.collector import enrol_by_evidence
+
+    try:
+        evidence = Path(args.evidence_file).read_text("utf-8")
+    except (OSError, UnicodeError):
+        raise ParameterError(
+            f"{args.evidence_file} cannot be read; give a text file with the evidence."
+        ) from None
+    token = enrol_by_evidence(args.issuer, evidence)
+    write_output(
+        args,
+        token + "\n",
+        {"file": args.output},
+        lambda out: out.print(f"This device is enrolled; its token is in {args.output}."),
+        secret=True,
+    )
 
 
 def run_begin_anew(args: argparse.Namespace) -> None:

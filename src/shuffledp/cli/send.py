@@ -46,6 +46,12 @@ def add_to(commands: Commands) -> None:
     what.add_argument("--resume", action="store_true", help="send the stored report again")
     parser.add_argument("--shuffler", metavar="URL", help="its URL (the one that the task names)")
     parser.add_argument(
+        "--relay",
+        metavar="URL",
+        default="",
+        help="send through it, so that the shuffler does not see your address",
+    )
+    parser.add_argument(
         "--outbox", metavar="FOLDER", help="folder where encrypted reports wait (your data folder)"
     )
     parser.add_argument("--attempts", type=int, default=8, help="before giving up for now")
@@ -149,6 +155,7 @@ def run(args: argparse.Namespace) -> None:
         args.outbox,
         policy=given_policy(args),
         attempts=args.attempts,
+        relay=args.relay,
     ) as client:
         if args.resume:
             client.resume()

@@ -85,6 +85,12 @@ def _add_analyzer_discard(analyzer: Commands) -> None:
 
 def _add_role(commands: Commands, name: str, summary: str) -> Commands:
     actions = add_group(commands, name, summary)
+    add_serve(actions, name)
+    return actions
+
+
+def add_serve(actions: Commands, name: str) -> None:
+    """Adds `serve` to the actions of a server's command."""
     serve = add_command(
         actions,
         "serve",
@@ -112,7 +118,6 @@ def _add_role(commands: Commands, name: str, summary: str) -> Commands:
             help="processes that answer the public address (1); above 1, another one writes",
         )
     serve.set_defaults(role=name)
-    return actions
 
 
 def run_serve(args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from shuffledp.cli.issuer import add_issuer, given_issuer, issuer_words
 from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
     Commands,
@@ -19,10 +20,11 @@ from shuffledp.cli.output import (
     standard_input,
     write_output,
 )
+from shuffledp.cli.relay import add_gateway, given_gateway
 from shuffledp.cli.task_keeping import add_keeping
 from shuffledp.cli.task_log import add_log
 from shuffledp.cli.task_series import add_series
-from shuffledp.cli.tokens import add_token, given_token
+from shuffledp.cli.tokens import add_token, collector_tokens, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
 from shuffledp.exact.numbers import show
@@ -79,25 +81,10 @@ def add_to(commands: Commands) -> None:
     close.add_argument("task", metavar="FILE", help=TASK_FILE)
     close.add_argument("--shuffler", metavar="URL", help=SHUFFLER)
     add_token(close, "collector")
-    for server in ("shuffler", "analyzer"):
+    for server in ("shuffler", "analyzer", "issuer"):
         add_token(register, "collector", server)
     add_keeping(actions)
     add_series(actions)
-
-
-def _collector_tokens(args: argparse.Namespace) -> dict[str, str]:
-    """The collector's tokens at both servers, which must differ: each server learns the one that it
-    is sent, and must not be able to use it at the other."""
-    found = {
-        server: given_token(args, "collector", server, option=f"{server}_token")
-        for server in ("analyzer", "shuffler")
-    }
-    if found["analyzer"] == found["shuffler"]:
-        raise ParameterError(
-            "The collector has the same token at both servers, so each could act as the collector "
-            "at the other; make one for each with `shuffledp keys token`."
-        )
-    return found
 
 
 def _add_create(actions: Commands) -> None:
@@ -160,6 +147,8 @@ def _add_create(actions: Commands) -> None:
         help="full: the analyzer adds the certified noise before it publishes, against a shuffler "
         "that makes reports up; none: it does not (quantiles need none)",
     )
+    add_issuer(parser)
+    add_gateway(parser)
     parser.add_argument(
         "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
     )
@@ -195,6 +184,8 @@ def run_create(args: argparse.Namespace) -> None:
         shuffler=args.shuffler.rstrip("/"),
         not_before=None if args.not_before is None else moment(args.not_before, "not-before"),
         expires=moment(args.expires, "expires"),
+        issuer=given_issuer(args),
+        gateway=given_gateway(args),
     )
     write_output(args, task.canonical(), summary(task), lambda out: out.print(table(task)))
 
@@ -279,6 +270,7 @@ def table(task: Task) -> Any:
             ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
             ("slack", slack(task)),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
+            ("tokens", issuer_words(task)),
             ("answers", "as often as clients like" if task.repeat else "one per client"),
         ],
     )
@@ -319,20 +311,23 @@ def run_verify(args: argparse.Namespace) -> None:
 
 def run_register(args: argparse.Namespace) -> None:
     from shuffledp.sealed.signing import SigningKey
-    from shuffledp.service.client.collector import register_at_both
+    from shuffledp.service.client.collector import register_everywhere
 
-    task, tokens = read_task(args.task), _collector_tokens(args)
+    task = read_task(args.task)
+    servers = {"analyzer": args.analyzer, "shuffler": args.shuffler or task.shuffler}
+    if task.issuer is not None:
+        servers["issuer"] = task.issuer.url
+    tokens = collector_tokens(args, servers)
     key = SigningKey.load(args.signing_key)
     with time_limit(VERIFY_SECONDS, "Verifying this task"):
         task.verify()
-    servers = {"shuffler": args.shuffler or task.shuffler, "analyzer": args.analyzer}
-    new = register_at_both(task, servers, tokens, key)
+    new = register_everywhere(task, servers, tokens, key)
     emit(
         args,
         {"task": task.id.hex(), "new": new, "collector_key": key.public.hex()},
         lambda out: out.print(
-            f"Registered {task.name} at both servers, signed with {key.public.hex()}; it is in the "
-            f"analyzer's public log.\n{task.id.hex()}",
+            f"Registered {task.name} at {len(new)} servers, signed with {key.public.hex()}; it is "
+            f"in the analyzer's public log.\n{task.id.hex()}",
             markup=False,
         ),
     )

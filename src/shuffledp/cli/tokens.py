@@ -52,6 +52,21 @@ def given_token(
     return str(token)
 
 
+def collector_tokens(args: argparse.Namespace, servers: dict[str, str]) -> dict[str, str]:
+    """The collector's tokens at the servers, which must differ: each server learns the one that it
+    is sent, and must not be able to use it at another."""
+    found = {
+        server: given_token(args, "collector", server, option=f"{server}_token")
+        for server in servers
+    }
+    if len(set(found.values())) < len(found):
+        raise ParameterError(
+            "The collector has the same token at two servers, so each could act as the collector "
+            "at the other; make one for each with `shuffledp keys token`."
+        )
+    return found
+
+
 def _read(path: str) -> str:
     """The first line of a file."""
     try:

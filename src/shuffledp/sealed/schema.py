@@ -6,7 +6,9 @@ from shuffledp.exact.schema import Choice, Flag, Pattern, Record, Text, Whole
 from shuffledp.privacy.schema import CERTIFICATE
 from shuffledp.protocols.report_size import PADDINGS
 from shuffledp.sealed.encryption import SUITE_NAME
+from shuffledp.sealed.oblivious import GATEWAY_KEY_BYTES
 from shuffledp.sealed.rules import LONGEST_WAIT_SECONDS, PUBLISH_NOISES, TOP_UPS
+from shuffledp.sealed.task_tokens import SPKI_BYTES
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_REPORT_SIZE
 
 TASK_FORMAT = "shuffledp task 3"
@@ -43,6 +45,14 @@ BATCH_RULE = Record(
         "wait_seconds": Whole(0, LONGEST_WAIT_SECONDS),
     }
 )
+ISSUER = Record(
+    {
+        "url": Text(LONGEST_URL, 1, SHUFFLER_URL),
+        "key": Text(2 * SPKI_BYTES, 2 * SPKI_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
+        "attested": Flag(),
+    }
+)
+GATEWAY = Text(2 * GATEWAY_KEY_BYTES, 2 * GATEWAY_KEY_BYTES, Pattern("[0-9a-f]*", "hex digits"))
 TASK = Record(
     {
         "format": Choice((TASK_FORMAT,)),
@@ -61,5 +71,6 @@ TASK = Record(
         "publish_noise": Choice(PUBLISH_NOISES),
         "suite": Choice((SUITE_NAME,)),
         "analyzer_key": PUBLIC_KEY,
-    }
+    },
+    {"issuer": ISSUER, "gateway": GATEWAY},
 )

@@ -23,8 +23,10 @@ from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, VALID_DAYS, Clock
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.errors import BatchRefused, TaskError, TaskNotNow
 from shuffledp.sealed.keys import PublicKey
+from shuffledp.sealed.oblivious import GatewayKey
 from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
 from shuffledp.sealed.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
+from shuffledp.sealed.task_tokens import TokenIssuer
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
 
 LOCAL_SHUFFLER = "http://127.0.0.1:8801"
@@ -71,6 +73,10 @@ class Task:
     """Whether a client may answer more than once; every answer then costs ε again."""
     publish_noise: str = "full"
     """Which noise the analyzer adds before it publishes (`shuffledp.sealed.rules`)."""
+    issuer: TokenIssuer | None = None
+    """Who gives the one-time tokens that reports carry; None: they carry enrolment tokens."""
+    gateway: GatewayKey | None = None
+    """The shuffler's key for requests that come through a relay; None: they come directly."""
 
     @classmethod
     def create(
@@ -89,6 +95,8 @@ class Task:
         shuffler: str = LOCAL_SHUFFLER,
         not_before: int | None = None,
         expires: int | None = None,
+        issuer: TokenIssuer | None = None,
+        gateway: GatewayKey | None = None,
         clock: Clock = system_clock,
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed.
@@ -115,6 +123,8 @@ class Task:
             order=order,
             repeat=repeat,
             publish_noise=publish_noise,
+            issuer=issuer,
+            gateway=gateway,
         )
         task.verify()
         return task
@@ -159,6 +169,8 @@ class Task:
             "publish_noise": self.publish_noise,
             "suite": SUITE_NAME,
             "analyzer_key": self.key.to_dict(),
+            **({} if self.issuer is None else {"issuer": self.issuer.to_dict()}),
+            **({} if self.gateway is None else {"gateway": self.gateway.to_bytes().hex()}),
         }
 
     def canonical(self) -> bytes:
@@ -203,6 +215,11 @@ class Task:
             raise TaskError(str(error)) from None
         if self.expires <= self.not_before:
             raise TaskError("A task must expire after it begins; choose a later end.")
+        if self.issuer is not None and self.repeat:
+            raise TaskError(
+                "A one-time token brings one report, and this task takes repeated answers; make a "
+                "task for each answer, or leave the issuer out."
+            )
         canonical_text(self.to_dict())
 
     def check_time(self, now: float, allowance: int = 0) -> None:
@@ -281,6 +298,8 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
             order=data["order"],
             repeat=data["repeat"],
             publish_noise=data["publish_noise"],
+            issuer=TokenIssuer.from_dict(data["issuer"]) if "issuer" in data else None,
+            gateway=GatewayKey.from_hex(data["gateway"]) if "gateway" in data else None,
         )
         same = task.canonical() == (text.encode() if isinstance(text, str) else text)
     except ShuffleDPError:

@@ -15,6 +15,8 @@ from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.signing import SigningKey
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.storage import check_database
 from shuffledp.service.web.config import ServerConfig, place, read_tables
@@ -29,10 +31,13 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     found = [*_tls(config), *_listen("listen", config.listen)]
     if config.operators_listen:
         found += _listen("operators_listen", config.operators_listen)
-    found += _folder("spool", config.spool, made=True)
-    found += [*_signing(config), *_store(config)]
+    if not isinstance(config, RelayConfig):
+        found += [*_folder("spool", config.spool, made=True), *_signing(config), *_store(config)]
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
+        found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
+    if isinstance(config, IssuerConfig):
+        found += _folder("keys", config.keys, made=True)
     if isinstance(config, AnalyzerConfig):
         found += [*_keys(config), *_ledger(config)]
     return [*found, *_tokens(path)]
@@ -120,12 +125,13 @@ def _ledger(config: AnalyzerConfig) -> Iterator[str]:
 
 
 def _tokens(path: str | Path | None) -> Iterator[str]:
-    """Says if one file gives the collector the same token at both servers."""
-    hashes = [
+    """Says if one file gives the collector the same token at two servers."""
+    found = (
         str(table.get("collector_token_sha256", "")).lower() for table in read_tables(path).values()
-    ]
-    if len(hashes) == 2 and hashes[0] == hashes[1] != "":
+    )
+    hashes = [text for text in found if text]
+    if len(set(hashes)) < len(hashes):
         yield (
-            "collector_token_sha256 is the same for both servers, so each could act as the "
+            "collector_token_sha256 is the same for two servers, so each could act as the "
             "collector at the other; make a token for each with `shuffledp keys token`."
         )

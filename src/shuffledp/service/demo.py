@@ -21,11 +21,13 @@ import httpx
 
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.signing import SIGNERS, SigningKey
 from shuffledp.sealed.task import Task
-from shuffledp.service.client.collector import enrol, register_at_both, results
+from shuffledp.sealed.task_tokens import TokenIssuer
+from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.proving import ProofSource
 from shuffledp.service.client.retries import retry_options
@@ -40,7 +42,7 @@ PROOF_ATTEMPTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Servers:
-    """Two running servers and the tokens to talk to them."""
+    """Running servers and the tokens to talk to them."""
 
     folder: Path
     shuffler: str
@@ -50,11 +52,15 @@ class Servers:
     operator_token: str
     signing_keys: dict[str, SigningKey]
     """The keys with which collector, shuffler and analyzer sign."""
+    issuer: str = ""
+    """The issuer's URL; empty if there is none."""
+    relay: str = ""
+    """The relay's URL; empty if there is none."""
 
     def register(self, task: Task) -> None:
-        """Signs a task as the collector and registers it at both servers."""
-        urls = {"shuffler": self.shuffler, "analyzer": self.analyzer}
-        register_at_both(task, urls, self.collector_tokens, self.signing_keys["collector"])
+        """Signs a task as the collector and registers it at all servers."""
+        urls = {"shuffler": self.shuffler, "analyzer": self.analyzer, "issuer": self.issuer}
+        register_everywhere(task, urls, self.collector_tokens, self.signing_keys["collector"])
 
 
 def free_port() -> int:
@@ -66,10 +72,12 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers]:
-    """A shuffler and an analyzer on 127.0.0.1, with all their files in one folder; web pages of
-    these origins may send reports."""
-    ports = {"shuffler": free_port(), "analyzer": free_port()}
+def local_servers(
+    folder: Path, origins: Sequence[str] = (), more: Sequence[str] = ()
+) -> Iterator[Servers]:
+    """A shuffler, an analyzer and `more` servers on 127.0.0.1, with all their files in one folder;
+    web pages of these origins may send reports."""
+    ports = {role: free_port() for role in ("shuffler", "analyzer", *more)}
     tokens = new_tokens()
     config = folder / "demo.toml"
     config.write_text(configuration(folder, ports, tokens, origins))
@@ -85,8 +93,12 @@ def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers
             folder=folder,
             shuffler=urls["shuffler"],
             analyzer=urls["analyzer"],
-            collector_tokens={role: tokens[f"collector at {role}"] for role in ports},
+            collector_tokens={
+                role: tokens[name] for role in ports if (name := f"collector at {role}") in tokens
+            },
             operator_token=tokens["operator"],
+            issuer=urls.get("issuer", ""),
+            relay=urls.get("relay", ""),
             signing_keys=signing,
         )
     finally:
@@ -98,7 +110,8 @@ def local_servers(folder: Path, origins: Sequence[str] = ()) -> Iterator[Servers
 
 def new_tokens() -> dict[str, str]:
     """Fresh tokens of everybody who talks to a server of `configuration`."""
-    names = ("collector at shuffler", "collector at analyzer", "operator", "shuffler")
+    collectors = (f"collector at {role}" for role in ("shuffler", "analyzer", "issuer"))
+    names = (*collectors, "operator", "shuffler")
     return {name: new_token() for name in (*names, "operator of analyzer")}
 
 
@@ -114,7 +127,7 @@ def _start(role: str, config: Path, environment: dict[str, str]) -> subprocess.P
 def configuration(
     folder: Path, ports: dict[str, int], tokens: dict[str, str], origins: Sequence[str] = ()
 ) -> str:
-    """The TOML file of both servers, with all their files in one folder."""
+    """The TOML file of the servers, with all their files in one folder."""
     sha = {name: token_hash(token).hex() for name, token in tokens.items()}
     return f"""
 [shuffler]
@@ -138,7 +151,27 @@ collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
 operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
+""" + _more_tables(folder, ports, sha)
+
+
+def _more_tables(folder: Path, ports: dict[str, int], sha: dict[str, str]) -> str:
+    """The tables of the servers that not every deployment has."""
+    issuer = f"""
+[issuer]
+listen = "127.0.0.1:{ports.get("issuer")}"
+store = "sqlite:{folder}/issuer.db"
+spool = "{folder}/issuer"
+keys = "{folder}/issuer-keys"
+collector_token_sha256 = "{sha["collector at issuer"]}"
+operator_token_sha256 = "{sha["operator"]}"
+drain_seconds = 0
 """
+    relay = f"""
+[relay]
+listen = "127.0.0.1:{ports.get("relay")}"
+shuffler = "http://127.0.0.1:{ports["shuffler"]}"
+"""
+    return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
 
 def wait_ready(url: str, seconds: float = 30.0) -> None:
@@ -157,12 +190,19 @@ def simulated(users: int) -> list[int]:
     return [int(SYSTEM.below(10) < 3) for _ in range(users)]
 
 
-def run_demo(users: int, epsilon: str, say: Say, keep: bool = False) -> dict[str, Any]:
-    """Runs everything once and cleans up; gives the result with the truth beside it."""
+def run_demo(
+    users: int, epsilon: str, say: Say, keep: bool = False, more: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Runs everything once and cleans up; gives the result with the truth beside it. `more` names
+    further servers to run."""
     folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
     try:
-        with local_servers(folder) as servers:
+        with local_servers(folder, more=more) as servers:
             say(f"shuffler on {servers.shuffler}, analyzer on {servers.analyzer}")
+            if servers.issuer:
+                say(f"issuer on {servers.issuer}: reports carry one-time tokens")
+            if servers.relay:
+                say(f"relay on {servers.relay}: the shuffler sees no addresses of devices")
             return _one_round(servers, users, epsilon, say)
     finally:
         if keep:
@@ -174,14 +214,27 @@ def run_demo(users: int, epsilon: str, say: Say, keep: bool = False) -> dict[str
 def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str, Any]:
     plan = plan_count(users, epsilon, padded=True)
     key = KeyFolder(servers.folder / "keys").all()[-1].public
-    task = Task.create(plan.to_dict(), key, "demo: who has it?", BatchRule(users))
+    issuer = None
+    if servers.issuer:
+        issuer = TokenIssuer(servers.issuer, IssuerKeyFolder(servers.folder / "issuer-keys").new())
+    task = Task.create(
+        plan.to_dict(),
+        key,
+        "demo: who has it?",
+        BatchRule(users),
+        issuer=issuer,
+        gateway=gateway_key(servers.shuffler) if servers.relay else None,
+    )
     servers.register(task)
     say(
         f"task {task.id.hex()[:16]}…: {task.report_size} messages and {task.report_bytes:,} bytes "
         "per report, whatever the value"
     )
     values = simulated(users)
-    tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
+    if servers.issuer:
+        tokens = enrol(servers.issuer, servers.operator_token, users, EACH_PREFIX, attested=False)
+    else:
+        tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
     send_all(servers, task, values, tokens, say)
     result = _wait_result(servers, task)
     return {"truth": sum(values), **result}
@@ -211,7 +264,13 @@ def send_all(
         before()
         outbox = servers.folder / "devices" / str(user)
         with Client(
-            task, servers.shuffler, tokens[user], outbox, policy=policy, proof=proof
+            task,
+            servers.shuffler,
+            tokens[user],
+            outbox,
+            policy=policy,
+            proof=proof,
+            relay=servers.relay,
         ) as client:
             client.send(values[user])
 

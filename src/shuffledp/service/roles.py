@@ -1,4 +1,4 @@
-"""Both server roles by name: their configurations, and how to run them."""
+"""All server roles by name: their configurations, and how to run them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from dataclasses import replace
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.config import ServerConfig, load_config
 
 ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
     "shuffler": ShufflerConfig,
     "analyzer": AnalyzerConfig,
+    "issuer": IssuerConfig,
+    "relay": RelayConfig,
 }
 
 
 def serve_role(
     name: str, path: str | None, allow_origins: Sequence[str] = (), processes: int | None = None
 ) -> None:
-    """Runs the shuffler or the analyzer with the configuration in a TOML file, until SIGTERM. All
+    """Runs a server with the configuration in a TOML file, until SIGTERM. All
     files that it makes can be read by its own user only. `allow_origins` adds to the origins that
     the configuration names; `processes` replaces its number for the shuffler."""
     from shuffledp.service.analyzer.app import Analyzer
+    from shuffledp.service.issuer.app import Issuer
+    from shuffledp.service.relay.app import serve_relay
     from shuffledp.service.web.lifecycle import serve
     from shuffledp.service.web.logs import plain_reason
 
@@ -33,6 +39,10 @@ def serve_role(
             _serve_shuffler(
                 load_config(path, ShufflerConfig, allow_origins=allow_origins), processes
             )
+        elif name == "issuer":
+            serve(Issuer(load_config(path, IssuerConfig, allow_origins=allow_origins)))
+        elif name == "relay":
+            serve_relay(load_config(path, RelayConfig, allow_origins=allow_origins))
         else:
             serve(Analyzer(load_config(path, AnalyzerConfig, allow_origins=allow_origins)))
     except OSError as error:  # TLS files that cannot be read, for example

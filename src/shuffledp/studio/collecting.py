@@ -17,7 +17,7 @@ from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call, register_at_both
+from shuffledp.service.client.collector import call, register_everywhere
 from shuffledp.studio.purpose import Purpose
 
 Facts = dict[str, Any]
@@ -72,7 +72,7 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[P
     key, purpose = newest_key(place.analyzer), Purpose.of(asked.get("purpose"))
     task = make_task(plan, key, purpose, publish_noise, place.shuffler)
     urls = {"analyzer": place.analyzer, "shuffler": place.shuffler}
-    register_at_both(task, urls, tokens, collector_key())
+    register_everywhere(task, urls, tokens, collector_key())
     return place, task
 
 

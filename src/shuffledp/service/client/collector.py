@@ -7,11 +7,12 @@ from typing import Any
 
 import httpx
 
+from shuffledp.sealed.oblivious import GatewayKey
 from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json, bounded_request
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
-from shuffledp.service.tokens import new_token, token_hash
+from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 
 TOKENS_PER_REQUEST = 10_000
 CALL_SECONDS = 300
@@ -63,12 +64,12 @@ def register(task: Task, server: str, token: str, key: SigningKey) -> bool:
     return bool(answer_json(answer)["new"])
 
 
-def register_at_both(
+def register_everywhere(
     task: Task, servers: Mapping[str, str], tokens: Mapping[str, str], key: SigningKey
 ) -> dict[str, bool]:
-    """Registers a task at the analyzer and then at the shuffler, each by its URL and with its own
-    token; says at which of them it was new."""
-    roles = ("analyzer", "shuffler")
+    """Registers a task at the issuer, if it has one, at the analyzer and then at the shuffler, each
+    by its URL and with its own token; says at which of them it was new."""
+    roles = (*(() if task.issuer is None else ("issuer",)), "analyzer", "shuffler")
     return {role: register(task, servers[role], tokens[role], key) for role in roles}
 
 
@@ -77,18 +78,38 @@ def close(task_id: bytes, shuffler: str, token: str) -> None:
     call("POST", f"{shuffler.rstrip('/')}/tasks/{task_id.hex()}/close", token)
 
 
-def enrol(shuffler: str, token: str, count: int, prefix: str) -> list[str]:
-    """Fresh tokens for so many clients, enrolled at a shuffler, which learns only their hashes."""
+def enrol(server: str, token: str, count: int, prefix: str, **said: bool) -> list[str]:
+    """Fresh tokens for so many clients, enrolled at a shuffler or, with `attested` true or false,
+    at an issuer; the server learns only their hashes."""
     tokens = [new_token(prefix) for _ in range(count)]
     hashes = [token_hash(one).hex() for one in tokens]
     for start in range(0, count, TOKENS_PER_REQUEST):
         call(
             "POST",
-            f"{shuffler.rstrip('/')}/tokens",
+            f"{server.rstrip('/')}/tokens",
             token,
-            json={"sha256": hashes[start : start + TOKENS_PER_REQUEST]},
+            json={"sha256": hashes[start : start + TOKENS_PER_REQUEST], **said},
         )
     return tokens
+
+
+def enrol_by_evidence(issuer: str, evidence: str) -> str:
+    """A fresh token of this device, enrolled at an issuer whose operator's command accepts the
+    evidence."""
+    token = new_token(EACH_PREFIX)
+    call(
+        "POST",
+        f"{issuer.rstrip('/')}/enrolments",
+        json={"sha256": token_hash(token).hex(), "evidence": evidence},
+    )
+    return token
+
+
+def gateway_key(shuffler: str) -> GatewayKey:
+    """The newest key for requests to a shuffler that come through a relay."""
+    answer = call("GET", f"{shuffler.rstrip('/')}/.well-known/ohttp-gateway")
+    size = int.from_bytes(answer.content[:2], "big")
+    return GatewayKey.from_hex(answer.content[2 : 2 + size].hex())
 
 
 def results(analyzer: str, task_id: str) -> Sequence[dict[str, Any]]:

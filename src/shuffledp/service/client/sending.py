@@ -3,7 +3,8 @@ task and that it is in the public log, randomize, pad, encrypt, charge, store, s
 
     Client(task, task.shuffler, token).send(1)
 
-`Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness.
+`Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness. With
+`relay=` the report goes through a relay, so that the shuffler does not learn the device's address.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from typing import Any
 
 import httpx
 from platformdirs import user_data_path
-from tenacity import AsyncRetrying, Retrying
 
 from shuffledp.errors import SeededError
 from shuffledp.exact.deadline import time_limit
@@ -28,39 +28,29 @@ from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
-from shuffledp.service.answers import (
-    MOST_SHORT_ANSWER_BYTES,
-    answer_json,
-    bounded_request,
-    bounded_request_async,
-)
 from shuffledp.service.client.device import Device
+from shuffledp.service.client.errands import Errand, Errands
+from shuffledp.service.client.one_time import OneTimeToken, spent_name
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.proving import ProofSource
-from shuffledp.service.client.retries import TEMPORARY_STATUSES, NotTaken, retry_options
-from shuffledp.service.errors import (
-    Refused,
-    Unreachable,
-    UntrustedServer,
-    untrusted_certificate,
-)
-from shuffledp.service.tokens import token_hash
+from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport
+from shuffledp.service.client.retries import retry_options
+from shuffledp.service.errors import Refused
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
 DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
+NO_TOKEN = "The issuer does not answer, so that there is no token yet; nothing was sent: try later."
 VERIFY_SECONDS = 120.0
 """For proving a task's certificate again; a task that needs longer is refused."""
-INTERRUPTED = "interrupted"
-"""The reason in a 400 after which the same bytes are sent again."""
 
 
 def new_report_id(token: str) -> bytes:
     """A fresh report id, whose first half is that of the token's hash. The shuffler stores both in
     one table: they then lie in one page of its disk, which saves half the writes."""
     half = REPORT_ID_BYTES // 2
-    return token_hash(token)[:half] + os.urandom(half)
+    return spent_name(token)[:half] + os.urandom(half)
 
 
 @lru_cache(maxsize=1)
@@ -96,15 +86,43 @@ class _Sender:
         self.outbox = outbox if isinstance(outbox, Outbox) else Outbox(outbox or DEFAULT_OUTBOX)
         self.policy, self.device = policy, Device(self.outbox.path, clock)
         self._clock = clock
-        self._entropy, self._attempts, self._token = entropy, attempts, token
+        self._entropy, self._token = entropy, token
+        self._errands = Errands(attempts, entropy)
         self._shuffler = shuffler.rstrip("/")
         self._proof, self._proved = proof, False
         self._source = ProofSource(self._shuffler, task.id, retry_options(attempts, entropy))
-        self._url = f"{self._shuffler}/tasks/{task.id.hex()}/reports"
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/octet-stream",
-        }
+        self._one_time = (
+            OneTimeToken(task, token, self.outbox.path) if task.issuer is not None else None
+        )
+
+    @property
+    def _bearer(self) -> str:
+        """The token that the report carries."""
+        token = self._token if self._one_time is None else self._one_time.text()
+        if token is None:
+            raise Refused("There is no token of this task yet; call `prepare` first.", 0)
+        return token
+
+    def _token_errand(self) -> Errand | None:
+        """How the one-time token is got from the issuer; None if there is nothing to get."""
+        done = self.outbox.answered(self.task.id)
+        if self._one_time is None or done or self._one_time.text() is not None:
+            return None
+        return self._one_time.errand()
+
+    def _report_errand(self, body: bytes) -> Errand:
+        """How a report is sent."""
+        return Errand(
+            server=self._shuffler,
+            path=f"/tasks/{self.task.id.hex()}/reports",
+            headers={
+                "Authorization": f"Bearer {self._bearer}",
+                "Content-Type": "application/octet-stream",
+            },
+            body=body,
+            refusal="The shuffler refused the report",
+            settle=self._settle,
+        )
 
     def _check_task(self) -> None:
         """Raises `TaskNotNow`, `PolicyRefused` or `AlreadyAnswered` if this device does not answer
@@ -129,7 +147,7 @@ class _Sender:
         """
         if not self._proved:
             raise AssertionError("The proof of this task was not checked.")
-        name = new_report_id(self._token)
+        name = new_report_id(self._bearer)
         body = encrypt_report(self.task, value, self._entropy, report_id=name)
         self.device.charge(
             self.task,
@@ -140,21 +158,17 @@ class _Sender:
         )
         return body
 
-    def _settle(self, answer: httpx.Response) -> None:
-        """Marks the report as acknowledged; raises `NotTaken` if it is to be sent again, and
-        `Refused` if the shuffler refused it for good."""
-        if answer.status_code in TEMPORARY_STATUSES:
-            raise NotTaken(answer)
-        if answer.status_code == 400 and _problem(answer)[2] == INTERRUPTED:
-            raise NotTaken(answer)
-        if answer.status_code not in (200, 201):
-            raise Refused(*_problem(answer))
+    def _settle(self, _: bytes) -> None:
+        """Marks the report as acknowledged."""
         self.outbox.acknowledge(self.task.id, self.task.repeat)
+        if self._one_time is not None:
+            self._one_time.forget()
 
-    def _given_up(self) -> Unreachable:
-        return Unreachable(
-            f"The shuffler did not take the report in {self._attempts} attempts; it is stored, "
-            "encrypted: send it again later with `resume`."
+    @property
+    def _vain(self) -> str:
+        return (
+            f"The shuffler did not take the report in {self._errands.attempts} attempts; it is "
+            "stored, encrypted: send it again later with `resume`."
         )
 
     def _stored(self) -> bytes | None:
@@ -165,25 +179,6 @@ class _Sender:
         if body is not None:
             self.device.charge(self.task, read_upload(body).report_id, self.policy)
         return body
-
-    def _no_answer(self, error: httpx.TransportError) -> NotTaken | UntrustedServer:
-        """What to raise: at once, if waiting will not help because the server's certificate is not
-        trusted."""
-        untrusted = untrusted_certificate(error)
-        return UntrustedServer(self._shuffler) if untrusted else NotTaken(None)
-
-
-def _problem(answer: httpx.Response) -> tuple[str, int, str]:
-    try:
-        data = answer_json(answer)
-        code = str(data["type"]).rpartition(":")[2]
-        return f"The shuffler refused the report: {data['detail']}", answer.status_code, code
-    except (ValueError, KeyError, TypeError):
-        return (
-            f"The shuffler refused the report (HTTP {answer.status_code}).",
-            answer.status_code,
-            "",
-        )
 
 
 class Client(_Sender):
@@ -201,6 +196,7 @@ class Client(_Sender):
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
+        relay: str = "",
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(
@@ -214,18 +210,32 @@ class Client(_Sender):
             attempts=attempts,
             clock=clock,
         )
-        self._http = httpx.Client(transport=transport, timeout=30, verify=_trust())
+        self._http = self._to_shuffler = httpx.Client(
+            transport=transport, timeout=30, verify=_trust()
+        )
+        if relay:
+            inner = transport or httpx.HTTPTransport(verify=_trust())
+            through = RelayTransport(task, self._shuffler, relay, inner)
+            self._to_shuffler = httpx.Client(transport=through, timeout=30)
+
+    def prepare(self) -> None:
+        """Gets the task's one-time token, where it has an issuer; best long before `send`, so that
+        the times of the two say nothing. `send` does this if it was not done."""
+        self.check()
+        errand = self._token_errand()
+        if errand is not None:
+            self._errands.run(self._http, errand, NO_TOKEN)
 
     def check(self) -> None:
         """Raises an error unless this device answers the task now, everybody whose signature it
         needs has signed it, and it is in the public log."""
         self._check_task()
         if not self._proved:
-            self._accept(self._proof or self._source.fetch(self._http))
+            self._accept(self._proof or self._source.fetch(self._to_shuffler))
 
     def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        self.check()
+        self.prepare()
         self._post(self._encrypt(value))
 
     def resume(self) -> None:
@@ -235,24 +245,7 @@ class Client(_Sender):
             self._post(body)
 
     def _post(self, body: bytes) -> None:
-        try:
-            Retrying(**retry_options(self._attempts, self._entropy))(self._once, body)
-        except NotTaken:
-            raise self._given_up() from None
-
-    def _once(self, body: bytes) -> None:
-        try:
-            answer = bounded_request(
-                self._http,
-                "POST",
-                self._url,
-                MOST_SHORT_ANSWER_BYTES,
-                content=body,
-                headers=self._headers,
-            )
-        except httpx.TransportError as error:
-            raise self._no_answer(error) from None
-        self._settle(answer)
+        self._errands.run(self._to_shuffler, self._report_errand(body), self._vain)
 
     def __enter__(self) -> Client:
         return self
@@ -264,6 +257,7 @@ class Client(_Sender):
         trace: TracebackType | None,
     ) -> None:
         self._http.close()
+        self._to_shuffler.close()
 
 
 class AsyncClient(_Sender):
@@ -281,6 +275,7 @@ class AsyncClient(_Sender):
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
+        relay: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(
@@ -294,18 +289,31 @@ class AsyncClient(_Sender):
             attempts=attempts,
             clock=clock,
         )
-        self._http = httpx.AsyncClient(transport=transport, timeout=30, verify=_trust())
+        self._http = self._to_shuffler = httpx.AsyncClient(
+            transport=transport, timeout=30, verify=_trust()
+        )
+        if relay:
+            inner = transport or httpx.AsyncHTTPTransport(verify=_trust())
+            through = AsyncRelayTransport(task, self._shuffler, relay, inner)
+            self._to_shuffler = httpx.AsyncClient(transport=through, timeout=30)
+
+    async def prepare(self) -> None:
+        """Gets the task's one-time token, as `Client.prepare` does."""
+        await self.check()
+        errand = await asyncio.to_thread(self._token_errand)
+        if errand is not None:
+            await self._errands.run_async(self._http, errand, NO_TOKEN)
 
     async def check(self) -> None:
         """Raises an error unless this device answers the task now, everybody whose signature it
         needs has signed it, and it is in the public log."""
         self._check_task()
         if not self._proved:
-            self._accept(self._proof or await self._source.fetch_async(self._http))
+            self._accept(self._proof or await self._source.fetch_async(self._to_shuffler))
 
     async def send(self, value: Any) -> None:
         """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        await self.check()
+        await self.prepare()
         await self._post(await asyncio.to_thread(self._encrypt, value))
 
     async def resume(self) -> None:
@@ -315,24 +323,7 @@ class AsyncClient(_Sender):
             await self._post(body)
 
     async def _post(self, body: bytes) -> None:
-        try:
-            await AsyncRetrying(**retry_options(self._attempts, self._entropy))(self._once, body)
-        except NotTaken:
-            raise self._given_up() from None
-
-    async def _once(self, body: bytes) -> None:
-        try:
-            answer = await bounded_request_async(
-                self._http,
-                "POST",
-                self._url,
-                MOST_SHORT_ANSWER_BYTES,
-                content=body,
-                headers=self._headers,
-            )
-        except httpx.TransportError as error:
-            raise self._no_answer(error) from None
-        self._settle(answer)
+        await self._errands.run_async(self._to_shuffler, self._report_errand(body), self._vain)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -344,3 +335,4 @@ class AsyncClient(_Sender):
         trace: TracebackType | None,
     ) -> None:
         await self._http.aclose()
+        await self._to_shuffler.aclose()

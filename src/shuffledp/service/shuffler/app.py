@@ -22,11 +22,14 @@ from shuffledp.sealed.task import Task
 from shuffledp.sealed.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler import operations, status
+from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.shuffler.care import ShufflerCare, ShufflerRetention
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
+from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
@@ -35,7 +38,6 @@ from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.status import STATUS_FIGURES
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.witness import Witness
-from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.administration import TaskCare
 from shuffledp.service.web.bodies import (
@@ -58,8 +60,6 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
-MOST_ARRIVING_BYTES = 64 << 20
-"""Of all uploads that are not complete yet; further ones are told 503."""
 
 
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
@@ -85,13 +85,15 @@ class Shuffler(Role):
         self._transport = transport
         self.analyzer_keys, self.witness = AnalyzerKeys(), Witness(config.analyzer_signing_key)
         self._rejected: dict[int, Counter[str]] = {}
-        self._arriving_bytes = 0
+        self._arriving = Arriving()
         self._token_rate = Rate(config.token_requests_per_minute, "token", self.metrics)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
             left.unlink()
         self.tasks.admit = self._admit
+        self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self._arriving)
+        await asyncio.to_thread(self.gateway.open)
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
         self.store = ShufflerStore(self.database, self.tasks, self.report_keys, self.clock)
@@ -133,8 +135,9 @@ class Shuffler(Role):
         )
 
     async def _admit(self, task: Task, signature: TaskSignature) -> Storing:
-        """Checks a new task's key and its place in the analyzer's log; the proof is stored with
+        """Checks a new task's keys and its place in the analyzer's log; the proof is stored with
         the task."""
+        self.gateway.check(task.gateway)
         await self.analyzer_keys.check(task)
         return await self.witness.prove(task, signature)
 
@@ -144,6 +147,8 @@ class Shuffler(Role):
         return [
             Served(operations.CLOSE, self.answer_close),
             Served(operations.TOKENS, self.answer_tokens),
+            Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
+            Served(operations.GATEWAY, self.answer_gateway),
             *self.witness.routes(),
         ]
 
@@ -173,6 +178,20 @@ class Shuffler(Role):
         new = await self.store.enrol(hashes)
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
+
+    async def answer_gateway(self, request: Request) -> Response:
+        """Answers a request that came through a relay."""
+
+        async def upload(inner: Request) -> Response:
+            task = inner.path_params["task"]
+            return await self.answer_upload(task, inner.headers, inner.receive)
+
+        answers = {
+            ("POST", "/reports"): upload,
+            ("GET", ""): self.tasks.answer_get,
+            ("GET", "/proof"): self.witness.answer_proof,
+        }
+        return await self.gateway.answer(request, answers)
 
     def before_routes(self, app: ASGIApp) -> ASGIApp:
         """Uploads, which are many, bypass the framework's routes."""
@@ -205,23 +224,21 @@ class Shuffler(Role):
             return await answer_fault(None, error)
 
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
-        token = bearer(headers)
-        hashed = token_hash(token)
-        self._token_rate.check(hashed)
-        upload = await self._read(entry, hashed, headers, receive)
-        once = token.startswith(ONCE_PREFIX)
-        scope = 0 if once else None if entry.task.repeat else entry.number
+        holder = admission(entry, bearer(headers))
+        self._token_rate.check(holder.token)
+        upload = await self._read(entry, holder, headers, receive)
         verdict = await self.intake.submit(
             Arrival(
                 task=entry.number,
                 report=upload.report_id,
-                token=hashed,
-                scope=scope,
+                token=holder.token,
+                scope=holder.scope,
                 messages=upload.messages,
+                proved=holder.proved,
             )
         )
         if verdict is Verdict.UNKNOWN_TOKEN:
-            raise _not_enrolled()
+            raise not_enrolled()
         if verdict is Verdict.REPORT_DIFFERS:
             raise Problem(
                 409,
@@ -233,13 +250,13 @@ class Shuffler(Role):
                 409,
                 verdict.value,
                 "This token has sent its report for this batch; send the same again for the next."
-                if scope is None
+                if holder.scope is None
                 else "This token has sent its report; one report per token counts.",
             )
         return verdict
 
     async def _read(
-        self, entry: RegisteredTask, token: bytes, headers: Headers, receive: Receive
+        self, entry: RegisteredTask, holder: Admission, headers: Headers, receive: Receive
     ) -> Upload:
         """The report in a request; a `Problem` unless it is one of this task and has its size."""
         need = entry.task.report_bytes
@@ -249,7 +266,7 @@ class Shuffler(Role):
                 413, "size", "Every report of this task has the same size.", have=length, need=need
             )
         try:
-            upload = read_upload(await self._body(receive, need, token))
+            upload = read_upload(await self._body(receive, need, holder))
         except TaskError as error:
             raise Problem(400, "malformed", str(error)) from None
         if upload.task_id != entry.task.id:
@@ -261,23 +278,15 @@ class Shuffler(Role):
         self._refuse_late(entry)
         return upload
 
-    async def _body(self, receive: Receive, need: int, token: bytes) -> bytes:
+    async def _body(self, receive: Receive, need: int, holder: Admission) -> bytes:
         """A request's whole body. If it is not there at once, the token is looked up before more
         of it is read, and all such bodies together have a limit."""
         first = await next_part(receive)
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))
-        if not await self.store.enrolled(token):
-            raise _not_enrolled()
-        if self._arriving_bytes + need > MOST_ARRIVING_BYTES:
-            raise Problem(
-                503, "busy", "Too many uploads arrive; send the same again later.", retry_after=5
-            )
-        self._arriving_bytes += need
-        try:
+        await holder.check(self.store)
+        with self._arriving.room(need):
             return await rest_of_body(receive, first.get("body", b""), need)
-        finally:
-            self._arriving_bytes -= need
 
     def _refuse_late(self, entry: RegisteredTask) -> None:
         """A 410 if the task is closed or has expired, or its key is retired."""
@@ -307,9 +316,3 @@ class Shuffler(Role):
 
     def retention(self) -> Retention:
         return ShufflerRetention(self.config, self.database, self.tasks, self.clock)
-
-
-def _not_enrolled() -> Problem:
-    return Problem(
-        403, Verdict.UNKNOWN_TOKEN.value, "This token is not enrolled; ask the operator."
-    )

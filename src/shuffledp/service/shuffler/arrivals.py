@@ -37,6 +37,9 @@ class Arrival:
     """The task within which the token may be used once; 0: once in all tasks; None: once in every
     batch of the task."""
     messages: bytes
+    proved: bool = False
+    """Whether the token was shown to be valid by its signature, so that none needs to be
+    enrolled."""
 
     @property
     def checksum(self) -> int:

@@ -5,23 +5,9 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from typing import ClassVar
-from urllib.parse import urlsplit
 
 from shuffledp.service.web.config import ServerConfig
-
-
-def _is_server(url: str) -> bool:
-    """Whether a URL names a server: http or https, a host, perhaps a port and a path."""
-    try:
-        parts = urlsplit(url)
-        return (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not (parts.query or parts.fragment or parts.username)
-        )
-    except ValueError:
-        return False
+from shuffledp.service.web.origins import is_server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +26,8 @@ class ShufflerConfig(ServerConfig):
     processes: int = 1
     """How many processes answer the public address; if more than 1, another one writes the
     store."""
+    gateway_keys: str = ""
+    """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
     queue: int = 4096
     """Uploads that may wait for the disk; beyond that clients are told 429."""
     token_requests_per_minute: int = 0
@@ -54,9 +42,14 @@ class ShufflerConfig(ServerConfig):
         """The folder of the keys under which reports are stored."""
         return self.report_keys or f"{self.spool.rstrip('/')}-keys"
 
+    @property
+    def gateway_keys_folder(self) -> str:
+        """The folder of the keys for requests that come through a relay."""
+        return self.gateway_keys or f"{self.spool.rstrip('/')}-gateway"
+
     def problems(self) -> list[str]:
         found = super().problems()
-        if not _is_server(self.analyzer):
+        if not is_server(self.analyzer):
             found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:
             found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")

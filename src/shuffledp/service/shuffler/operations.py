@@ -28,7 +28,7 @@ UPLOAD = Operation(
         **NEEDS_TASK,
         **NEEDS_BODY,
         400: ("interrupted", "malformed"),
-        403: ("token-unknown",),
+        403: ("token-invalid", "token-unknown"),
         409: ("report-differs", "token-used"),
         410: ("key-retired", "task-closed", "task-expired"),
         422: ("wrong-key", "wrong-task"),
@@ -43,6 +43,21 @@ CLOSE = Operation(
     who="collector",
     answers={200: json_object(state={"enum": ["closed"]})},
     problems=NEEDS_TASK,
+)
+GATEWAY_PATH = "/.well-known/ohttp-gateway"
+GATEWAY_KEYS = Operation(
+    method="GET",
+    path=GATEWAY_PATH,
+    summary="The gateway's key configurations (RFC 9458)",
+    answers={200: Content("application/ohttp-keys", {"type": "string", "format": "binary"})},
+)
+GATEWAY = Operation(
+    method="POST",
+    path=GATEWAY_PATH,
+    summary="Answers a request that came through a relay (RFC 9458): an upload or a task",
+    body=Content("message/ohttp-req", {"type": "string", "format": "binary"}),
+    answers={200: Content("message/ohttp-res", {"type": "string", "format": "binary"})},
+    problems={**NEEDS_BODY, 400: ("interrupted", "malformed"), 503: ("busy",)},
 )
 TOKENS = Operation(
     method="POST",

@@ -163,7 +163,7 @@ class ShufflerStore:
             if report in used:
                 same = checksums[report] == arrival.checksum
                 verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
-            elif token not in enrolled:
+            elif not (arrival.proved or token in enrolled):
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
             elif spent in used:
                 verdicts.append(Verdict.TOKEN_USED)

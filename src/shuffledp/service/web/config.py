@@ -18,7 +18,7 @@ from shuffledp.service.errors import ConfigError
 from shuffledp.service.web.origins import is_origin
 
 NOT_NEGATIVE = ("_days", "_per_minute")
-CONFIG_TABLES = ("shuffler", "analyzer")
+CONFIG_TABLES = ("shuffler", "analyzer", "issuer", "relay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,8 @@ def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
         raise ConfigError(f"{path} is no TOML: {error}.") from None
     foreign = data.keys() - set(CONFIG_TABLES)
     if foreign:
-        raise ConfigError(f"{path} has a table [{min(foreign)}]; there are [shuffler], [analyzer].")
+        known = ", ".join(f"[{table}]" for table in CONFIG_TABLES)
+        raise ConfigError(f"{path} has a table [{min(foreign)}]; there are {known}.")
     return data
 
 

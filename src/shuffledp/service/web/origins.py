@@ -9,6 +9,7 @@ here only what its reader's program could do anyway.
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,6 +31,20 @@ _VARY = (b"vary", b"Origin")
 def is_origin(text: str) -> bool:
     """Whether a text names an origin as browsers send it: scheme, host, perhaps a port."""
     return text == ANY_ORIGIN or ORIGIN.fullmatch(text) is not None
+
+
+def is_server(url: str) -> bool:
+    """Whether a URL names a server: http or https, a host, perhaps a port and a path."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.query or parts.fragment or parts.username)
+        )
+    except ValueError:
+        return False
 
 
 class Origins:

@@ -102,6 +102,9 @@ def _card(task: dict[str, Any]) -> str:
     parts = [f"<h2>{escape(task['name'])}</h2>", f'<p class="facts">{facts}</p>']
     if "progress" in task:
         parts.append(_progress(task))
+    if "issued" in task:
+        whom = "attested enrolments" if task["attested"] else "enrolments"
+        parts.append(f"<p>{task['issued']:,} tokens issued to {whom}</p>")
     parts.append(_chips(task["batches"]))
     if task.get("results"):
         parts.append(_results(task["results"]))

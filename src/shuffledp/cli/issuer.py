@@ -1,0 +1,105 @@
+"""`shuffledp issuer`: run it, make keys, enrol devices; and the options of tasks that have one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from shuffledp.cli.output import Commands, add_command, add_group, read_json, write_output
+from shuffledp.cli.serve import add_serve
+from shuffledp.cli.tokens import add_token, given_token
+from shuffledp.errors import ParameterError
+
+if TYPE_CHECKING:
+    from shuffledp.sealed.task import Task
+    from shuffledp.sealed.task_tokens import TokenIssuer
+
+
+def add_to(commands: Commands) -> None:
+    """Adds the command `issuer`."""
+    actions = add_group(commands, "issuer", "give every device one token per task, unlinkably")
+    add_serve(actions, "issuer")
+    key = add_command(
+        actions,
+        "new-key",
+        run_new_key,
+        "a fresh key for one task; print its public half",
+        examples=["issuer new-key issuer-keys > issuer-key.json"],
+    )
+    key.add_argument("folder", metavar="FOLDER", help="the issuer's key folder")
+    enrol = add_command(
+        actions,
+        "enrol",
+        run_enrol,
+        "make tokens for devices, with which they ask for one-time tokens",
+        examples=["issuer enrol --issuer https://issuer.example --count 1000 --output tokens.txt"],
+        needs=["client"],
+    )
+    enrol.add_argument("--issuer", required=True, metavar="URL", help="its URL")
+    enrol.add_argument("--count", type=int, required=True, metavar="N", help="how many")
+    enrol.add_argument(
+        "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
+    )
+    enrol.add_argument(
+        "--attested", action="store_true", help="they count as attested: you know whose they are"
+    )
+    add_token(enrol, "operator")
+
+
+def run_new_key(args: argparse.Namespace) -> None:
+    from shuffledp.sealed.issuer_keys import IssuerKeyFolder
+
+    print(json.dumps({"issuer_key": IssuerKeyFolder(args.folder).new().spki.hex()}))
+
+
+def run_enrol(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import enrol
+    from shuffledp.service.tokens import EACH_PREFIX
+
+    token = given_token(args, "operator")
+    tokens = enrol(args.issuer, token, args.count, EACH_PREFIX, attested=args.attested)
+    write_output(
+        args,
+        "\n".join(tokens) + "\n",
+        {"tokens": len(tokens), "file": args.output},
+        lambda out: out.print(
+            f"{len(tokens):,} tokens are in {args.output}; give each device one."
+        ),
+        secret=True,
+    )
+
+
+def add_issuer(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `task create` that name an issuer."""
+    group = parser.add_argument_group("one-time tokens (without these: tokens of the shuffler)")
+    group.add_argument("--issuer", metavar="URL", help="where devices get their token of this task")
+    group.add_argument(
+        "--issuer-key", metavar="FILE", help="JSON from `shuffledp issuer new-key`, for this task"
+    )
+    group.add_argument(
+        "--attested", action="store_true", help="tokens for attested enrolments only"
+    )
+
+
+def given_issuer(args: argparse.Namespace) -> TokenIssuer | None:
+    """The issuer that the options name; None if they name none."""
+    from shuffledp.sealed.task_tokens import IssuerKey, TokenIssuer
+
+    if not (args.issuer or args.issuer_key or args.attested):
+        return None
+    if not (args.issuer and args.issuer_key):
+        raise ParameterError("--issuer and --issuer-key go together; give both or neither.")
+    data = read_json(args.issuer_key)
+    text = data.get("issuer_key") if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise ParameterError("The issuer's key is what `shuffledp issuer new-key` prints.")
+    return TokenIssuer(args.issuer.rstrip("/"), IssuerKey.from_hex(text), args.attested)
+
+
+def issuer_words(task: Task) -> str:
+    """Which tokens the reports of a task carry, for people."""
+    if task.issuer is None:
+        return "of devices that are enrolled at the shuffler, who sees which of them takes part"
+    whom = "attested enrolments" if task.issuer.attested else "enrolments"
+    return f"one-time, from {task.issuer.url}, one for each of its {whom}"

@@ -1,0 +1,57 @@
+"""`shuffledp relay`: run one, and print the key that tasks for it name."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from shuffledp.cli.output import Commands, add_command, add_group, read_json
+from shuffledp.cli.serve import add_serve
+from shuffledp.errors import ParameterError
+
+if TYPE_CHECKING:
+    from shuffledp.sealed.oblivious import GatewayKey
+
+
+def add_to(commands: Commands) -> None:
+    """Adds the command `relay`."""
+    actions = add_group(commands, "relay", "pass sealed requests on, without addresses")
+    add_serve(actions, "relay")
+    key = add_command(
+        actions,
+        "key",
+        run_key,
+        "print a shuffler's gateway key, for `task create --gateway-key`",
+        examples=["relay key --shuffler https://shuffler.example > gateway-key.json"],
+        needs=["client"],
+    )
+    key.add_argument("--shuffler", required=True, metavar="URL", help="its URL")
+
+
+def run_key(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.collector import gateway_key
+
+    print(json.dumps({"gateway_key": gateway_key(args.shuffler).to_bytes().hex()}))
+
+
+def add_gateway(parser: argparse.ArgumentParser) -> None:
+    """Adds the option of `task create` that names the gateway's key."""
+    parser.add_argument(
+        "--gateway-key",
+        metavar="FILE",
+        help="JSON from `shuffledp relay key`: reports may come through a relay",
+    )
+
+
+def given_gateway(args: argparse.Namespace) -> GatewayKey | None:
+    """The gateway's key that the option names; None if it names none."""
+    from shuffledp.sealed.oblivious import GatewayKey
+
+    if not args.gateway_key:
+        return None
+    data = read_json(args.gateway_key)
+    text = data.get("gateway_key") if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise ParameterError("The gateway's key is what `shuffledp relay key` prints.")
+    return GatewayKey.from_hex(text)

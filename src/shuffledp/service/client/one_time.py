@@ -1,0 +1,100 @@
+"""The one-time token of a task on a device: blinded, signed by the issuer, unblinded, and kept
+until the report that carries it is acknowledged.
+
+What the device asks the issuer to sign is stored before it is sent. After an interruption the same
+request is sent again, and gets the same answer: a second request would be refused.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.files import lock, write_whole
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_tokens import TOKEN_PREFIX, TaskToken, TokenRequest, task_challenge
+from shuffledp.service.client.errands import Errand
+from shuffledp.service.tokens import token_hash
+
+
+class OneTimeToken:
+    """The token of one task, in a file beside the device's reports: `<id>.token`."""
+
+    def __init__(self, task: Task, enrolment: str, folder: Path) -> None:
+        assert task.issuer is not None
+        self._task, self._issuer, self._folder = task, task.issuer, folder
+        self._file = folder / f"{task.id.hex()}.token"
+        self._enrolment = enrolment
+
+    def text(self) -> str | None:
+        """The token, as the shuffler takes it; None if the issuer has not signed it yet."""
+        return self._read().get("token")
+
+    def errand(self) -> Errand:
+        """How the issuer is asked to sign it."""
+        return Errand(
+            server=self._issuer.url,
+            path=f"/tasks/{self._task.id.hex()}/tokens",
+            headers={
+                "Authorization": f"Bearer {self._enrolment}",
+                "Content-Type": "application/private-token-request",
+            },
+            body=self.request(),
+            refusal="The issuer gave no token",
+            settle=self.keep,
+        )
+
+    def request(self) -> bytes:
+        """What the issuer is asked to sign: the same bytes whenever it is asked."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with lock(self._file.with_suffix(".token.lock"), secret=True):
+            data = self._read()
+            if not data:
+                made = TokenRequest.make(self._issuer.key, task_challenge(self._task))
+                data = {
+                    "input": made.token_input.hex(),
+                    "blinded": made.blinded.hex(),
+                    "inverse": f"{made.inverse:x}",
+                }
+                self._write(data)
+        return self._made(data).to_bytes()
+
+    def keep(self, answer: bytes) -> None:
+        """Makes the token of the issuer's answer and stores it; raises `TaskError` unless it is
+        valid."""
+        token = self._made(self._read()).finish(answer)
+        self._write({"token": token.text})
+
+    def forget(self) -> None:
+        """Removes the token after it was used."""
+        self._file.unlink(missing_ok=True)
+        self._file.with_suffix(".token.lock").unlink(missing_ok=True)
+
+    def _made(self, data: dict[str, str]) -> TokenRequest:
+        return TokenRequest(
+            key=self._issuer.key,
+            token_input=bytes.fromhex(data["input"]),
+            blinded=bytes.fromhex(data["blinded"]),
+            inverse=int(data["inverse"], 16),
+        )
+
+    def _read(self) -> dict[str, str]:
+        try:
+            return dict(json.loads(self._file.read_text("utf-8")))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError):
+            raise TaskError(
+                f"The token in {self._file} cannot be read; bring the file back from a copy."
+            ) from None
+
+    def _write(self, data: dict[str, str]) -> None:
+        write_whole(self._file, json.dumps(data), durable=True, secret=True)
+
+
+def spent_name(token: str) -> bytes:
+    """Under which the shuffler remembers a token as spent."""
+    if token.startswith(TOKEN_PREFIX):
+        return TaskToken.from_text(token).name
+    return token_hash(token)

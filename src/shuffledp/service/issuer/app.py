@@ -1,0 +1,196 @@
+"""The issuer's routes: enrolment, one-time tokens, status."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from shuffledp.sealed.clock import CLOCK_SECONDS, Clock, system_clock
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
+from shuffledp.sealed.signing import TaskSignature
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_tokens import REQUEST_BYTES, read_request
+from shuffledp.service.issuer import operations
+from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES, Attesting
+from shuffledp.service.issuer.care import IssuerCare, IssuerRetention
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.issuer.operations import MOST_TOKENS
+from shuffledp.service.issuer.schema import ISSUER_SCHEMA
+from shuffledp.service.issuer.store import IssuerStore, Issuing
+from shuffledp.service.storage.database import Transaction
+from shuffledp.service.tokens import token_hash
+from shuffledp.service.web.access import bearer, require
+from shuffledp.service.web.administration import TaskCare
+from shuffledp.service.web.bodies import read_body, read_json_body
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.metrics import Counts
+from shuffledp.service.web.operations import Served
+from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.retention import Retention
+from shuffledp.service.web.role import Role
+from shuffledp.service.web.tasks import RegisteredTask, Storing
+
+MOST_TOKENS_BYTES = 80 * MOST_TOKENS
+RESPONSE_TYPE = "application/private-token-response"
+
+
+class Issuer(Role):
+    """The server that knows who is enrolled, and signs tokens that it cannot recognize."""
+
+    name = "issuer"
+    about = "gives every enrolment one token per task, without seeing it"
+    schema = ISSUER_SCHEMA
+    figures = (Counts("requests", "Requests for tokens, by what became of them", ("verdict",)),)
+
+    def __init__(self, config: IssuerConfig, clock: Clock = system_clock) -> None:
+        super().__init__(config, clock)
+        self.config = config
+        self.keys = IssuerKeyFolder(config.keys)
+
+    async def prepare(self) -> list[Coroutine[Any, Any, None]]:
+        self.store = IssuerStore(self.database)
+        self.attesting = Attesting(self.config.attest, self.config.attest_seconds, self.config.keys)
+        self.tasks.admit = self._admit
+        return []
+
+    def care(self) -> TaskCare:
+        return IssuerCare()
+
+    def retention(self) -> Retention:
+        return IssuerRetention(self.store, self.tasks, self.clock)
+
+    async def measure(self) -> None:
+        """There are no levels of the issuer's own."""
+
+    def _expired(self, entry: RegisteredTask) -> bool:
+        return self.clock() >= entry.task.expires + CLOCK_SECONDS
+
+    async def _admit(self, task: Task, _: TaskSignature) -> Storing:
+        """Refuses a new task unless its issuer's key is here and belongs to no other task."""
+        if task.issuer is None or self.keys.find(task.issuer.key) is None:
+            raise Problem(
+                422,
+                "key-unknown",
+                "The task names no issuer key of this issuer; make it with a key that `shuffledp "
+                "issuer new-key` prints.",
+            )
+        if not await self.store.claim_key(task.issuer.key.id, task.id):
+            raise Problem(
+                409,
+                "key-taken",
+                "Another task has this issuer key, and tokens of both would count in either; make "
+                "the task with a key of its own.",
+            )
+        return _nothing
+
+    def own_routes(self) -> list[Served]:
+        return [
+            Served(operations.ISSUE, self.answer_issue),
+            Served(operations.ENROL, self.answer_enrol),
+            Served(operations.ATTEST, self.answer_attest),
+        ]
+
+    async def answer_issue(self, request: Request) -> Response:
+        """Signs a blinded message, once per holder of an enrolment and task."""
+        token = token_hash(bearer(request.headers))
+        entry = self.tasks.find(request.path_params["task"])
+        issuer = entry.task.issuer
+        assert issuer is not None
+        body = await read_body(request, REQUEST_BYTES)
+        self._refuse(await self.store.admitted(token, issuer.attested))
+        if self._expired(entry):
+            raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
+        answer = await self._signed(entry.task, body)
+        verdict = await self.store.issue(entry.number, token, hashlib.sha256(body).digest())
+        self.metrics.count("requests", verdict=verdict.value)
+        self._refuse(verdict)
+        return Response(answer, media_type=RESPONSE_TYPE)
+
+    async def _signed(self, task: Task, body: bytes) -> bytes:
+        """The answer to a request, which is not given away before it is recorded."""
+        assert task.issuer is not None
+        private = self.keys.find(task.issuer.key)
+        assert private is not None
+        try:
+            blinded = read_request(body, task.issuer.key)
+            return await asyncio.to_thread(private.sign, blinded)
+        except TaskError as error:
+            raise Problem(400, "malformed", str(error)) from None
+
+    @staticmethod
+    def _refuse(verdict: Issuing) -> None:
+        if verdict is Issuing.UNKNOWN_TOKEN:
+            raise Problem(403, "token-unknown", "This token is not enrolled; ask the operator.")
+        if verdict is Issuing.NOT_ATTESTED:
+            raise Problem(
+                403,
+                "not-attested",
+                "This task is for attested enrolments only; enrol with evidence.",
+            )
+        if verdict is Issuing.ISSUED:
+            raise Problem(
+                409,
+                "token-issued",
+                "This enrolment has had its token of this task; a retry sends the same request.",
+            )
+
+    async def answer_enrol(self, request: Request) -> Response:
+        """Enrols devices by the hashes of their tokens."""
+        require(request, self.config.operator_token_sha256, "operator")
+        data = _object(await read_json_body(request, MOST_TOKENS_BYTES))
+        hashes, attested = _hashes(data.get("sha256")), data.get("attested")
+        if not 0 < len(hashes) <= MOST_TOKENS or not isinstance(attested, bool):
+            raise Problem(
+                422,
+                "tokens",
+                'Send {"sha256": […], "attested": false} with hashes of 64 digits.',
+                need=MOST_TOKENS,
+            )
+        new = await self.store.enrol(hashes, attested)
+        log("enrolled", tokens=new)
+        return JSONResponse({"new": new}, 201)
+
+    async def answer_attest(self, request: Request) -> Response:
+        """Enrols a device whose evidence the operator's command accepts."""
+        data = _object(await read_json_body(request, MOST_EVIDENCE_BYTES))
+        hashes, evidence = _hashes([data.get("sha256")]), data.get("evidence")
+        if len(hashes) != 1 or not isinstance(evidence, str):
+            raise Problem(422, "tokens", 'Send {"sha256": a hash of 64 digits, "evidence": …}.')
+        holder = await self.attesting.holder(evidence)
+        if not await self.store.enrol_holder(hashes[0], holder):
+            raise Problem(
+                409, "token-taken", "This hash is enrolled for somebody else; draw another token."
+            )
+        return JSONResponse({"state": "enrolled"}, 201)
+
+    async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        issuer = entry.task.issuer
+        return {
+            "issued": await self.store.issued(entry.number),
+            "attested": issuer is not None and issuer.attested,
+            "batches": [],
+        }
+
+
+async def _nothing(_: Transaction) -> None:
+    """What the issuer stores with a task: its key was claimed already."""
+
+
+def _object(data: Any) -> dict[str, Any]:
+    """The object in a request; an empty one if there is something else."""
+    return data if isinstance(data, dict) else {}
+
+
+def _hashes(texts: Any) -> list[bytes]:
+    """The hashes in a list of texts; none if one of them is no hash."""
+    try:
+        hashes = [bytes.fromhex(text) for text in texts]
+    except (ValueError, TypeError):
+        return []
+    return hashes if {len(value) for value in hashes} == {32} else []

@@ -1,0 +1,39 @@
+"""What the issuer keeps of a task: who had a token of it, until it is over."""
+
+from __future__ import annotations
+
+from shuffledp.sealed.clock import CLOCK_SECONDS, Clock
+from shuffledp.service.issuer.store import IssuerStore
+from shuffledp.service.storage.database import Transaction
+from shuffledp.service.web.administration import TaskCare
+from shuffledp.service.web.retention import Retention
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+
+
+class IssuerCare(TaskCare):
+    """The issuer's part of archiving and deleting tasks: nothing ever waits here."""
+
+    async def waiting(self, entry: RegisteredTask) -> int:
+        return 0
+
+    async def unfinished(self, entry: RegisteredTask) -> int:
+        return 0
+
+    async def give_up(self, entry: RegisteredTask) -> None:
+        """Nothing waits here."""
+
+    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
+        await transaction.run("DELETE FROM issued WHERE task=$1", entry.number)
+
+
+class IssuerRetention(Retention):
+    """Who had tokens of tasks that are over."""
+
+    def __init__(self, store: IssuerStore, tasks: TaskRegistry, clock: Clock) -> None:
+        super().__init__(clock)
+        self._store, self._tasks = store, tasks
+
+    async def once(self) -> None:
+        for entry in list(self._tasks.by_id.values()):
+            if self._clock() >= entry.task.expires + CLOCK_SECONDS:
+                await self._store.forget(entry.number)

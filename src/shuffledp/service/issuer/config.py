@@ -1,0 +1,32 @@
+"""The issuer's configuration."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import ClassVar
+
+from shuffledp.service.web.config import ServerConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssuerConfig(ServerConfig):
+    """The table [issuer]."""
+
+    table: ClassVar[str] = "issuer"
+    keys: str = "issuer-keys"
+    """The folder of the issuer's private keys, one per task."""
+    attest: str = ""
+    """The command that decides who may enrol by evidence; empty: nobody may."""
+    attest_seconds: int = 10
+    """How long it may take."""
+
+    def problems(self) -> list[str]:
+        found = super().problems()
+        try:
+            shlex.split(self.attest)
+        except ValueError:
+            found.append("attest must be a command, with quotation marks in pairs")
+        if self.attest_seconds < 1:
+            found.append("attest_seconds must be at least 1")
+        return found

@@ -1,0 +1,56 @@
+"""The token that a report carries: of an enrolment, or a one-time token of the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.task_tokens import TaskToken, task_challenge
+from shuffledp.service.shuffler.arrivals import Verdict
+from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.tokens import ONCE_PREFIX, token_hash
+from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.tasks import RegisteredTask
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What the shuffler knows about the token of an upload."""
+
+    token: bytes
+    """Under which it is remembered as spent."""
+    scope: int | None
+    """Within which it may be used once, as in `Arrival`."""
+    proved: bool
+    """Whether its signature shows that it is valid."""
+
+    async def check(self, store: ShufflerStore) -> None:
+        """Refuses a token that is neither proved nor enrolled."""
+        if not (self.proved or await store.enrolled(self.token)):
+            raise not_enrolled()
+
+
+def admission(entry: RegisteredTask, token: str) -> Admission:
+    """Reads the token of an upload; refuses one that is no valid token of the task, where the task
+    has an issuer."""
+    if entry.task.issuer is None:
+        once = token.startswith(ONCE_PREFIX)
+        scope = 0 if once else None if entry.task.repeat else entry.number
+        return Admission(token_hash(token), scope, False)
+    try:
+        found = TaskToken.from_text(token)
+        valid = found.valid(entry.task.issuer.key, task_challenge(entry.task))
+    except TaskError:
+        valid = False
+    if not valid:
+        raise Problem(
+            403, "token-invalid", "This is no token of this task; get one from the task's issuer."
+        )
+    return Admission(found.name, entry.number, True)
+
+
+def not_enrolled() -> Problem:
+    """The refusal of a token that nobody enrolled."""
+    return Problem(
+        403, Verdict.UNKNOWN_TOKEN.value, "This token is not enrolled; ask the operator."
+    )

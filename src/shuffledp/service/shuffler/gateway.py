@@ -1,0 +1,145 @@
+"""The shuffler's gateway of Oblivious HTTP (RFC 9458): requests that a relay passed on.
+
+It answers uploads and requests for tasks and their proofs, as the shuffler itself does: with the
+same limits on bodies and tokens, and nothing else. Who sent a request it does not know; the relay
+does, and cannot read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from shuffledp.errors import ParameterError
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.files import lock
+from shuffledp.sealed.keys import KeyFolder, PrivateKey
+from shuffledp.sealed.oblivious import (
+    KEY_IDS,
+    REQUEST_OVERHEAD,
+    GatewayKey,
+    open_request,
+    seal_answer,
+)
+from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
+from shuffledp.service.shuffler.arriving import Arriving
+from shuffledp.service.storage.private import private_folder
+from shuffledp.service.web.bodies import declared_length, read_body
+from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.tasks import TaskRegistry
+
+PATH = re.compile(r"/tasks/([0-9a-f]{64})(/reports|/proof|)")
+REQUEST_ROOM = 2048
+"""What a request may be longer than its report."""
+ANSWER_MULTIPLE = 1024
+PASSED_IN = frozenset({b"authorization", b"content-type", b"if-none-match"})
+PASSED_OUT = frozenset({b"content-type", b"retry-after", b"etag", b"cache-control"})
+RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-res", "application/ohttp-keys"
+Answers = Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]]
+"""What answers each method and end of a task's path."""
+
+
+class Gateway:
+    """Opens requests, has them answered, and seals the answers."""
+
+    def __init__(self, folder: str, tasks: TaskRegistry, arriving: Arriving) -> None:
+        self._folder, self._tasks, self._arriving = Path(folder), tasks, arriving
+        self._keys: dict[int, PrivateKey] = {}
+
+    def open(self) -> None:
+        """Reads the keys, and makes one if there is none."""
+        private_folder(self._folder)
+        with lock(self._folder / "lock", secret=True):
+            folder = KeyFolder(self._folder)
+            if not any(key.state == "active" for key in folder.all()):
+                folder.new()
+            self._keys = {key.key_id % KEY_IDS: key for key in folder.all()}
+
+    def public(self) -> list[GatewayKey]:
+        """The public halves of the active keys, newest first."""
+        active = [(number, key) for number, key in self._keys.items() if key.state == "active"]
+        active.sort(key=lambda pair: -pair[1].key_id)
+        return [GatewayKey(number, key.public.raw) for number, key in active]
+
+    def configurations(self) -> Response:
+        """The key configurations, as RFC 9458 §3.2 writes them."""
+        parts = (key.to_bytes() for key in self.public())
+        data = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
+        return Response(data, media_type=KEYS_TYPE)
+
+    def check(self, key: GatewayKey | None) -> None:
+        """Refuses a new task with a gateway key that is not one of these."""
+        if key is not None and key not in self.public():
+            raise Problem(
+                422,
+                "key-unknown",
+                "The task's gateway key is none of this shuffler's; make the task with the key "
+                "that `shuffledp relay key` prints.",
+            )
+
+    def _most(self) -> int:
+        """The longest request that any task needs."""
+        sizes = (entry.task.report_bytes for entry in self._tasks.by_id.values())
+        return max(sizes, default=0) + REQUEST_ROOM + REQUEST_OVERHEAD
+
+    async def answer(self, request: Request, answers: Answers) -> Response:
+        """The sealed answer to a sealed request."""
+        need = self._most()
+        length = declared_length(request.headers, need)
+        with self._arriving.room(min(length, need)):
+            body = await read_body(request, need)
+        try:
+            opened, context = open_request(self._secret, body)
+            inner = read_request(opened)
+        except (TaskError, ParameterError) as error:
+            raise Problem(400, "malformed", str(error)) from None
+        answer = await _answered(inner, answers)
+        fields = [(name, value) for name, value in answer.raw_headers if name in PASSED_OUT]
+        response = BinaryResponse(answer.status_code, fields, bytes(answer.body))
+        return Response(
+            seal_answer(context, response.to_bytes(ANSWER_MULTIPLE)),
+            media_type=RESPONSE_TYPE,
+            headers={"Cache-Control": "no-store"},
+        )
+
+    def _secret(self, number: int) -> bytes | None:
+        key = self._keys.get(number)
+        return None if key is None else key.secret
+
+
+async def _answered(inner: BinaryRequest, answers: Answers) -> Response:
+    """What the shuffler answers to the request inside."""
+    found = PATH.fullmatch(inner.path)
+    answer = answers.get((inner.method, found[2])) if found else None
+    try:
+        if found is None or answer is None:
+            raise Problem(404, "task-unknown", "Nothing but tasks and uploads is answered here.")
+        return await answer(_request(inner, found[1]))
+    except Problem as problem:
+        return problem.response()
+
+
+def _request(inner: BinaryRequest, task: str) -> Request:
+    """The request inside as the shuffler's own routes take it: without a sender, and with the
+    length that its content really has."""
+    fields = [(name.lower(), value) for name, value in inner.fields]
+    headers = [(name, value) for name, value in fields if name in PASSED_IN]
+    headers.append((b"content-length", str(len(inner.content)).encode()))
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": inner.content, "more_body": False}
+
+    scope = {
+        "type": "http",
+        "method": inner.method,
+        "path": inner.path,
+        "headers": headers,
+        "query_string": b"",
+        "path_params": {"task": task},
+    }
+    return Request(scope, receive)

@@ -1,0 +1,18 @@
+"""The figures about false crowds are those that the script computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts_modules import script
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.attack("a crowd of false clients that moves a result")
+def test_the_table_is_what_the_script_prints() -> None:
+    page = (ROOT / "docs" / "false-crowds.md").read_text("utf-8")
+    lines = script("false_crowds").table()
+    assert "\n".join(lines) in page
+    assert any("no mark" in line for line in lines) and any("marked (" in line for line in lines)

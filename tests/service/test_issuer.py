@@ -1,0 +1,337 @@
+"""One-time tokens: from enrolment over the issuer to a counted report, also after interruptions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from service_issuer import IssuerParty, code
+from service_trio import OPERATOR, USERS, Trio, bearing, sha
+
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task_tokens import REQUEST_BYTES, TokenRequest, task_challenge
+from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.tokens import EACH_PREFIX, new_token
+
+
+@contextlib.asynccontextmanager
+async def everything(folder: Path, **settings: Any) -> AsyncIterator[IssuerParty]:
+    trio = Trio(folder)
+    async with trio.running(), IssuerParty(trio, **settings).running() as party:
+        yield party
+
+
+def test_a_whole_batch_with_one_time_tokens(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            secrets = await party.enrol(USERS)
+            for user, secret in enumerate(secrets):
+                async with party.device(task, secret, f"device{user}") as device:
+                    await device.send(user % 2)
+                assert not list((tmp_path / f"device{user}").glob("*.token*"))
+            (result,) = await party.trio.results(task)
+            assert result["task"] == task.id.hex()
+            status = (await party.client.get("/status")).json()["tasks"][0]
+            assert status["issued"] == USERS
+            assert f"{USERS} tokens issued to enrolments" in (await party.client.get("/")).text
+            await enrolments_are_unknown_at_the_shuffler(party, secrets)
+
+    asyncio.run(run())
+
+
+async def enrolments_are_unknown_at_the_shuffler(party: IssuerParty, secrets: list[str]) -> None:
+    """Nothing that identifies an enrolment ever reached the shuffler, and no token the issuer."""
+    stores = {
+        role: b"".join(file.read_bytes() for file in party.trio.folder.glob(f"{role}.db*"))
+        for role in ("shuffler", "issuer")
+    }
+    for secret in secrets:
+        assert bytes.fromhex(sha(secret)) in stores["issuer"]
+        assert bytes.fromhex(sha(secret)) not in stores["shuffler"]
+    spent = await party.trio.shuffler.database.rows("SELECT name FROM used")
+    names = [bytes(name) for (name,) in spent if len(bytes(name)) == 32]
+    assert len(names) == len(secrets)
+    assert not any(name in stores["issuer"] for name in names)
+
+
+def test_a_retry_counts_once_and_another_report_not_at_all(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            (secret,) = await party.enrol()
+            token = (await party.token(task, secret)).text
+            body = encrypt_report(task, 1)
+            answers = [await party.trio.post(task, body, token) for _ in range(3)]
+            assert [answer.status_code for answer in answers] == [201, 200, 200]
+            other = await party.trio.post(task, encrypt_report(task, 0), token)
+            assert (other.status_code, code(other)) == (409, "token-used")
+            assert (await party.trio.status(task))["have"] == 1
+
+    asyncio.run(run())
+
+
+def test_one_request_per_enrolment_and_task_is_answered_however_often(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            first, second = party.task(), party.task("another")
+            for task in (first, second):
+                await party.register(task)
+            (secret,) = await party.enrol()
+            for task in (first, second):
+                assert task.issuer is not None
+                request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+                answers = [await party.ask(task, secret, request) for _ in range(2)]
+                assert {answer.status_code for answer in answers} == {200}
+                assert answers[0].content == answers[1].content
+                fresh = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+                refused = await party.ask(task, secret, fresh)
+                assert (refused.status_code, code(refused)) == (409, "token-issued")
+
+    asyncio.run(run())
+
+
+@pytest.mark.attack("one enrolment that asks many times at once")
+def test_many_requests_of_one_enrolment_at_once_give_one_token(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            assert task.issuer is not None
+            (secret,) = await party.enrol()
+            requests = [TokenRequest.make(task.issuer.key, task_challenge(task)) for _ in range(8)]
+            answers = await asyncio.gather(
+                *(party.ask(task, secret, request.to_bytes()) for request in requests)
+            )
+            assert sorted(answer.status_code for answer in answers) == [200] + 7 * [409]
+
+    asyncio.run(run())
+
+
+def test_a_device_asks_again_with_the_same_request(tmp_path: Path) -> None:
+    """Whatever is lost on the way: the answer of the issuer, or the program itself."""
+
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            (secret,) = await party.enrol()
+            lost = Losing(party.transport)
+            async with party.device(task, secret, issuer=lost, attempts=1) as device:
+                with pytest.raises(Unreachable):
+                    await device.send(1)
+                assert not list((tmp_path / "device").glob("*.report"))
+            async with party.device(task, secret) as device:
+                await device.prepare()
+                await device.prepare()
+            async with party.device(task, secret) as device:
+                await device.send(1)
+            assert [len(body) for body in lost.seen] == [REQUEST_BYTES]
+            assert (await party.trio.status(task))["have"] == 1
+
+    asyncio.run(run())
+
+
+class Losing(httpx.AsyncBaseTransport):
+    """Carries requests, and loses the answers."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.seen: list[bytes] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.seen.append(await request.aread())
+        await self._inner.handle_async_request(request)
+        raise httpx.ReadError("lost")
+
+
+def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            wrong = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(256)))
+            (secret,) = await party.enrol()
+            async with party.device(task, secret, issuer=wrong) as device:
+                with pytest.raises(TaskError, match="no signature"):
+                    await device.send(1)
+            assert (await party.trio.status(task))["have"] == 0
+
+    asyncio.run(run())
+
+
+def test_who_is_not_enrolled_gets_no_token(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            answer = await party.client.post(f"/tasks/{task.id.hex()}/tokens", content=bytes(259))
+            assert answer.status_code == 401
+            async with party.device(task, "each-nobody") as device:
+                with pytest.raises(Refused, match=r"The issuer gave no token: .* not enrolled"):
+                    await device.send(1)
+
+    asyncio.run(run())
+
+
+def test_other_requests_are_refused_and_cost_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            (secret,) = await party.enrol()
+            for body in (b"", bytes(258), bytes(259), b"\x00\x02" + bytes(257)):
+                answer = await party.ask(task, secret, body)
+                assert (answer.status_code, code(answer)) == (400, "malformed")
+            assert (await party.token(task, secret)).text
+
+    asyncio.run(run())
+
+
+@pytest.mark.attack("two tasks with one issuer key, to use two tokens in one")
+def test_an_issuer_key_belongs_to_one_task(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            task = party.task()
+            await party.register(task)
+            assert (await party.put(task)).status_code == 200
+            twin = party.trio.task("twin", issuer=task.issuer)
+            answer = await party.put(twin)
+            assert (answer.status_code, code(answer)) == (409, "key-taken")
+            plain = await party.put(party.trio.task("no issuer"))
+            assert (plain.status_code, code(plain)) == (422, "key-unknown")
+
+    asyncio.run(run())
+
+
+def test_who_had_tokens_is_forgotten_when_the_task_is_over(tmp_path: Path) -> None:
+    async def run() -> None:
+        trio = Trio(tmp_path)
+        party = IssuerParty(trio)
+        async with trio.running():
+            async with party.running():
+                task = party.task()
+                await party.register(task)
+                (secret,) = await party.enrol()
+                await party.token(task, secret)
+                number = party.issuer.tasks.by_id[task.id].number
+                assert await party.issuer.store.issued(number) == 1
+            trio.seconds_ahead = 100 * 86_400
+            async with party.running():
+                for _ in range(600):
+                    if not await party.issuer.store.issued(number):
+                        break
+                    await asyncio.sleep(0.1)
+                assert await party.issuer.store.issued(number) == 0
+                answer = await party.ask(task, secret, bytes(259))
+                assert (answer.status_code, code(answer)) == (410, "task-expired")
+
+    asyncio.run(run())
+
+
+ATTEST = """
+import sys
+said = sys.stdin.read()
+if said.startswith("good "):
+    print(said.removeprefix("good "))
+sys.exit({"good": 0, "bad": 1}.get(said.partition(" ")[0], 7))
+"""
+
+
+def attest_command(folder: Path) -> str:
+    script = folder / "attest.py"
+    script.write_text(ATTEST)
+    return f"'{sys.executable}' '{script}'"
+
+
+async def attest(party: IssuerParty, evidence: str) -> tuple[str, httpx.Response]:
+    secret = new_token(EACH_PREFIX)
+    answer = await party.client.post(
+        "/enrolments", json={"sha256": sha(secret), "evidence": evidence}
+    )
+    return secret, answer
+
+
+def test_attested_enrolments_alone_answer_a_task_that_asks_for_them(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path, attest=attest_command(tmp_path)) as party:
+            task = party.task(attested=True)
+            await party.register(task)
+            (plain,) = await party.enrol()
+            refused = await party.ask(task, plain, bytes(259))
+            assert (refused.status_code, code(refused)) == (403, "not-attested")
+            secret, answer = await attest(party, "good Ada")
+            assert answer.status_code == 201
+            async with party.device(task, secret) as device:
+                await device.send(1)
+            for evidence, status, reason in (("bad", 403, "not-attested"), ("??", 503, "attest")):
+                _, answer = await attest(party, evidence)
+                assert (answer.status_code, code(answer)) == (status, reason)
+            stored = b"".join(file.read_bytes() for file in tmp_path.glob("issuer.db*"))
+            assert b"Ada" not in stored
+
+    asyncio.run(run())
+
+
+@pytest.mark.attack("one person with many enrolments, where they are attested")
+def test_one_person_with_many_enrolments_gets_one_token(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path, attest=attest_command(tmp_path)) as party:
+            task = party.task(attested=True)
+            await party.register(task)
+            first, _ = await attest(party, "good Ada")
+            again, _ = await attest(party, "good Ada")
+            other, _ = await attest(party, "good Ben")
+            assert (await party.token(task, first)).text
+            assert task.issuer is not None
+            request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+            refused = await party.ask(task, again, request)
+            assert (refused.status_code, code(refused)) == (409, "token-issued")
+            assert (await party.token(task, other)).text
+            taken = await party.client.post(
+                "/enrolments", json={"sha256": sha(first), "evidence": "good Ben"}
+            )
+            assert (taken.status_code, code(taken)) == (409, "token-taken")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("command", ["", "/no/such/program", "sleep 60"])
+def test_without_a_command_that_decides_nobody_is_enrolled(tmp_path: Path, command: str) -> None:
+    async def run() -> None:
+        party = IssuerParty(Trio(tmp_path), attest=command, attest_seconds=1)
+        async with party.running():
+            secret, answer = await attest(party, "good Ada")
+            wanted = (503, "attest") if command else (422, "attest-off")
+            assert (answer.status_code, code(answer)) == wanted
+            task = party.task()
+            await party.put(task)
+            assert (await party.ask(task, secret, bytes(259))).status_code == 403
+
+    asyncio.run(run())
+
+
+def test_wrong_enrolments_are_refused(tmp_path: Path) -> None:
+    short = {"sha256": ["00"], "attested": True}
+    wrong: tuple[Any, ...] = ({}, [], {"sha256": []}, short, {"sha256": "0" * 64})
+
+    async def run() -> None:
+        async with IssuerParty(Trio(tmp_path)).running() as party:
+            for data in wrong:
+                for path, headers in (("/tokens", bearing(OPERATOR)), ("/enrolments", {})):
+                    answer = await party.client.post(
+                        path, content=json.dumps(data), headers=headers
+                    )
+                    assert (answer.status_code, code(answer)) == (422, "tokens")
+
+    asyncio.run(run())

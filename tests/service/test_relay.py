@@ -1,0 +1,258 @@
+"""Reports through a relay: the shuffler learns no address, the relay nothing but sizes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from described_answers import check_described
+from service_issuer import ByHost, IssuerParty, code
+from service_trio import TRUSTING, Trio, as_collector, bearing
+
+from shuffledp.errors import ParameterError
+from shuffledp.sealed.oblivious import GatewayKey, seal_request
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_proof import TaskProof
+from shuffledp.service.binary_http import BinaryRequest
+from shuffledp.service.client.relaying import AsyncRelayTransport
+from shuffledp.service.client.sending import AsyncClient
+from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
+
+GATEWAY = "/.well-known/ohttp-gateway"
+
+
+class Watching(httpx.AsyncBaseTransport):
+    """Carries requests, and keeps what a listener there sees."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+        self.seen: list[tuple[httpx.Headers, bytes]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.seen.append((request.headers, await request.aread()))
+        return await self._inner.handle_async_request(request)
+
+
+class Relayed:
+    """A trio with a relay in front of its shuffler."""
+
+    def __init__(self, trio: Trio) -> None:
+        self.trio = trio
+        self.to_gateway = Watching(httpx.ASGITransport(trio.shuffler_app))
+        self.relay = Relay(RelayConfig(shuffler="http://shuffler"), self.to_gateway)
+        self.to_relay = Watching(httpx.ASGITransport(self.relay.app()))
+
+    async def key(self) -> GatewayKey:
+        """The gateway's key, as everybody can get it."""
+        answer = await self.trio.to_shuffler.get(GATEWAY)
+        size = int.from_bytes(answer.content[:2], "big")
+        return GatewayKey.from_hex(answer.content[2 : 2 + size].hex())
+
+    async def task(self, **options: Any) -> Task:
+        """A registered task for reports through the relay."""
+        task = self.trio.task(gateway=await self.key(), **options)
+        await self.trio.register(task)
+        return task
+
+    def device(self, task: Task, token: str, name: str, **options: Any) -> AsyncClient:
+        """A device that sends through the relay."""
+        given = {"transport": ByHost({"relay": self.to_relay}), "relay": "http://relay", **options}
+        folder = self.trio.folder / name
+        return AsyncClient(task, "http://shuffler", token, folder, policy=TRUSTING, **given)
+
+    async def post(self, key: GatewayKey, inner: bytes) -> httpx.Response:
+        """The gateway's answer to a sealed request."""
+        content = seal_request(key, inner)[0]
+        return await self.trio.to_shuffler.post(GATEWAY, content=content)
+
+    def through(self, task: Task) -> httpx.AsyncClient:
+        """A client that talks to the shuffler through the relay."""
+        transport = AsyncRelayTransport(
+            task, "http://shuffler", "http://relay", ByHost({"relay": self.to_relay})
+        )
+        return httpx.AsyncClient(transport=transport, base_url="http://shuffler")
+
+
+@contextlib.asynccontextmanager
+async def relayed(folder: Path) -> AsyncIterator[Relayed]:
+    async with Trio(folder).running() as trio:
+        one = Relayed(trio)
+        async with one.relay.running():
+            yield one
+
+
+@pytest.mark.attack("a shuffler that looks for addresses, a relay that looks for contents")
+def test_the_relay_passes_on_sealed_bytes_alone(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            task = await one.task()
+            tokens = await one.trio.enrol(3)
+            for user, token in enumerate(tokens):
+                async with one.device(task, token, f"device{user}") as device:
+                    await device.send(user % 2)
+            assert (await one.trio.status(task))["have"] == 3
+            sizes = [len(body) for _, body in one.to_relay.seen]
+            assert sizes == sizes[:2] * 3  # the proof and the report, of one size for everybody
+            passed = {"host", "content-length", "content-type", "user-agent"}
+            passed |= {"accept", "accept-encoding", "connection"}
+            for (headers, body), (asked, sealed) in zip(
+                one.to_gateway.seen, one.to_relay.seen, strict=True
+            ):
+                assert body == sealed and set(headers) <= passed
+                assert headers["user-agent"] == "relay"
+                for secret in (*tokens, task.id.hex(), "Bearer", "reports"):
+                    assert secret.encode() not in sealed and secret not in str(asked)
+                assert task.id not in sealed
+
+    asyncio.run(run())
+
+
+def test_one_time_tokens_through_the_relay(tmp_path: Path) -> None:
+    """Neither who sent it nor from where: the issuer is asked directly, the shuffler through it."""
+
+    async def run() -> None:
+        async with relayed(tmp_path) as one, IssuerParty(one.trio).running() as party:
+            task = party.task(gateway=await one.key())
+            await party.register(task)
+            (secret,) = await party.enrol()
+            hosts = ByHost({"relay": one.to_relay, "127.0.0.1:8803": party.transport})
+            async with one.device(task, secret, "device", transport=hosts) as device:
+                await device.send(1)
+            assert len(one.to_relay.seen) == 2  # the proof and the report
+            assert (await one.trio.status(task))["have"] == 1
+
+    asyncio.run(run())
+
+
+def test_the_shufflers_refusals_hold_inside_the_gateway(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            task = await one.task()
+            (token,) = await one.trio.enrol()
+            body = encrypt_report(task, 1)
+            path = f"/tasks/{task.id.hex()}/reports"
+            async with one.through(task) as client:
+                cases = [
+                    (body, bearing("each-nobody"), 403, "token-unknown"),
+                    (body, {}, 401, "token-missing"),
+                    (body[:-1], bearing(token), 413, "size"),
+                    (bytes(len(body)), bearing(token), 400, "malformed"),
+                ]
+                for content, headers, status, reason in cases:
+                    answer = await client.post(path, content=content, headers=headers)
+                    assert (answer.status_code, code(answer)) == (status, reason)
+                got = [
+                    (await client.post(path, content=body, headers=bearing(token))).status_code
+                    for _ in range(2)
+                ]
+                assert got == [201, 200]
+                other = await client.post(
+                    path, content=encrypt_report(task, 0), headers=bearing(token)
+                )
+                assert (other.status_code, code(other)) == (409, "token-used")
+                found = await client.get(f"/tasks/{task.id.hex()}")
+                assert found.content == task.canonical()
+                for unknown in ("/status", "/tokens", "/metrics", f"/tasks/{'0' * 64}"):
+                    assert (await client.get(unknown)).status_code == 404
+                closed = f"/tasks/{task.id.hex()}/close"
+                assert (await client.post(closed, headers=bearing("x"))).status_code == 404
+
+    asyncio.run(run())
+
+
+def test_bytes_that_are_no_sealed_request_are_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            key = await one.key()
+            await one.task()
+            whole = BinaryRequest(method="GET", authority="s", path="/tasks/x").to_bytes()
+            assert (await one.post(key, whole)).status_code == 200
+            for inner in (b"", b"\x01", whole + b"\x01", whole[:-3]):
+                if inner != whole[:-3]:
+                    answer = await one.post(key, inner)
+                    assert (answer.status_code, code(answer)) == (400, "malformed")
+            other = GatewayKey((key.number + 1) % 256, key.public)
+            assert (await one.post(other, whole)).status_code == 400
+            long = await one.post(key, whole + bytes(1 << 20))
+            assert (long.status_code, code(long)) == (413, "size")
+
+    asyncio.run(run())
+
+
+def test_a_relay_cannot_acknowledge_a_report(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            task = await one.task()
+            (token,) = await one.trio.enrol()
+            answer = await one.trio.to_shuffler.get(f"/tasks/{task.id.hex()}/proof")
+            proof = TaskProof.from_json(answer.content)
+            for status, error in ((200, Unreachable), (201, Unreachable), (403, Refused)):
+                fake = httpx.MockTransport(lambda _, status=status: httpx.Response(status))
+                options = {"transport": fake, "attempts": 1, "proof": proof}
+                async with one.device(task, token, f"d{status}", **options) as device:
+                    with pytest.raises(error):
+                        await device.send(1)
+                    assert not device.outbox.answered(task.id)
+            async with one.device(task, token, "d201") as device:
+                await device.resume()
+            assert (await one.trio.status(task))["have"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_task_without_a_gateway_key_or_with_a_foreign_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            with pytest.raises(ParameterError, match="no gateway key"):
+                one.device(one.trio.task(), "each-x", "device")
+            foreign = one.trio.task(gateway=GatewayKey(1, bytes(31) + b"\x09"))
+            answer = await one.trio.to_shuffler.put(
+                f"/tasks/{foreign.id.hex()}",
+                content=foreign.canonical(),
+                headers=as_collector(foreign.id),
+            )
+            assert (answer.status_code, code(answer)) == (422, "key-unknown")
+            key = await one.key()
+        async with relayed(tmp_path) as one:
+            assert await one.key() == key  # it is kept
+
+    asyncio.run(run())
+
+
+def test_what_the_relay_answers_is_described(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with relayed(tmp_path) as one:
+            operations = one.relay.operations()
+            async with httpx.AsyncClient(transport=one.to_relay, base_url="http://relay") as client:
+                sealed = {"Content-Type": "message/ohttp-req"}
+                for headers, body, status, reason in (
+                    ({}, b"x", 422, "media-type"),
+                    (sealed, b"x", 400, "malformed"),
+                    (sealed, bytes(5 << 20), 413, "size"),
+                ):
+                    answer = await client.post("/relay", content=body, headers=headers)
+                    assert (answer.status_code, code(answer)) == (status, reason)
+                    check_described(operations, "POST", "/relay", status, reason)
+                assert (await client.get("/livez")).text == "alive\n"
+                assert (await client.get("/readyz")).text == "ready\n"
+            away = Relay(RelayConfig(), httpx.MockTransport(_nobody))
+            async with away.running():
+                transport = httpx.ASGITransport(away.app())
+                async with httpx.AsyncClient(transport=transport, base_url="http://r") as client:
+                    answer = await client.post("/relay", content=b"x", headers=sealed)
+                    assert (answer.status_code, code(answer)) == (503, "gateway-away")
+                    check_described(operations, "POST", "/relay", 503, "gateway-away")
+
+    asyncio.run(run())
+
+
+def _nobody(_: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("away")

@@ -1,0 +1,202 @@
+"""An issuer beside a `Trio`, in the same program, joined without sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+from described_answers import described_by
+from service_trio import COLLECTOR, OPERATOR, TRUSTING, Trio, as_collector, bearing, sha
+
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_tokens import (
+    TaskToken,
+    TokenIssuer,
+    TokenRequest,
+    task_challenge,
+)
+from shuffledp.service.client.sending import AsyncClient
+from shuffledp.service.demo import free_port, wait_ready
+from shuffledp.service.issuer.app import Issuer
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.tokens import EACH_PREFIX, new_token
+
+ISSUER_URL = "http://127.0.0.1:8803"
+
+
+class ByHost(httpx.AsyncBaseTransport):
+    """Carries requests to the server of their host and port."""
+
+    def __init__(self, servers: Mapping[str, httpx.AsyncBaseTransport]) -> None:
+        self._servers = servers
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self._servers[request.url.netloc.decode()].handle_async_request(request)
+
+
+class IssuerParty:
+    """An issuer, started, with a client to talk to it."""
+
+    def __init__(self, trio: Trio, store: str = "", **settings: Any) -> None:
+        self.trio = trio
+        folder = trio.folder
+        self.keys = IssuerKeyFolder(folder / "issuer-keys")
+        self.config = IssuerConfig(
+            store=store or f"sqlite:{folder}/issuer.db",
+            spool=f"{folder}/issuer",
+            keys=f"{folder}/issuer-keys",
+            collector_token_sha256=sha(COLLECTOR),
+            operator_token_sha256=sha(OPERATOR),
+            **settings,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[IssuerParty]:
+        """The issuer while it runs."""
+        self.issuer = Issuer(self.config, self.trio.clock)
+        self.transport = httpx.ASGITransport(self.issuer.app())
+        await self.issuer.start()
+        try:
+            async with httpx.AsyncClient(
+                transport=self.transport,
+                base_url="http://issuer",
+                timeout=60,
+                event_hooks={"response": [described_by(self.issuer)]},
+            ) as self.client:
+                yield self
+        finally:
+            await self.issuer.stop()
+
+    def task(self, name: str = "with tokens", attested: bool = False, **options: Any) -> Task:
+        """A task whose reports carry this issuer's tokens."""
+        issuer = TokenIssuer(ISSUER_URL, self.keys.new(), attested)
+        return self.trio.task(name, issuer=issuer, **options)
+
+    async def put(self, task: Task) -> httpx.Response:
+        """The issuer's answer to a task's registration."""
+        return await self.client.put(
+            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
+        )
+
+    async def register(self, task: Task) -> None:
+        """Registers a task at all three servers."""
+        answer = await self.put(task)
+        assert answer.status_code in (200, 201), answer.text
+        await self.trio.register(task)
+
+    async def enrol(self, count: int = 1, attested: bool = False) -> list[str]:
+        """Fresh secrets, enrolled here."""
+        secrets = [new_token(EACH_PREFIX) for _ in range(count)]
+        answer = await self.client.post(
+            "/tokens",
+            json={"sha256": [sha(secret) for secret in secrets], "attested": attested},
+            headers=bearing(OPERATOR),
+        )
+        assert answer.json() == {"new": count}, answer.text
+        return secrets
+
+    async def ask(self, task: Task, secret: str, request: bytes) -> httpx.Response:
+        """The issuer's answer to a request for a token."""
+        return await self.client.post(
+            f"/tasks/{task.id.hex()}/tokens", content=request, headers=bearing(secret)
+        )
+
+    async def token(self, task: Task, secret: str, challenge: bytes | None = None) -> TaskToken:
+        """A token of a task; `challenge` is another one than the task's, for attacks."""
+        assert task.issuer is not None
+        request = TokenRequest.make(task.issuer.key, challenge or task_challenge(task))
+        answer = await self.ask(task, secret, request.to_bytes())
+        assert answer.status_code == 200, answer.text
+        return request.finish(answer.content)
+
+    def device(self, task: Task, secret: str, name: str = "device", **options: Any) -> AsyncClient:
+        """A device that is enrolled here; `issuer` carries its requests to the issuer."""
+        servers = {
+            "shuffler": httpx.ASGITransport(self.trio.shuffler_app),
+            "127.0.0.1:8803": options.pop("issuer", self.transport),
+        }
+        return AsyncClient(
+            task,
+            "http://shuffler",
+            secret,
+            self.trio.folder / name,
+            policy=TRUSTING,
+            **{"transport": ByHost(servers), **options},
+        )
+
+
+def code(answer: httpx.Response) -> str:
+    """The code of a refusal."""
+    return str(answer.json()["type"].rpartition(":")[2])
+
+
+class IssuerProgram:
+    """An issuer as a program of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.folder = folder
+        self.http = httpx.Client(base_url=self.url, timeout=60)
+        settings = {
+            "listen": f"127.0.0.1:{port}",
+            "store": f"sqlite:{folder}/issuer.db",
+            "spool": f"{folder}/issuer",
+            "keys": f"{folder}/issuer-keys",
+            "collector_token_sha256": sha(COLLECTOR),
+            "operator_token_sha256": sha(OPERATOR),
+        }
+        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        self.config = folder / "issuer.toml"
+        self.config.write_text("\n".join(["[issuer]", *lines, "drain_seconds = 0"]))
+
+    def start(self) -> None:
+        with open(self.folder / "issuer.log", "ab") as log:
+            self.program = subprocess.Popen(
+                [sys.executable, "-m", "shuffledp.service", "issuer", "--config", str(self.config)],
+                stderr=log,
+            )
+        wait_ready(self.url, 60)
+
+    def kill(self) -> None:
+        self.program.send_signal(signal.SIGKILL)
+        self.program.wait()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        self.start()
+        try:
+            yield
+        finally:
+            self.program.terminate()
+            self.program.wait(60)
+            self.http.close()
+
+    def prepare(self, task: Task, count: int) -> list[str]:
+        self.http.put(
+            f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
+        ).raise_for_status()
+        secrets = [new_token(EACH_PREFIX) for _ in range(count)]
+        self.http.post(
+            "/tokens",
+            json={"sha256": [sha(one) for one in secrets], "attested": False},
+            headers=bearing(OPERATOR),
+        ).raise_for_status()
+        return secrets
+
+    def ask(self, task: Task, secret: str, request: TokenRequest) -> httpx.Response | None:
+        with contextlib.suppress(httpx.TransportError):
+            return self.http.post(
+                f"/tasks/{task.id.hex()}/tokens",
+                content=request.to_bytes(),
+                headers=bearing(secret),
+            )
+        return None
