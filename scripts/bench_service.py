@@ -237,6 +237,18 @@ def server(
         sink.join()
 
 
+def said_by_analyzer(task: Task, signing: SigningKey) -> dict[str, Any]:
+    """What an analyzer says of its keys, and of a log that holds this task alone, all in one."""
+    head = Head.sign(signing, 1, leaf_hash(log_entry(task.id, *signing.sign_task(task.id))))
+    return {
+        "keys": [task.key.to_dict() | {"state": "active"}],
+        "head": head.to_dict(),
+        "path": [],
+        "index": 0,
+        "analyzer_signature": signing.sign(task_text("analyzer", task.id)).hex(),
+    }
+
+
 def self_signed(folder: Path) -> dict[str, str]:
     """The settings of a server with a certificate for 127.0.0.1, which this program trusts."""
     certificate, key = f"{folder}/tls.pem", f"{folder}/tls.key"
@@ -255,18 +267,6 @@ def cpu_seconds(program: int) -> dict[int, float]:
         fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
         found[one] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return found
-
-
-def said_by_analyzer(task: Task, signing: SigningKey) -> dict[str, Any]:
-    """What an analyzer says of its keys, and of a log that holds this task alone, all in one."""
-    head = Head.sign(signing, 1, leaf_hash(log_entry(task.id, *signing.sign_task(task.id))))
-    return {
-        "keys": [task.key.to_dict() | {"state": "active"}],
-        "head": head.to_dict(),
-        "path": [],
-        "index": 0,
-        "analyzer_signature": signing.sign(task_text("analyzer", task.id)).hex(),
-    }
 
 
 def take_batches(port: int, keys: bytes) -> None:

@@ -45,7 +45,7 @@ def test_a_newer_request_takes_the_place_of_an_older_one() -> None:
         between = asyncio.create_task(items(lane, LONG))
         await asyncio.sleep(0)
         found = await items(lane, SHORT)
-        assert found[-1]["fleet"] and found[0]["plan"]["query"] == "count"
+        assert any("fleet" in one for one in found) and found[0]["plan"]["query"] == "count"
         for outdated in (old, between):
             with pytest.raises(Outdated):
                 await outdated

@@ -84,7 +84,30 @@ def test_what_cannot_be_planned_is_said_in_words(browser: Browser, studio: Start
     page.write("#error", "5")
     page.wait_plan()
     page.write("#users", "many")
-    assert "users" in page.wait_problem("#plan-problem")
+    page.wait_text("#plan-problem", "People who are sure to take part, and honest: write a whole")
+    assert browser.run("document.querySelector('#plan-more').hidden") is True
+    page.write("#users", "10,000")
+    page.wait_plan("10,000 honest people")
+    assert browser.run("document.querySelector('#plan-more').hidden") is False
+
+
+def test_a_reload_keeps_the_form_and_large_numbers_are_warned_of(
+    browser: Browser, studio: Started
+) -> None:
+    page = Page(browser, studio)
+    page.wait_plan()
+    page.write("#asked", "Do you bike to work?")
+    page.write("#users", "30 000")
+    page.choose("#confidence", "90")
+    page.write("#epsilon", "6")
+    page.wait_plan("ε = 6")
+    assert "says little about a single person" in page.text("#plan-cautions")
+    assert "ε could be as low as" in page.wait_text("#smaller", "messages per device")
+    browser.open(studio.address)
+    page.wait_plan("30,000 honest people")
+    assert page.value("#asked") == "Do you bike to work?" and page.value("#confidence") == "90"
+    page.write("#users", "20.000")
+    assert "20000, 20,000 or 20 000" in page.wait_problem("#plan-problem")
 
 
 CSV = "bikes,way,minutes\n" + "".join(
@@ -104,6 +127,9 @@ def test_a_rehearsal_stands_beside_the_truth(
     assert "not private" in page.text("#rehearse .warning")
     page.keys("#file", str(file))
     page.wait("!document.querySelector('#column-part').hidden")
+    page.click("#run")
+    assert page.wait_problem("#rehearse-problem") == "Choose a column first."
+    page.choose("#column", "bikes")
     page.click("#run")
     page.wait_text("#rehearse-note", "Done: 100 runs on 3,000 rows")
     assert "Truth: 1,000." in page.text("#rehearse-verdict")
@@ -149,41 +175,60 @@ def test_bad_files_and_wrong_columns_get_a_sentence(
     page.choose("#column", "way")
     page.click("#run")
     assert "true/false or 0/1" in page.wait_problem("#rehearse-problem")
+    page.write("#equals", "Bike")
+    page.click("#run")
+    page.wait_text("#rehearse-verdict", "No row holds “Bike”")
     page.write("#equals", "bike")
     page.click("#run")
+    page.wait_text("#rehearse-verdict", "Truth: 1,000.")
+    browser.size(500, 900)
+    browser.run("document.documentElement.style.width = '400px'")
+    page.click("#run")
     page.wait_text("#rehearse-note", "Done")
-    assert "Truth: 1,000." in page.text("#rehearse-verdict")
+    assert browser.run("document.querySelector('#rehearse .columns').scrollWidth") <= 400
 
 
 def test_a_collection_is_tried_on_this_machine(browser: Browser, studio: Started) -> None:
     page = Page(browser, studio)
     page.wait_plan()
-    page.step("collect")
     page.write("#name", "Who bikes to work?")
+    page.step("collect")
+    assert "Who bikes to work?" in page.text("#collect-name")
     page.write("#people", "20")
     page.write("#batches", "2")
     page.click("#start")
     page.wait("document.querySelectorAll('#results-table tbody tr').length == 2", 90)
-    assert "ε = 2 of" in page.wait_text("#budget", "ε = 2")
+    assert "would have spent ε = 2." in page.wait_text("#budget", "ε = 2")
+    assert "no real data" in page.text("#trial-note")
+    truth = browser.run(
+        "[...document.querySelectorAll('#results-table td:last-child')].map(one => "
+        "Number(one.innerText))"
+    )
+    assert sum(truth) == 20 and all(0 <= one <= 20 for one in truth)  # half of the 40 say yes
     page.wait("document.querySelectorAll('.chips .published').length == 2")
     page.picture("collect")
     for kind, begins in {
         "results.json": "[",
         "results.csv": "batch,label,estimate",
         "results.png": "\ufffdPNG",
+        "task.json": '{"analyzer_key":',
         "report.html": "<!doctype html>",
     }.items():
         page.click(f"[data-export='{kind}']")
         found = browser.work(
-            "const { state } = await import('/page/plan.js');"
             "const answer = await fetch('/api/export/' + args[0], { method: 'POST', "
-            "body: JSON.stringify({ plan: state.plan.json, form: state.form, name: 'x', "
-            "publish_noise: true }) }); return [answer.status, await answer.text()]",
+            "body: JSON.stringify({ collected: true, purpose: { name: 'x' } }) });"
+            "return [answer.status, await answer.text()]",
             kind,
         )
         assert found[0] == 200 and found[1].startswith(begins), kind
+        assert ("simulated people" in found[1]) == (kind not in ("task.json", "results.png")), kind
     page.click("#stop")
     page.wait_text("#collect-note", "Stopped")
+    assert browser.run("document.querySelectorAll('#results-table tbody tr').length") == 2
+    browser.open("about:blank")
+    browser.open(f"{studio.address}/#collect")
+    page.wait("document.querySelectorAll('#results-table tbody tr').length == 2")
     no_complaints(browser)
 
 
@@ -194,6 +239,7 @@ def test_a_task_is_registered_at_servers_that_run_elsewhere(
     page.wait_plan()
     page.step("collect")
     page.click("input[name=where][value=connect]")
+    assert "Only the task goes to the two servers" in page.text("#place")
     page.write("#shuffler", "shuffler.example")
     page.click("#start")
     assert "must begin with https://" in page.wait_problem("#collect-problem")

@@ -21,6 +21,9 @@ class Page:
         self.browser = browser
         browser.dark(False)
         browser.size(1280, 1180)
+        if studio.entered:  # forget what an earlier test typed; the page begins anew
+            browser.open(f"{studio.address}/page/studio.css")
+            browser.run("sessionStorage.clear()")
         browser.open("about:blank")  # so that the next address is loaded, whatever its fragment
         browser.open(studio.address if studio.entered else studio.link)
         studio.entered = True
@@ -61,7 +64,7 @@ class Page:
     def value(self, css: str) -> str:
         return str(self.browser.run(f"document.querySelector({css!r}).value"))
 
-    def wait(self, script: str, seconds: float = 40) -> None:
+    def wait(self, script: str, seconds: float = 60) -> None:
         try:
             self.browser.wait(script, seconds)
         except AssertionError as error:
@@ -70,7 +73,7 @@ class Page:
             )
             raise AssertionError(f"{error}; the page says {said}") from None
 
-    def wait_text(self, css: str, part: str, seconds: float = 40) -> str:
+    def wait_text(self, css: str, part: str, seconds: float = 60) -> str:
         """Waits until an element says something; gives all that it says."""
         self.wait(f"document.querySelector({css!r}).innerText.includes({part!r})", seconds)
         return self.text(css)

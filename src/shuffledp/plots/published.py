@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 MOST_LINES = 60
 
 
-def plot_published(results: Sequence[Mapping[str, Any]], path: str | None = None) -> Figure:
-    """The picture of published results, newest below, saved to a file if a path is given."""
+def plot_published(
+    results: Sequence[Mapping[str, Any]], path: str | None = None, note: str = ""
+) -> Figure:
+    """The picture of published results, newest below, saved to a file if a path is given; `note`
+    stands above it."""
     if not results:
         raise ParameterError("There is no published result yet; wait for the first batch.")
     lines = [(one["number"], line) for one in results for line in result_lines(one["result"])]
@@ -34,13 +37,14 @@ def plot_published(results: Sequence[Mapping[str, Any]], path: str | None = None
     set_plainly(axes.get_yticklabels(), font)
     axes.invert_yaxis()
     last = results[-1]["result"]
-    axes.set_title(f"estimates with {percent(last['confidence'])} intervals", color=INK)
+    title = f"estimates with {percent(last['confidence'])} intervals"
+    axes.set_title("\n".join(filter(None, (note, title))), color=INK)
     axes.set_xlabel(f"ε = {last['epsilon']:g} for every batch")
     return save(figure, path)
 
 
-def published_png(results: Sequence[Mapping[str, Any]]) -> bytes:
+def published_png(results: Sequence[Mapping[str, Any]], note: str = "") -> bytes:
     """The same picture as the bytes of a PNG file."""
     content = BytesIO()
-    plot_published(results).savefig(content, dpi=DOTS_PER_INCH, format="png")
+    plot_published(results, note=note).savefig(content, dpi=DOTS_PER_INCH, format="png")
     return content.getvalue()

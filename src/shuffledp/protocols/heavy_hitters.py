@@ -256,10 +256,11 @@ class HeavyHitters(Frequencies):
         result = super().result_of(view, confidence)
         outside = 1 - confidence
         values, spread = np.array([[word.value, word.error] for word in found]).reshape(-1, 2).T
-        ends = {}
+        ends: dict[str, Any] = {}
         for name, part in (("", outside), ("joint_", outside / max(len(found), 1))):
             wide = result.counts.reach(part)
-            ends[f"{name}low"] = [word.low(part, wide) for word in found]
+            low = np.array([word.low(part, wide) for word in found])
+            ends[f"{name}low"] = np.floor(low).astype(np.int64)
             ends[f"{name}high"] = np.ceil(values + spread * wide).astype(np.int64)
         return replace(
             result,
@@ -267,10 +268,7 @@ class HeavyHitters(Frequencies):
             labels=tuple(word.label for word in found),
             values=values,
             rmse=float(spread.max()) if found else result.rmse,
-            low=np.floor(ends["low"]).astype(np.int64),
-            high=ends["high"],
-            joint_low=np.floor(ends["joint_low"]).astype(np.int64),
-            joint_high=ends["joint_high"],
+            **ends,
         )
 
     def rmse(self, users: int, spread: Fraction | None = None) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -53,20 +53,27 @@ def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, Col
             import pyarrow.parquet as pq
 
             file_format.refuse()
-            with source.open() as opened:
-                schema = pq.read_schema(opened)
+            with source.open() as opened, pq.ParquetFile(opened) as file:
+                schema, rows = file.schema_arrow, file.metadata.num_rows
             names, types = list(schema.names), list(schema.types)
         elif source.is_empty():
             raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
         else:
-            names, types = _header(source, file_format)
+            found = _header(source, file_format)
+            names, types, rows = found.names, found.types, found.rows
+        if rows == 0:
+            raise DataError(_no_rows(source))
         return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
 
 
 def _with_rows(source: Source, found: Column) -> Column:
     if found.rows == 0:
-        raise DataError(f"{source.shown} has no rows; a protocol needs at least one user.")
+        raise DataError(_no_rows(source))
     return found
+
+
+def _no_rows(source: Source) -> str:
+    return f"{source.shown} has no rows; a protocol needs at least one user."
 
 
 @contextmanager
@@ -157,16 +164,18 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
     if source.is_empty():
         raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
     with _reading(source):
-        names, kinds = _header(source, file_format)
-        name = known_column(column, names)
-        pa, found = pyarrow(), kinds[names.index(name)]
+        header = _header(source, file_format)
+        name = known_column(column, header.names)
+        place, pa = header.names.index(name), pyarrow()
+        found, point = header.types[place], header.points[place]
         if found in (pa.binary(), pa.large_binary()):
             raise DataError(_not_utf8(source))
         tried = [pa.string()] if file_format.as_text else [found, pa.float64(), pa.string()]
         if not pa.types.is_integer(found) and not file_format.as_text:
             tried.remove(pa.float64())
         for arrow in tried:  # later lines may hold what the first ones do not
-            parts = _csv_reader(source, file_format, name, arrow, only=len(names) == 1)
+            only = len(header.names) == 1
+            parts = _csv_reader(source, file_format, name, arrow, point, only=only)
             try:
                 rows = sum(len(part) for part in parts())
                 break
@@ -196,21 +205,50 @@ def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
     }
 
 
-def _header(source: Source, file_format: FileFormat) -> tuple[list[str], list[Any]]:
-    """The columns' names and the types that the first lines of a CSV file suggest."""
+class Header(NamedTuple):
+    """What the first lines of a CSV file say about its columns."""
+
+    names: list[str]
+    types: list[Any]
+    points: list[str]
+    """What stands before decimals in each column: a point, or a comma."""
+    rows: int
+    """How many of its rows were seen; 0 only where there are none."""
+
+
+def _header(source: Source, file_format: FileFormat) -> Header:
+    """The columns of a CSV file. Where another sign than a comma separates them, as spreadsheets
+    write it that use decimal commas, numbers with commas are numbers."""
+    names, types, rows = _first_lines(source, file_format, ".")
+    points, pa = ["."] * len(names), pyarrow()
+    delimiter = _csv_options(source, file_format)["parse_options"].delimiter
+    if delimiter != "," and pa.string() in types and not file_format.as_text:
+        _, others, _ = _first_lines(source, file_format, ",")
+        for place, (first, other) in enumerate(zip(types, others, strict=True)):
+            if first == pa.string() and other == pa.float64():
+                types[place], points[place] = other, ","
+    return Header(names, types, points, rows)
+
+
+def _first_lines(
+    source: Source, file_format: FileFormat, point: str
+) -> tuple[list[str], list[Any], int]:
+    """The columns' names, the types that the first lines of a CSV file suggest, and how many these
+    are."""
     import pyarrow.csv as pc
 
-    convert = pc.ConvertOptions(strings_can_be_null=True)
+    convert = pc.ConvertOptions(strings_can_be_null=True, decimal_point=point)
     options = _csv_options(source, file_format)
     with (
         source.stream() as stream,
         pc.open_csv(stream, convert_options=convert, **options) as opened,
     ):
-        return list(opened.schema.names), list(opened.schema.types)
+        rows = next((len(part) for part in opened if len(part)), 0)
+        return list(opened.schema.names), list(opened.schema.types), rows
 
 
 def _csv_reader(
-    source: Source, file_format: FileFormat, name: str, arrow: Any, *, only: bool
+    source: Source, file_format: FileFormat, name: str, arrow: Any, point: str, *, only: bool
 ) -> Callable[[], Iterator[Any]]:
     import pyarrow.csv as pc
 
@@ -218,7 +256,10 @@ def _csv_reader(
     # in a file of one column, an empty line is a row without a value
     options["parse_options"].ignore_empty_lines = not only
     convert = pc.ConvertOptions(
-        include_columns=[name], column_types={name: arrow}, strings_can_be_null=True
+        include_columns=[name],
+        column_types={name: arrow},
+        strings_can_be_null=True,
+        decimal_point=point,
     )
 
     def parts() -> Iterator[Any]:

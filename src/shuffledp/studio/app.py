@@ -20,9 +20,11 @@ from shuffledp.samples import commute
 from shuffledp.service.web.bodies import read_json_body
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
+from shuffledp.studio.fields import whole_number
 from shuffledp.studio.jobs import JOBS
 from shuffledp.studio.lanes import Lane, Outdated, Workers
 from shuffledp.studio.running import Running
+from shuffledp.studio.trial import MOST_DEVICES
 from shuffledp.studio.uploads import Uploads
 
 PAGE = Path(__file__).with_name("page")
@@ -71,7 +73,7 @@ class Studio:
 
     async def close(self) -> None:
         """Ends all work and removes all files."""
-        await asyncio.to_thread(self.running.stop)
+        await asyncio.to_thread(self.running.close)
         await self.workers.close()
         self.uploads.close()
 
@@ -124,10 +126,11 @@ class Studio:
     async def answer_trial(self, request: Request) -> Response:
         """Starts servers and simulated devices on this machine."""
         asked = await _object(request)
-        form = {**asked.get("form", {}), "users": asked.get("people")}
-        plan = (await self._answers("trial", {"form": form}))[0]["json"]
-        await asyncio.to_thread(self.running.start_trial, asked, plan)
-        return JSONResponse({"plan": plan}, 201)
+        people = str(whole_number(asked, "people", least=2, most=MOST_DEVICES))
+        form = {**asked.get("form", {}), "users": people}
+        planned = (await self._answers("trial", {"form": form}))[0]
+        await asyncio.to_thread(self.running.start_trial, asked, planned["json"])
+        return JSONResponse({"cautions": planned["cautions"]}, 201)
 
     async def answer_connect(self, request: Request) -> Response:
         """Registers a task at servers that run somewhere."""
@@ -150,9 +153,9 @@ class Studio:
         if kind not in EXPORTS:
             raise Problem(404, "export", f"There are {', '.join(EXPORTS)}.")
         asked = await _object(request)
-        results = await asyncio.to_thread(self.running.published)
+        collected = await asyncio.to_thread(self.running.collected)
         media_type, make = EXPORTS[kind]
-        content = await asyncio.to_thread(make, asked, results)
+        content = await asyncio.to_thread(make, asked, collected)
         saved = {"Content-Disposition": f'attachment; filename="{kind}"'}
         return Response(content, media_type=media_type, headers=saved)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
 
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import show
-from shuffledp.queries.ledger import Ledger
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.results import result_lines
 from shuffledp.sealed.rules import BatchRule
@@ -21,25 +18,34 @@ from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_at_both
+from shuffledp.studio.purpose import Purpose
 
 Facts = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Place:
-    """Two servers, and the ledger of the analyzer where it lies on this machine."""
+    """Two servers."""
 
     shuffler: str
     analyzer: str
-    ledger: Path | None = None
 
 
-def make_task(plan: str, key: PublicKey, name: str, publish_noise: bool) -> Task:
-    """The task of a plan, named as people see it."""
+def make_task(
+    plan: str, key: PublicKey, purpose: Purpose, publish_noise: bool, shuffler: str
+) -> Task:
+    """The task of a plan, with the words that people see."""
     data = json.loads(plan)
-    noise = "full" if publish_noise else "none"
-    batch = BatchRule(int(data["users"]))
-    return Task.create(data, key, name.strip() or "studio", batch, publish_noise=noise)
+    return Task.create(
+        data,
+        key,
+        purpose.title,
+        BatchRule(int(data["users"])),
+        question=purpose.question or purpose.title,
+        operators=purpose.operators,
+        shuffler=shuffler,
+        publish_noise="full" if publish_noise else "none",
+    )
 
 
 def newest_key(analyzer: str) -> PublicKey:
@@ -63,7 +69,8 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[P
             "The two tokens are the same, so each server could act as the collector at the other; "
             "make one for each with `shuffledp keys token`."
         )
-    task = make_task(plan, newest_key(place.analyzer), str(asked.get("name", "")), publish_noise)
+    key, purpose = newest_key(place.analyzer), Purpose.of(asked.get("purpose"))
+    task = make_task(plan, key, purpose, publish_noise, place.shuffler)
     urls = {"analyzer": place.analyzer, "shuffler": place.shuffler}
     register_at_both(task, urls, tokens, collector_key())
     return place, task
@@ -86,14 +93,14 @@ def place_of(asked: Mapping[str, Any]) -> Place:
             raise ParameterError(
                 f"The address of the {role} must begin with https:// (or http:// on this machine)."
             )
-    return Place(shuffler=urls["shuffler"], analyzer=urls["analyzer"])
+    return Place(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
 
 
 def progress(place: Place, task: Task) -> Facts:
-    """How far a task is: waiting reports, batches, results with intervals, and the budget."""
+    """How far a task is: waiting reports, batches, results with intervals, and their ε."""
     name = task.id.hex()
     at_shuffler, at_analyzer = (
-        _task_in(answer_json(call("GET", f"{url.rstrip('/')}/status")), name)
+        _task_in(answer_json(call("GET", f"{url}/status")), name)
         for url in (place.shuffler, place.analyzer)
     )
     results = at_analyzer.get("results", [])
@@ -105,7 +112,7 @@ def progress(place: Place, task: Task) -> Facts:
         "batches": _batches(at_shuffler.get("batches", []), at_analyzer.get("batches", [])),
         "results": [_shown(result) for result in results],
         "published": results,
-        "budget": _budget(place, task, len(results)),
+        "spent": show(len(results) * task.protocol.epsilon),
     }
 
 
@@ -136,15 +143,3 @@ def _shown(result: Mapping[str, Any]) -> Facts:
         "implausible": result["implausible"],
         "lines": [list(line) for line in result_lines(result["result"])],
     }
-
-
-def _budget(place: Place, task: Task, published: int) -> Facts:
-    """What was spent: by the ledger where it lies here, else by the results that were published."""
-    if place.ledger is None:
-        spent = published * task.protocol.epsilon
-        return {"spent": show(spent), "budget": None, "by": "published results"}
-    budget, spent = Fraction(0), Fraction(0)
-    if place.ledger.exists():
-        ledger = Ledger(place.ledger)
-        budget, spent = ledger.budget, ledger.spent()
-    return {"spent": show(spent), "budget": show(budget), "by": "the analyzer's ledger"}

@@ -1,56 +1,69 @@
-"""Files to keep: published results as JSON, CSV and PNG, and the report."""
+"""Files to keep: published results as JSON, CSV and PNG, the task, and the report. Those of a trial
+say so."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.planning.plan import Plan
 from shuffledp.plots.published import published_png
 from shuffledp.sealed.results import results_csv
-from shuffledp.studio.questions import confidence_of
-from shuffledp.studio.report import report_page
+from shuffledp.studio.report import TRIAL, Written, report_page
+from shuffledp.studio.running import Collected
 
 Asked = Mapping[str, Any]
-Results = Sequence[dict[str, Any]]
 
 
-def _json(asked: Asked, results: Results) -> bytes:
-    return (json.dumps(list(results), indent=2, ensure_ascii=False) + "\n").encode()
+def _json(asked: Asked, collected: Collected) -> bytes:
+    results = collected.results
+    if collected.trial:
+        results = [{"trial": TRIAL, **one} for one in results]
+    return (json.dumps(results, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _csv(asked: Asked, results: Results) -> bytes:
-    return results_csv(results).encode()
+def _csv(asked: Asked, collected: Collected) -> bytes:
+    text = results_csv(collected.results)
+    if collected.trial:
+        heading, *rows = csv.reader(io.StringIO(text))
+        out = io.StringIO()
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow([*heading, "trial"])
+        table.writerows([*row, TRIAL] for row in rows)
+        text = out.getvalue()
+    return text.encode()
 
 
-def _png(asked: Asked, results: Results) -> bytes:
-    return published_png(results)
+def _png(asked: Asked, collected: Collected) -> bytes:
+    return published_png(collected.results, TRIAL if collected.trial else "")
 
 
-def _report(asked: Asked, results: Results) -> bytes:
-    """The report on the page's plan; with the published results of that very plan, if any."""
-    try:
-        plan = Plan.from_dict(json.loads(asked["plan"]))
-    except (KeyError, TypeError, ValueError):
-        raise ParameterError("There is no plan yet; make one in the first step.") from None
-    proved = plan.certificate.to_dict()["protocol"]
-    fitting = [one for one in results if one["result"]["certificate"]["protocol"] == proved]
-    page = report_page(
-        plan,
-        str(asked.get("name", "")),
-        confidence_of(asked["form"]),
-        bool(asked.get("publish_noise")),
-        fitting,
-    )
-    return page.encode()
+def _task(asked: Asked, collected: Collected) -> bytes:
+    if collected.task is None:
+        raise ParameterError("There is no task yet; start a collection in the third step.")
+    return collected.task.canonical()
 
 
-EXPORTS: dict[str, tuple[str, Callable[[Asked, Results], bytes]]] = {
+def _report(asked: Asked, collected: Collected) -> bytes:
+    """The report on the page's plan, or on the collection with the plan that it follows."""
+    if not asked.get("collected"):
+        return report_page(Written.of(asked, str(asked.get("plan")))).encode()
+    if collected.task is None:
+        raise ParameterError("There is no collection yet; start one in the third step.")
+    noise = collected.task.publish_shares > 0
+    began = {**asked, "form": collected.form, "publish_noise": noise}
+    written = Written.of(began, collected.plan)
+    return report_page(written, collected.results, trial=collected.trial).encode()
+
+
+EXPORTS: dict[str, tuple[str, Callable[[Asked, Collected], bytes]]] = {
     "results.json": ("application/json", _json),
     "results.csv": ("text/csv", _csv),
     "results.png": ("image/png", _png),
+    "task.json": ("application/json", _task),
     "report.html": ("text/html", _report),
 }
 """Every file by its name: its type, and what makes it."""

@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.plots.frontier import MOST_MESSAGES, PICTURES
+from shuffledp.plots.frontier import MOST_MESSAGES
 from shuffledp.rivals.base import Query, Task
 from shuffledp.rivals.claim import BASES
 from shuffledp.rivals.ours import OUR_SIDE
 from shuffledp.rivals.registry import rivals_for
-from shuffledp.rivals.table import Row, our_row, rival_row
-from shuffledp.studio.questions import Form, epsilon_of, question_of, users_of
+from shuffledp.rivals.table import Row, rival_row
+from shuffledp.studio.fields import LABELS, Form, number
+from shuffledp.studio.questions import (
+    bounds_of,
+    epsilon_of,
+    question_of,
+    service_targets,
+    users_of,
+)
 
 Item = dict[str, Any]
 
 
 def frontier(form: Form) -> Iterator[Item]:
     """Our curve and, where the literature has some, the rivals, each as soon as it is known."""
-    name = question_of(form).name
-    if name not in OUR_SIDE:
-        yield from _ours_alone(form)
-        return
-    query = name
-    task, scale = _task(form), _scale(form)
-    central = rivals_for(query)[0].forecast(task)[0].rmse
-    yield {"central": central * scale}
-    for overhead in PICTURES[query].overheads:
+    yield from _ours(form)
+    query = question_of(form).name
+    if query in OUR_SIDE:
+        task = _task(form)
+        central = rivals_for(query)[0].forecast(task)[0].rmse
+        yield from _rivals(query, task, central, _scale(form))
+
+
+def _ours(form: Form) -> Iterator[Item]:
+    """Plans as the service runs them: messages after padding, errors with the analyzer's noise."""
+    question, users = question_of(form), users_of(form)
+    for targets in question.curve:
         try:
-            row = our_row(query, task, Fraction(str(overhead)))
+            wanted = service_targets(form, users, targets)
+            plan = question.make(form, users, epsilon_of(form), wanted)
         except PlanningError:
             continue
-        yield {"ours": _point(row, scale)}
-    yield from _rivals(query, task, central, scale)
+        yield {"central": plan.forecast.central_rmse}
+        yield {
+            "ours": {
+                "title": f"shuffledp: {plan.target}",
+                "messages": plan.report_size,
+                "error": plan.forecast.rmse,
+                "kind": "pure",
+                "why": "",
+                "privacy": "pure",
+                "trust": "shuffler",
+                "drawn": True,
+            }
+        }
 
 
 def _rivals(query: Query, task: Task, central: float, scale: float) -> Iterator[Item]:
@@ -68,7 +89,9 @@ def _task(form: Form) -> Task:
     buckets = None
     if "labels" in question_of(form).fields:
         buckets = len([one for one in labels if one.strip()]) + bool(form.get("other"))
-    delta = form.get("delta") or None
+    delta = number(form, "delta") if form.get("delta") else None
+    if delta is not None and not 0 < delta < 1:
+        raise ParameterError(f"{LABELS['delta']}: write a number between 0 and 1, such as 1e-6.")
     return Task.of(users_of(form), epsilon_of(form), delta, buckets)
 
 
@@ -76,27 +99,5 @@ def _scale(form: Form) -> float:
     """In what unit errors are, where rivals are compared for values in 0..1."""
     if question_of(form).name != "real-sum":
         return 1.0
-    return float(Fraction(str(form["high"])) - Fraction(str(form["low"])))
-
-
-def _ours_alone(form: Form) -> Iterator[Item]:
-    question, users = question_of(form), users_of(form)
-    for targets in question.curve:
-        try:
-            plan = question.make(form, users, epsilon_of(form), targets)
-        except PlanningError:
-            continue
-        f = plan.forecast
-        yield {"central": f.central_rmse}
-        yield {
-            "ours": {
-                "title": f"shuffledp: {plan.target}",
-                "messages": f.messages_per_user,
-                "error": f.rmse,
-                "kind": "pure",
-                "why": "",
-                "privacy": "pure",
-                "trust": "shuffler",
-                "drawn": True,
-            }
-        }
+    low, high = bounds_of(form)
+    return float(high - low)

@@ -14,9 +14,10 @@ from shuffledp.planning.plan import Plan
 from shuffledp.sealed.task import checked_report_size
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, report_bytes
 from shuffledp.spark.rates import measure
+from shuffledp.studio.cautions import cautions, smaller_epsilon
+from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier
 from shuffledp.studio.questions import (
-    Form,
     best_plan,
     confidence_of,
     noise_shares,
@@ -64,6 +65,9 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
         yield {"plan": _shown(form, plan), "final": True}
     assert plan is not None
     yield from _fleet(plan, None if rates is None else Rates(**rates))
+    smaller = smaller_epsilon(form)
+    if smaller is not None:
+        yield {"smaller": {"epsilon": show(smaller.epsilon), "messages": smaller.report_size}}
 
 
 def _cheaper(form: Form, plan: Plan[Any] | None) -> Plan[Any]:
@@ -110,6 +114,7 @@ def _shown(form: Form, plan: Plan[Any]) -> Item:
             cost_sentence(plan),
             epsilon_sentence(plan.epsilon, plan.padding),
         ],
+        "cautions": cautions(form, plan),
         "facts": plan_facts(plan),
         "trust": trust_rows(bool(noise_shares(form, plan.users))),
         "certificate": certificate_rows(plan.certificate.to_dict()),
@@ -157,8 +162,9 @@ def _duration(seconds: float) -> str:
 
 
 def trial_job(form: Form) -> Iterator[Item]:
-    """The plan of a trial, as JSON text."""
-    yield {"json": plan_json(quick_plan(form, users_of(form)))}
+    """The plan of a trial, as JSON text, and what speaks against it."""
+    plan = quick_plan(form, users_of(form))
+    yield {"json": plan_json(plan), "cautions": cautions(form, plan)}
 
 
 JOBS: dict[str, Job] = {

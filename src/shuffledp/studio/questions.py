@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.exact.numbers import as_written, whole
 from shuffledp.planning.counting import plan_count
 from shuffledp.planning.frequencies import DEFAULT_SPREAD, plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
@@ -24,9 +23,9 @@ from shuffledp.queries.frequency_question import Frequencies
 from shuffledp.queries.options import Options
 from shuffledp.queries.quantile_question import Quantiles
 from shuffledp.queries.query import Query
+from shuffledp.studio.fields import LABELS, Form, number, positive, whole_number
 
 AnyPlan = Plan[Any]
-Form = Mapping[str, Any]
 OTHER_LABEL = "other"
 FINDS = ("messages", "error", "epsilon")
 """Which of the three is found; the other two are given."""
@@ -50,19 +49,12 @@ def _other(form: Form) -> str | None:
     return OTHER_LABEL if form.get("other") else None
 
 
-def _bounds(form: Form) -> tuple[Any, Any]:
-    return _number(form, "low", "the least value"), _number(form, "high", "the largest value")
-
-
-def _number(form: Form, name: str, words: str) -> Fraction:
-    return as_written(_given(form, name, words), words)
-
-
-def _given(form: Form, name: str, words: str) -> Any:
-    found = form.get(name)
-    if found is None or (isinstance(found, str) and not found.strip()):
-        raise ParameterError(f"Say {words}: the field is empty.")
-    return found
+def bounds_of(form: Form) -> tuple[Fraction, Fraction]:
+    """The least and the largest value that a person may hold."""
+    low, high = number(form, "low"), number(form, "high")
+    if low >= high:
+        raise ParameterError(f"{LABELS['low']}: it must be below the largest value.")
+    return low, high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +77,8 @@ class Question:
     finds: tuple[str, ...] = FINDS
     condition: str = "whatever the data"
     """When the forecast error holds."""
+    each: Callable[[Form], Fraction] = lambda form: Fraction(1)
+    """By how much one person can move the true answer at most."""
     curve: tuple[dict[str, Any], ...] = tuple({"mse_overhead": over} for over in OVERHEADS)
     """Targets of plans that show what is possible, those with the least error first."""
 
@@ -143,14 +137,15 @@ QUESTIONS = {
             about="the sum",
             fields=("largest",),
             make=lambda form, n, epsilon, targets: plan_integer_sum(
-                n, epsilon, _given(form, "largest", "the largest value"), **targets
+                n, epsilon, whole_number(form, "largest"), **targets
             ),
             query=lambda form, how, epsilon: columns.IntegerSum.of(
                 how,
                 epsilon,
-                _given(form, "largest", "the largest value"),
+                whole_number(form, "largest"),
                 bool(form.get("clamp")),
             ),
+            each=lambda form: Fraction(whole_number(form, "largest")),
         ),
         Question(
             name="real-sum",
@@ -158,11 +153,12 @@ QUESTIONS = {
             about="the sum",
             fields=("low", "high"),
             make=lambda form, n, epsilon, targets: plan_real_sum(
-                n, epsilon, bounds=_bounds(form), **targets
+                n, epsilon, bounds=bounds_of(form), **targets
             ),
             query=lambda form, how, epsilon: columns.RealSum.of(
-                how, epsilon, _bounds(form), bool(form.get("clamp"))
+                how, epsilon, bounds_of(form), bool(form.get("clamp"))
             ),
+            each=lambda form: bounds_of(form)[1] - bounds_of(form)[0],
             whole=False,
         ),
         Question(
@@ -171,14 +167,14 @@ QUESTIONS = {
             about="the number of people below any value",
             fields=("low", "high", "bins"),
             make=lambda form, n, epsilon, targets: plan_quantiles(
-                n, epsilon, _bounds(form), bins=_given(form, "bins", "how many parts"), **targets
+                n, epsilon, bounds_of(form), bins=whole_number(form, "bins", least=2), **targets
             ),
             query=lambda form, how, epsilon: Quantiles.of(
                 how,
                 epsilon,
-                _bounds(form),
+                bounds_of(form),
                 (0.25, 0.5, 0.75),
-                _given(form, "bins", "how many parts"),
+                whole_number(form, "bins", least=2),
                 bool(form.get("clamp")),
             ),
             whole=False,
@@ -198,7 +194,7 @@ def question_of(form: Form) -> Question:
 
 def users_of(form: Form) -> int:
     """How many people are sure to take part."""
-    return whole(_given(form, "users", "how many people are sure to take part"), "users", least=2)
+    return whole_number(form, "users", least=2)
 
 
 def noise_shares(form: Form, users: int) -> int:
@@ -209,15 +205,13 @@ def noise_shares(form: Form, users: int) -> int:
 
 def error_of(form: Form) -> Fraction:
     """The error that the form allows; of whole numbers of people, after rounding."""
-    error = _number(form, "error", "the error")
-    if error <= 0:
-        raise ParameterError("The error must be greater than 0.")
+    error = positive(form, "error")
     return error // 1 + ROUNDING if question_of(form).whole else error
 
 
 def confidence_of(form: Form) -> Fraction:
     """How often the error is kept: the form says it in times out of 100."""
-    return _number(form, "confidence", "how often") / 100
+    return number(form, "confidence") / 100
 
 
 def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan:
@@ -232,10 +226,10 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
     shares = noise_shares(form, n)
     common = {"padded": True, "cell": cell, "expected": n + shares}
     if find == "error":
-        messages = _given(form, "messages", "how many messages")
+        messages = whole_number(form, "messages")
         return question.make(form, n, epsilon_of(form), {**common, "max_messages": messages})
     if find == "epsilon":
-        common["max_messages"] = _given(form, "messages", "how many messages")
+        common["max_messages"] = whole_number(form, "messages")
     epsilon = None if find == "epsilon" else epsilon_of(form)
     return plan_within(
         lambda rmse: question.make(form, n, epsilon, {**common, "rmse": rmse}),
@@ -254,20 +248,25 @@ def quick_plan(form: Form, users: int) -> AnyPlan:
 
 def epsilon_of(form: Form) -> Fraction:
     """The ε that the form gives."""
-    return _number(form, "epsilon", "ε")
+    return positive(form, "epsilon")
 
 
-def best_plan(form: Form) -> AnyPlan:
-    """The plan with nearly the least error that the form's ε allows, whatever it costs."""
+def service_targets(form: Form, users: int, targets: dict[str, Any]) -> dict[str, Any]:
+    """Targets of a plan for the service, with padding and the analyzer's noise: the noise of as
+    many users again doubles the squared error, so that overheads are meant beyond that."""
+    shares = noise_shares(form, users)
+    if "mse_overhead" in targets and shares:
+        targets = {"mse_overhead": (1 + targets["mse_overhead"]) * 2 - 1}
+    return {"padded": True, "cell": "bounded", "expected": users + shares, **targets}
+
+
+def best_plan(form: Form, epsilon: Fraction | None = None) -> AnyPlan:
+    """The plan with nearly the least error that an ε (the form's) allows, whatever it costs."""
     question, n = question_of(form), users_of(form)
-    shares = noise_shares(form, n)
-    least = 2 if shares else 1  # the noise of as many users again doubles the squared error
-    common = {"padded": True, "cell": "bounded", "expected": n + shares}
+    epsilon = epsilon_of(form) if epsilon is None else epsilon
     for targets in question.curve:
-        if "mse_overhead" in targets:
-            targets = {"mse_overhead": (1 + targets["mse_overhead"]) * least - 1}
         with suppress(PlanningError):
-            return question.make(form, n, epsilon_of(form), {**common, **targets})
+            return question.make(form, n, epsilon, service_targets(form, n, targets))
     raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
 
 

@@ -14,18 +14,19 @@ from typing import Any
 import numpy as np
 
 from shuffledp.accuracy.lattice import lattice_bins
-from shuffledp.errors import DataError, ShuffleDPError
-from shuffledp.exact.numbers import whole
+from shuffledp.errors import DataError, ParameterError, ShuffleDPError, ValueOutOfRange
+from shuffledp.exact.numbers import exact, whole
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.column_files import FILE_KINDS, TEXT_FILES, file_columns
 from shuffledp.queries.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import Options
+from shuffledp.queries.query import ColumnType
 from shuffledp.queries.rehearsal import Comparison, Rehearsal
 from shuffledp.queries.sources import Source
 from shuffledp.queries.values import WORDS
+from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import (
-    Form,
     confidence_of,
     noise_shares,
     query_of,
@@ -38,9 +39,17 @@ Item = dict[str, Any]
 MOST_RUNS = 2000
 MOST_BUCKETS_SHOWN = 60
 OTHER_DELIMITERS = (";", "\t", "|")
-"""What separates columns instead of a comma, where a file seems to have one column only."""
+"""What separates columns instead of a comma, where a file's first line has more of it."""
+MOST_HEADER_BYTES = 1 << 16
+NUMBER_TYPES = ("whole", "real")
 IN_CODE = re.compile(r" with [a-z_]+=?(True)? \(--[a-z-]+\)")
 """How an error names an argument in Python and on the command line; the page has neither."""
+ON_THE_PAGE = {
+    "name its encoding, for example latin-1.": "choose its letters under “Letters of a CSV file”.",
+    "say which value to count.": "write which value to count under “Count the rows with this "
+    "value”.",
+}
+"""What an error advises, and where that is on the page."""
 
 
 def look(path: str, encoding: str | None = None) -> Iterator[Item]:
@@ -48,16 +57,20 @@ def look(path: str, encoding: str | None = None) -> Iterator[Item]:
     with _named(path) as file:
         if not file.name.lower().endswith(FILE_KINDS):
             raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
-        delimiter = None
-        found = file_columns(Source.of(file), FileFormat(encoding=encoding))
-        if len(found) == 1 and file.name.lower().endswith(TEXT_FILES):
-            delimiter = next((one for one in OTHER_DELIMITERS if one in found[0][0]), None)
-        if delimiter is not None:
-            found = file_columns(
-                Source.of(file), FileFormat(encoding=encoding, delimiter=delimiter)
-            )
+        text = file.name.lower().endswith(TEXT_FILES)
+        delimiter = _delimiter(Source.of(file)) if text else None
+        found = file_columns(Source.of(file), FileFormat(encoding=encoding, delimiter=delimiter))
     columns = [{"name": name, "holds": WORDS[holds]} for name, holds in found]
     yield {"columns": columns, "format": {"encoding": encoding, "delimiter": delimiter}}
+
+
+def _delimiter(source: Source) -> str | None:
+    """What separates the columns of a text file, by its first line; None: a comma, or what the
+    file's name says."""
+    with source.stream() as stream:
+        first = stream.read(MOST_HEADER_BYTES).partition(b"\n")[0]
+    most = max(OTHER_DELIMITERS, key=lambda one: first.count(one.encode()))
+    return most if first.count(most.encode()) > first.count(b",") else None
 
 
 @contextmanager
@@ -68,7 +81,10 @@ def _named(path: str) -> Iterator[Path]:
         yield file
     except ShuffleDPError as error:
         words = str(error).replace(f"{file.parent}{os.sep}", "")
-        raise DataError(IN_CODE.sub("", words)) from None
+        words = IN_CODE.sub("", words)
+        for advice, here in ON_THE_PAGE.items():
+            words = words.replace(advice, here)
+        raise DataError(words) from None
 
 
 def rehearse(
@@ -76,7 +92,7 @@ def rehearse(
 ) -> Iterator[Item]:
     """The truth, then the numbers of one run after another, then what all runs say together."""
     wanted = whole(runs, "runs", most=MOST_RUNS)
-    with _named(path) as file:
+    with _named(path) as file, _of_column(form, column):
         setup, replanned = _setup(form, plan, file, column, written)
     yield {
         "ready": {
@@ -84,6 +100,7 @@ def rehearse(
             "planned": setup.plan.users,
             "replanned": replanned,
             "truth": setup.truth.tolist(),
+            "absent": _absent(form, setup),
         }
     }
     results: list[Result] = []
@@ -94,12 +111,37 @@ def rehearse(
     yield {"summary": _summary(form, setup.plan, results, setup.truth)}
 
 
+@contextmanager
+def _of_column(form: Form, column: str) -> Iterator[None]:
+    """Says of which column a value does not fit, and what the page offers for it."""
+    try:
+        yield
+    except ValueOutOfRange as error:
+        if question_of(form).name != "count":
+            raise DataError(f"Column {column}: {error}") from None
+        raise DataError(
+            f"Column {column} holds other values than true/false or 0/1. Write which of them to "
+            "count under “Count the rows with this value”, or choose another column."
+        ) from None
+
+
+def _absent(form: Form, setup: Rehearsal[Result]) -> list[str]:
+    """The answers that were looked for and that no row holds: they may be misspelt."""
+    if question_of(form).name == "count":
+        return [str(form["equals"])] if form.get("equals") and not setup.truth[0] else []
+    if "labels" not in question_of(form).fields:
+        return []
+    labels = [label.strip() for label in form["labels"] if label.strip()]
+    return [label for label, count in zip(labels, setup.truth, strict=False) if not count]
+
+
 def _setup(
     form: Form, plan: str, file: Path, column: str, written: dict[str, str | None]
 ) -> tuple[Rehearsal[Result], bool]:
     """The rehearsal with the page's plan, or with a smaller one where the file has fewer rows."""
     made = Plan.from_dict(json.loads(plan))
     found = column_of(file, column or None, _format(written))
+    _check_value_to_count(form, found.holds)
     replanned = found.rows < made.users
     if replanned:
         smaller = {**form, "find": _keeps(form), "epsilon": str(made.epsilon)}
@@ -112,6 +154,19 @@ def _setup(
     query = query_of(form, options, made.epsilon)
     shares = noise_shares(form, made.users)
     return Rehearsal(query, data, options, plan=made, noise_shares=shares), replanned
+
+
+def _check_value_to_count(form: Form, holds: ColumnType) -> None:
+    """Refuses a text to count in a column of numbers."""
+    if question_of(form).name != "count" or not form.get("equals") or holds not in NUMBER_TYPES:
+        return
+    try:
+        exact(form["equals"], "the value")
+    except ParameterError:
+        raise DataError(
+            f"The column holds {WORDS[holds]}; write the value to count as a number, such as 1 or "
+            "2.5."
+        ) from None
 
 
 def _format(written: dict[str, str | None]) -> FileFormat:

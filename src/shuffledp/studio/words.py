@@ -43,16 +43,17 @@ def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     question = QUESTIONS[plan.protocol.query]
     rounded = ", rounded to whole numbers," if question.whole else ""
     return (
-        f"{question.about.capitalize()}{rounded} lies within "
-        f"{short(published_reach(plan, float(confidence)))} of the truth, "
+        f"If at least {plan.users:,} honest people take part, {question.about}{rounded} lies "
+        f"within {short(published_reach(plan, float(confidence)))} of the truth, "
         f"{show(100 * confidence)} times in 100, {question.condition}."
     )
 
 
 def cost_sentence(plan: Plan[Any]) -> str:
     """What a device sends, in one sentence."""
+    messages = "message" if plan.report_size == 1 else "messages"
     return (
-        f"Every device sends one report of {plan.report_size:,} encrypted messages "
+        f"Every device sends one report of {plan.report_size:,} encrypted {messages} "
         f"({size(plan.encrypted_bytes)}), whatever its value."
     )
 
@@ -83,6 +84,11 @@ def trust_rows(publish_noise: bool) -> Rows:
         ("Shuffler", "sees who takes part and equally long encrypted reports; it cannot read them"),
         ("Analyzer", "opens the mixed messages of all; it does not learn whose they are"),
         (
+            "The other people",
+            "at least the planned number of them must be honest: reports that one party made up or "
+            "knows hide nobody",
+        ),
+        (
             "Must not happen",
             "shuffler and analyzer act together: then they learn every value. Let two "
             f"organisations run them{invented}",
@@ -94,7 +100,11 @@ def plan_facts(plan: Plan[Any]) -> Rows:
     """The numbers behind the sentences."""
     f = plan.forecast
     return [
-        ("People needed", f"{plan.users:,}; a batch of fewer is never released"),
+        (
+            "People needed",
+            f"{plan.users:,} honest ones, whose devices follow the protocol and who do not tell "
+            "others what they sent; a batch of fewer reports is never released",
+        ),
         ("Privacy", f"ε = {show(plan.epsilon)}: {promise(plan.padding)}"),
         (
             "Messages per report",

@@ -37,15 +37,15 @@ class ServerConfig:
     """A folder for batches on their way."""
     collector_token_sha256: str = ""
     """Hash of the token with which the collector registers tasks."""
-    operator_token_sha256: str = ""
-    """Hash of the token of the server's operator, who enrols clients, discards batches, restores
-    the ledger, and archives and deletes tasks."""
     collector_signing_key: str = ""
     """The public key with which the collector signs tasks; if empty, the key of whoever has the
     collector's token is taken."""
     signing_key: str = ""
     """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
     the first start."""
+    operator_token_sha256: str = ""
+    """Hash of the token of the server's operator, who enrols clients, discards batches, restores
+    the ledger, and archives and deletes tasks."""
     tls_certificate: str = ""
     tls_key: str = ""
     drain_seconds: int = 1
@@ -111,19 +111,21 @@ class ServerConfig:
         seconds = (self.idle_seconds, self.request_seconds, self.verify_seconds)
         if min(*connections, *seconds, self.verify_memory_mb) < 1:
             found.append("limits on connections, seconds and memory must be at least 1")
-        found += [
-            f"{field.name} must be at least 0, which means no limit"
-            for field in fields(self)
-            if field.name.endswith(NOT_NEGATIVE) and getattr(self, field.name) < 0
-        ]
-        for name in (field.name for field in fields(self) if field.name.endswith("_sha256")):
-            if not re.fullmatch(r"[0-9a-fA-F]{64}", getattr(self, name)):
+        return [*found, *self._named_problems()]
+
+    def _named_problems(self) -> list[str]:
+        """What is wrong with the settings whose names say what they are."""
+        found = []
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if name.endswith(NOT_NEGATIVE) and value < 0:
+                found.append(f"{name} must be at least 0, which means no limit")
+            if name.endswith("_sha256") and not re.fullmatch(r"[0-9a-fA-F]{64}", value):
                 found.append(
                     f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
                     "prints a token and its hash"
                 )
-        for name in (field.name for field in fields(self) if field.name.endswith("_signing_key")):
-            if not re.fullmatch(r"(?:[0-9a-f]{64})?", getattr(self, name)):
+            if name.endswith("_signing_key") and not re.fullmatch(r"(?:[0-9a-f]{64})?", value):
                 found.append(
                     f"{name} must be empty or 64 hexadecimal digits: `shuffledp keys signing` "
                     "prints them"

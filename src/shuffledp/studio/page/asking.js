@@ -84,6 +84,15 @@ export async function saveExport(kind, data) {
   save(kind, await (await send(`/api/export/${kind}`, json(data))).blob());
 }
 
+export function paragraphs(place, texts, style = '') {
+  place.replaceChildren(...texts.map((text) => {
+    const line = document.createElement('p');
+    line.textContent = text;
+    line.className = style;
+    return line;
+  }));
+}
+
 export function list(place, rows) {
   place.replaceChildren(...rows.flatMap(([name, text]) => {
     const dt = document.createElement('dt'), dd = document.createElement('dd');
@@ -113,5 +122,6 @@ export function table(place, columns, rows) {
       if (columns[column][1]) cell.className = 'number';
     });
   }
+  place.classList.add('scroll');
   place.replaceChildren(made);
 }

@@ -13,6 +13,11 @@ function canvas(width, height, label) {
   return part('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label });
 }
 
+// As wide as its place, so that letters keep their size; a hidden place has no width.
+function widthOf(place) {
+  return Math.max(320, Math.min(760, place.clientWidth || innerWidth - 40));
+}
+
 export function short(number) {
   if (!Number.isFinite(number)) return '';
   const size = Math.abs(number);
@@ -58,7 +63,7 @@ function placeLabels(svg, points, taken, frame) {
   for (const point of points) {
     const width = 6.9 * point.text.length, height = 13;
     const places = [];
-    for (const away of [9, 18, 30, 44, 60, 80]) {
+    for (const away of [9, 18, 30, 44, 60, 80, 105, 135, 170, 210]) {
       places.push([away, 4], [-away - width, 4], [-width / 2, -away], [-width / 2, away + 9],
         [away, -away / 2], [away, away / 2 + 9], [-away - width, -away / 2]);
     }
@@ -69,6 +74,10 @@ function placeLabels(svg, points, taken, frame) {
     const place = places.find((one) => free(box(one)));
     if (!place) continue;
     taken.push(box(place));
+    if (Math.abs(place[1]) > 30) {
+      svg.append(part('line', { x1: point.x, y1: point.y, class: 'leader', x2: point.x + place[0] + width / 2,
+        y2: point.y + place[1] - (place[1] > 0 ? height : -3) }));
+    }
     svg.append(part('text', { x: point.x + place[0], y: point.y + place[1], class: point.style },
       point.text));
   }
@@ -88,9 +97,9 @@ function marker(x, y, kind) {
 export function drawFrontier(place, { ours, rivals, central, plan, unit }) {
   const all = [...ours, ...rivals.filter((one) => one.drawn)];
   const mine = plan ? [{ messages: plan.average, error: plan.rmse_before },
-    { messages: plan.average, error: plan.rmse }] : [];
+    { messages: plan.messages, error: plan.rmse }] : [];
   if (!all.length && !mine.length) { place.replaceChildren(); return; }
-  const W = 760, H = 430, left = 62, right = 744, top = 14, bottom = 384;
+  const W = widthOf(place), H = 430, left = 62, right = W - 16, top = 14, bottom = 384;
   const xs = [...all, ...mine].map((one) => one.messages);
   const ys = [...all, ...mine].map((one) => one.error).concat(central ? [central] : []);
   const x = logScale(Math.min(...xs) / 1.6, Math.max(...xs) * 1.6, left, right);
@@ -105,7 +114,7 @@ export function drawFrontier(place, { ours, rivals, central, plan, unit }) {
       part('text', { x: left - 7, y: y(tick) + 4, 'text-anchor': 'end', class: 'soft' }, short(tick)));
   }
   svg.append(part('text', { x: (left + right) / 2, y: H - 10, 'text-anchor': 'middle' },
-    'messages per device, on average'),
+    'messages per device'),
   part('text', { transform: `translate(14 ${(top + bottom) / 2}) rotate(-90)`, 'text-anchor': 'middle' },
     `typical error (RMSE${unit ? `, ${unit}` : ''})`));
   const taken = [], labels = [];
@@ -141,14 +150,11 @@ export function drawFrontier(place, { ours, rivals, central, plan, unit }) {
     labels.push({ x: cx, y: cy, text: one.title, style: STYLES[one.kind] ?? 'doubtful' });
   }
   if (plan) {
-    const cx = x(plan.average), before = y(plan.rmse_before), after = y(plan.rmse);
-    if (plan.publish_noise) {
-      svg.append(part('line', { x1: cx, x2: cx, y1: before, y2: after, class: 'mine-published' }),
-        part('circle', { cx, cy: after, r: 6, class: 'mine-published' }));
-    }
-    svg.append(part('circle', { cx, cy: before, r: 7, class: 'mine' }));
-    taken.push([cx - 10, Math.min(before, after) - 10, cx + 10, Math.max(before, after) + 10]);
-    labels.unshift({ x: cx, y: plan.publish_noise ? after : before, text: 'your plan', style: 'mine' });
+    const cx = x(plan.messages), cy = y(plan.rmse), bx = x(plan.average), by = y(plan.rmse_before);
+    svg.append(part('line', { x1: cx, y1: cy, x2: bx, y2: by, class: 'mine-before' }),
+      part('circle', { cx: bx, cy: by, r: 3, class: 'mine-before' }), part('circle', { cx, cy, r: 7, class: 'mine' }));
+    taken.push([cx - 10, cy - 10, cx + 10, cy + 10], [bx - 5, by - 5, bx + 5, by + 5]);
+    labels.unshift({ x: cx, y: cy, text: 'your plan', style: 'mine' });
   }
   placeLabels(svg, labels, taken, [left, top, right, bottom]);
   place.replaceChildren(svg);
@@ -158,7 +164,7 @@ export function drawFrontier(place, { ours, rivals, central, plan, unit }) {
 export function drawIntervals(place, rows, { truth = null, label, names = null }) {
   const shown = rows.slice(-120);
   const each = names ? 26 : Math.max(3.2, Math.min(12, 420 / shown.length));
-  const W = 760, left = names ? 190 : 20, right = 740, top = 8;
+  const W = widthOf(place), left = names ? Math.min(190, W / 3) : 20, right = W - 20, top = 8;
   const H = top + each * shown.length + 40;
   const numbers = shown.flat().concat(truth === null ? [] : [truth]);
   const low = Math.min(...numbers), high = Math.max(...numbers), room = (high - low || 1) * 0.04;
@@ -178,7 +184,7 @@ export function drawIntervals(place, rows, { truth = null, label, names = null }
     svg.append(part('line', { x1: x(from), x2: x(to), y1: y, y2: y, class: style }),
       part('circle', { cx: x(value), cy: y, r: names ? 5 : Math.min(3, each / 2),
         class: missed ? 'missed-dot' : 'held-dot' }));
-    if (names) svg.append(part('text', { x: left - 10, y: y + 4, 'text-anchor': 'end' }, clip(names[at], 26)));
+    if (names) svg.append(part('text', { x: left - 10, y: y + 4, 'text-anchor': 'end' }, clip(names[at], Math.floor(left / 7))));
   });
   place.replaceChildren(svg);
 }
@@ -189,7 +195,7 @@ export function clip(text, most) {
 
 // Each answer's truth as a bar, its estimate as a dot on its interval.
 export function drawAnswers(place, names, truth, run, label) {
-  const W = 760, each = 30, left = 150, right = 740, H = each * names.length + 40;
+  const W = widthOf(place), each = 30, left = Math.min(150, W / 3), right = W - 20, H = each * names.length + 40;
   const most = Math.max(...truth, ...run.map((one) => one[2]), 1), least = Math.min(0, ...run.map((one) => one[1]));
   const x = linearScale(least, most * 1.03, left, right);
   const svg = canvas(W, H, label);
@@ -202,13 +208,13 @@ export function drawAnswers(place, names, truth, run, label) {
     svg.append(part('rect', { x: Math.min(x(0), x(truth[at])), y, width: Math.abs(x(truth[at]) - x(0)), height: 18, class: 'bar' }),
       part('line', { x1: x(from), x2: x(to), y1: y + 9, y2: y + 9, class: truth[at] < from || truth[at] > to ? 'missed' : 'held' }),
       part('circle', { cx: x(value), cy: y + 9, r: 4.5, class: 'held-dot' }),
-      part('text', { x: left - 10, y: y + 14, 'text-anchor': 'end' }, clip(name, 20)));
+      part('text', { x: left - 10, y: y + 14, 'text-anchor': 'end' }, clip(name, Math.floor(left / 7))));
   });
   place.replaceChildren(svg);
 }
 
 export function drawBars(place, { edges, measured, expected }) {
-  const W = 760, H = 240, left = 20, right = 740, top = 8, bottom = 205;
+  const W = widthOf(place), H = 240, left = 20, right = W - 20, top = 8, bottom = 205;
   const x = linearScale(edges[0], edges.at(-1), left, right);
   const y = linearScale(0, Math.max(...measured, ...expected) * 1.05, bottom, top);
   const svg = canvas(W, H, 'How often each error came, beside its exact law');

@@ -1,11 +1,14 @@
 // The third step: a task, its batches, its results and its budget.
 
-import { at, get, post, saveExport, show, table } from './asking.js';
+import { at, get, paragraphs, post, saveExport, show, table } from './asking.js';
 import { drawIntervals, short } from './charts.js';
-import { state } from './plan.js';
+import { readWords, state } from './plan.js';
 
 const EVERY = 1000;
-let timer = 0, plan = '', publishNoise = false;
+const STATES = { received: 'at the analyzer, being counted', published: 'published', scrubbed: 'published' };
+const PLACES = { trial: 'Everything stays on this machine.',
+  connect: 'Only the task goes to the two servers; everything else stays on this machine.' };
+let timer = 0;
 
 const where = () => document.querySelector('input[name="where"]:checked').value;
 
@@ -19,9 +22,8 @@ async function start(event) {
   if (!state.plan) { problem(new Error('There is no plan yet: go back to the first step.')); return; }
   show(at('collect-problem'), '');
   at('start').disabled = true;
-  publishNoise = state.plan.publish_noise;
   const asked = { form: { ...state.form, find: state.form.find === 'error' ? 'error' : 'messages', epsilon: state.plan.epsilon },
-    name: at('name').value, publish_noise: publishNoise, plan: state.plan.json };
+    purpose: readWords(), publish_noise: state.plan.publish_noise, plan: state.plan.json };
   const names = where() === 'trial' ? ['people', 'batches']
     : ['shuffler', 'shuffler_token', 'analyzer', 'analyzer_token'];
   for (const name of names) asked[name] = at(name).value.trim();
@@ -29,7 +31,7 @@ async function start(event) {
     ? 'Starting a shuffler and an analyzer on this machine…' : 'Registering the task at both servers…';
   try {
     const answer = await post(where() === 'trial' ? '/api/trial' : '/api/connect', asked);
-    plan = answer.plan ?? state.plan.json;
+    paragraphs(at('collect-cautions'), answer.cautions ?? [], 'warning');
     at('shuffler_token').value = at('analyzer_token').value = '';
     at('stop').disabled = false;
     watch();
@@ -46,8 +48,7 @@ async function stop() {
   at('stop').disabled = true;
   at('collect-note').textContent = 'Stopping…';
   try { await post('/api/stop', {}); } catch (error) { problem(error); return; }
-  at('collect-state').hidden = true;
-  at('collect-note').textContent = 'Stopped. The files of a trial are removed.';
+  await watch();
 }
 
 async function watch() {
@@ -57,6 +58,7 @@ async function watch() {
     const found = await get('/api/progress');
     if (timer !== -1) return;
     if (found.task) { showState(found); show(at('collect-problem'), found.trial?.problem ?? ''); }
+    if (!found.task || found.stopped) { timer = 0; return; }
   } catch (error) {
     if (timer !== -1) return;
     problem(error);
@@ -66,45 +68,61 @@ async function watch() {
 
 function showState(found) {
   at('collect-state').hidden = false;
+  at('trial-note').hidden = !found.trial;
+  at('stop').disabled = Boolean(found.stopped);
   const sent = found.trial ? `${found.trial.sent.toLocaleString('en')} of ${found.trial.devices.toLocaleString('en')} simulated devices have sent. ` : '';
-  at('collect-note').textContent = `${sent}Task ${found.task.slice(0, 16)}…, ${found.report_bytes.toLocaleString('en')} bytes per report; shuffler ${found.shuffler}, analyzer ${found.analyzer}.`;
+  at('collect-note').textContent = found.stopped ? 'Stopped. The results stay here to be saved until you start again or end the studio.' : `${sent}Task ${found.task.slice(0, 16)}…, ${found.report_bytes.toLocaleString('en')} bytes per report; shuffler ${found.shuffler}, analyzer ${found.analyzer}.`;
   at('have').textContent = `${found.have.toLocaleString('en')} of ${found.need.toLocaleString('en')} reports wait for the next batch.`;
   at('have-bar').value = Math.min(1, found.have / found.need);
   at('batches-list').replaceChildren(...found.batches.map((batch) => {
     const line = document.createElement('li');
     line.className = batch.problem ? 'problem-state' : batch.state;
-    line.textContent = `batch ${batch.number}: ${batch.state}${batch.problem ? ` (${batch.problem})` : ''}`;
+    line.textContent = `batch ${batch.number}: ${STATES[batch.state] ?? batch.state}${batch.problem ? ` (${batch.problem})` : ''}`;
     return line;
   }));
-  const { spent, budget, by } = found.budget;
-  at('budget').textContent = budget === null
-    ? `ε = ${spent} in published results. The analyzer's own ledger decides how much is left.`
-    : `ε = ${spent} of ${budget} is spent, by ${by}. Every batch has other people: for each person it is the ε of one batch.`;
-  at('budget-bar').hidden = budget === null;
-  if (budget !== null) at('budget-bar').value = Number(budget) ? Number(spent) / Number(budget) : 0;
-  const lines = found.results.flatMap((one) => one.lines.map((line) => ({ ...one, line })));
+  at('budget').textContent = found.trial
+    ? `Nothing: these people are simulated. Of real people, each batch would cost ${found.results.length ? `those in it its ε; the same people in all ${found.results.length} would have spent ε = ${found.spent}.` : 'those in it its ε.'}`
+    : `ε = ${found.spent} in published results, if the same people took part in all. The analyzer's own ledger decides how much is left.`;
+  showResults(found, found.results.flatMap((one) => one.lines.map((line, place) => ({ ...one, line,
+    truth: found.trial?.truth[one.number - 1]?.[place] }))));
+}
+
+function showResults(found, lines) {
   if (!lines.length) {
-    at('results-table').textContent = 'No batch is complete yet.';
+    at('results-table').textContent = 'No result is published yet.';
     at('results-chart').replaceChildren();
+    at('results-note').textContent = '';
   } else {
     drawIntervals(at('results-chart'), lines.map(({ line }) => line.slice(1)),
       { label: 'Published estimates with their intervals', names: lines.map(({ number, line }) => `${number}: ${line[0]}`) });
-    table(at('results-table'), [['Batch'], ['What'], ['Estimate', true], ['Interval', true], ['People', true]],
-      lines.map(({ number, reports, line }) => [String(number), line[0], short(line[1]), `${short(line[2])} … ${short(line[3])}`, String(reports)]));
+    const truth = found.trial ? [['Truth (simulated)', true]] : [];
+    table(at('results-table'), [['Batch'], ['What'], ['Estimate', true], ['Interval', true], ['People', true], ...truth],
+      lines.map((one) => [String(one.number), one.line[0], short(one.line[1]), `${short(one.line[2])} … ${short(one.line[3])}`,
+        String(one.reports), ...truth.map(() => short(one.truth))]));
+    at('results-note').textContent = 'Estimates are published as they are: noise can make one negative, or larger than the number of people. Cutting it off would make averages wrong.';
   }
   for (const button of document.querySelectorAll('[data-export]')) {
-    button.disabled = !lines.length && button.dataset.export !== 'report.html';
+    button.disabled = !lines.length && button.dataset.export.startsWith('results');
   }
+}
+
+// What people will see, as it was typed in the first step.
+export function nameCollection() {
+  const { name, question } = readWords();
+  at('collect-name').textContent = name || question ? `People see: ${[name, question].filter(Boolean).join(': ')}`
+    : 'The collection has no name yet; give it one in the first step.';
 }
 
 export function startCollect() {
   at('collect-form').addEventListener('submit', start);
   at('collect-form').addEventListener('change', () => {
     for (const part of document.querySelectorAll('[data-where]')) part.hidden = part.dataset.where !== where();
+    at('place').textContent = PLACES[where()];
   });
   at('stop').addEventListener('click', stop);
   for (const button of document.querySelectorAll('[data-export]')) {
-    button.addEventListener('click', () => saveExport(button.dataset.export, { plan, form: state.form,
-      name: at('name').value, publish_noise: publishNoise }).catch(problem));
+    button.addEventListener('click', () => saveExport(button.dataset.export, { collected: true,
+      purpose: readWords() }).catch(problem));
   }
+  watch();  // a collection goes on while the page is loaded again
 }

@@ -1,6 +1,6 @@
 // The first step: the form, its sliders, and the plan that is found for it.
 
-import { at, list, save, saveExport, show, stream, table } from './asking.js';
+import { at, list, paragraphs, save, saveExport, show, stream, table } from './asking.js';
 import { drawFrontier, short } from './charts.js';
 
 const ABOUT = { count: 'The number of people', histogram: 'The number of people for each answer',
@@ -10,7 +10,9 @@ const FIELDS = { count: [], histogram: ['labels', 'other'], frequencies: ['label
   'real-sum': ['low'], quantiles: ['low', 'bins'] };
 const FINDS = { quantiles: ['messages'], frequencies: ['messages', 'error'] };
 const SLIDERS = { epsilon: [0.05, 8], error: [1, 1e5], messages: [1, 1e4] };
-const WAIT = 180;
+const WORDS = { name: 'name', question: 'asked', collector: 'collector_name', shuffler: 'shuffler_name',
+  analyzer: 'analyzer_name', decided: 'decided', afterwards: 'afterwards' };
+const WAIT = 180, KEPT = 'plan-form';
 
 export const state = { plan: null, form: null };
 const frontier = { key: '', ours: [], rivals: [], missing: [], central: 0 };
@@ -24,9 +26,33 @@ export function readForm() {
   data.other = form.has('other');
   data.publish_noise = form.has('publish_noise');
   data.pure = form.has('pure');
-  for (const name of ['users', 'error', 'messages', 'epsilon']) data[name] = data[name].replaceAll(',', '').trim();
+  for (const name of Object.values(WORDS)) delete data[name];
   return data;
 }
+
+// What the collection is for, in words: for the report and the task.
+export function readWords() {
+  return Object.fromEntries(Object.entries(WORDS).map(([word, id]) => [word, at(id).value.trim()]));
+}
+
+// Reloading the page keeps the form, in this tab alone and until it is closed.
+function keep() {
+  const fields = [...at('plan-form').elements].filter((one) => one.name);
+  const kept = fields.map((one) => [one.name, one.type, one.value, one.checked]);
+  sessionStorage.setItem(KEPT, JSON.stringify(kept));
+}
+
+function restore() {
+  for (const [name, type, value, checked] of JSON.parse(sessionStorage.getItem(KEPT) ?? '[]')) {
+    const fields = [...document.getElementsByName(name)];
+    const field = type === 'radio' ? fields.find((one) => one.value === value) : fields[0];
+    if (!field) continue;
+    if (type === 'radio' || type === 'checkbox') field.checked = checked;
+    else field.value = value;
+  }
+}
+
+const plainNumber = (text) => Number(text.replace(/[,\s]/g, ''));
 
 function place(slider, value) {
   const [low, high] = SLIDERS[slider];
@@ -62,7 +88,7 @@ function arrange() {
   }
   for (const slider of ['epsilon', 'error', 'messages']) {
     // not the one that is being moved: its number is rounded, and it would never leave its place
-    if (document.activeElement !== at(`${slider}-slide`)) place(slider, Number(at(slider).value) || 1);
+    if (document.activeElement !== at(`${slider}-slide`)) place(slider, plainNumber(at(slider).value) || 1);
   }
   at('error-shown').textContent = at('error').value;
 }
@@ -71,7 +97,7 @@ function fill(form, plan) {
   const found = form.find;
   const value = { epsilon: plan.epsilon, error: short(plan.error), messages: plan.messages }[found];
   at(found).value = String(value).replaceAll(',', '');
-  place(found, Number(at(found).value));
+  place(found, plainNumber(at(found).value));
   at('error-shown').textContent = at('error').value;
 }
 
@@ -79,12 +105,11 @@ function shown(form, plan, final) {
   state.plan = plan;
   state.form = form;
   show(at('plan-problem'), '');
-  at('plan-answer').classList.remove('outdated');
-  at('plan-sentences').replaceChildren(...plan.sentences.map((text) => {
-    const line = document.createElement('p');
-    line.textContent = text;
-    return line;
-  }));
+  for (const id of ['plan-answer', 'plan-more']) at(id).classList.remove('outdated');
+  at('plan-more').hidden = false;
+  paragraphs(at('plan-sentences'), plan.sentences);
+  paragraphs(at('plan-cautions'), plan.cautions, 'warning');
+  at('smaller').textContent = '';
   at('plan-note').textContent = final ? 'Certified.' : 'Certified. Looking for a cheaper plan…';
   list(at('facts'), plan.facts);
   list(at('trust'), plan.trust);
@@ -99,7 +124,7 @@ function shown(form, plan, final) {
 // What is shown no longer belongs to the form; nothing can be saved or rehearsed until it does.
 function outdate() {
   state.plan = null;
-  at('plan-answer').classList.add('outdated');
+  for (const id of ['plan-answer', 'plan-more']) at(id).classList.add('outdated');
   at('save-plan').disabled = at('save-report').disabled = true;
   for (const listener of listeners) listener(state);
 }
@@ -108,10 +133,9 @@ function refused(error) {
   outdate();
   at('plan-answer').classList.remove('outdated');
   show(at('plan-problem'), error.message);
-  at('plan-note').textContent = '';
-  at('plan-sentences').replaceChildren();
-  for (const id of ['facts', 'fleet', 'trust', 'certificate']) at(id).replaceChildren();
-  redraw();
+  at('plan-note').textContent = at('smaller').textContent = '';
+  for (const id of ['plan-sentences', 'plan-cautions']) at(id).replaceChildren();
+  at('plan-more').hidden = true;
 }
 
 async function askPlan() {
@@ -129,6 +153,7 @@ async function askPlan() {
       if (item.note) at('plan-note').textContent = item.note;
       if (item.plan) shown(form, item.plan, item.final);
       if (item.final) { clearInterval(clock); askFrontier({ ...form, epsilon: item.plan.epsilon }); }
+      if (item.smaller) at('smaller').textContent = smallerNote(item.smaller);
       if (item.fleet) { list(at('fleet'), item.fleet); at('plan-note').textContent = 'Certified.'; }
     }, mine.signal);
   } catch (error) {
@@ -138,9 +163,13 @@ async function askPlan() {
   }
 }
 
+function smallerNote({ epsilon, messages }) {
+  return `With this error ε could be as low as ${epsilon}, at ${messages.toLocaleString('en')} messages per device: more privacy for the same answer, if devices may send so much.`;
+}
+
 async function askFrontier(form) {
-  const { question, users, epsilon, delta, labels, other, low, high, largest, bins } = form;
-  const key = JSON.stringify([question, users, epsilon, delta, labels.length, other, low, high, largest, bins]);
+  const { question, users, epsilon, delta, labels, other, low, high, largest, bins, publish_noise: noise } = form;
+  const key = JSON.stringify([question, users, epsilon, delta, labels.length, other, low, high, largest, bins, noise]);
   if (key === frontier.key) return;
   drawing?.abort();
   const mine = drawing = new AbortController();
@@ -164,10 +193,10 @@ async function askFrontier(form) {
 }
 
 function frontierNote() {
-  const noise = state.plan?.publish_noise
-    ? ' The ring above your plan is its error after the analyzer has added its own noise.' : '';
-  if (!frontier.rivals.length) return `No protocol of the literature answers this question here.${noise}`;
-  return `Filled: pure privacy. Hollow: only (ε, δ)-privacy, which may fail. Crosses: the claim is not supported.${noise}`;
+  const added = state.plan?.publish_noise ? ' and with the analyzer’s own noise' : '';
+  const ours = `Your plan and the line are as the service runs them: with reports filled up to one length${added}. The small dot is your plan without that.`;
+  if (!frontier.rivals.length) return `${ours} No protocol of the literature answers this question here.`;
+  return `${ours} Protocols of the literature are drawn without it, too: messages on average. Filled: pure privacy. Hollow: only (ε, δ)-privacy, which may fail. Crosses: the claim is not supported.`;
 }
 
 function redraw() {
@@ -179,8 +208,11 @@ function redraw() {
 }
 
 function changed() {
+  keep();
   arrange();
   outdate();
+  planning?.abort();
+  planning = null;
   at('plan-note').textContent = 'Planning…';
   clearTimeout(timer);
   timer = setTimeout(askPlan, WAIT);
@@ -190,14 +222,18 @@ export function startPlan() {
   at('plan-form').addEventListener('input', (event) => {
     const slider = event.target.id.endsWith('-slide') ? event.target.id.slice(0, -6) : '';
     if (slider) slid(slider);
-    changed();
+    if (!event.target.closest('[data-words]')) { changed(); return; }
+    keep();
+    for (const listener of listeners) listener(state);
   });
   for (const id of ['question', 'confidence']) at(id).addEventListener('change', changed);
   at('plan-form').addEventListener('submit', (event) => { event.preventDefault(); askPlan(); });
   at('save-plan').addEventListener('click', () => save('plan.json', state.plan.json, 'application/json'));
   at('save-report').addEventListener('click', () => saveExport('report.html', {
-    plan: state.plan.json, form: state.form, name: at('name').value, publish_noise: state.plan.publish_noise,
+    plan: state.plan.json, form: state.form, purpose: readWords(), publish_noise: state.plan.publish_noise,
   }).catch(refused));
+  addEventListener('resize', redraw);
+  restore();
   arrange();
   askPlan();
 }

@@ -38,7 +38,8 @@ async function take(found) {
     const { name, columns, format } = await found;
     written = format;
     at('file-name').textContent = `${name}: ${columns.length} column${columns.length > 1 ? 's' : ''}`;
-    at('column').replaceChildren(...columns.map((one) => new Option(`${one.name} (${one.holds})`, one.name)));
+    const options = columns.map((one) => new Option(`${one.name} (${one.holds})`, one.name));
+    at('column').replaceChildren(...(options.length > 1 ? [new Option('Choose a column…', '')] : []), ...options);
     at('column-part').hidden = false;
     arrangeRehearsal();
     at('column').focus();
@@ -84,6 +85,9 @@ function finish(summary, ready, runs) {
   if (at('question').value !== 'quantiles') {
     lines.push(`${short(100 * summary.within.share)} % of the estimates lie within ${short(summary.within.error)} of the truth (promised: ${short(100 * summary.promised)} %).`);
   }
+  if (ready.absent.length) {
+    lines.push(`No row holds ${ready.absent.map((one) => `“${one}”`).join(', ')}: check the spelling. Capitals and spaces count.`);
+  }
   verdict(lines);
   drawRuns(runs, ready, summary.names);
   at('bars-figure').hidden = !summary.bars && !many;
@@ -109,6 +113,7 @@ function finish(summary, ready, runs) {
 async function rehearse(event) {
   event.preventDefault();
   if (!state.plan) return;
+  if (!at('column').value) { problem(new Error('Choose a column first.')); return; }
   running?.abort();
   const mine = running = new AbortController(), runs = [], wanted = Number(at('runs').value);
   clear();

@@ -3,7 +3,7 @@
 import { at } from './asking.js';
 import { onPlan, startPlan, state } from './plan.js';
 import { arrangeRehearsal, describePlan, startRehearse } from './rehearse.js';
-import { startCollect } from './collect.js';
+import { nameCollection, startCollect } from './collect.js';
 
 const STEPS = ['plan', 'rehearse', 'collect'];
 
@@ -22,6 +22,7 @@ function go(focus) {
 onPlan((found) => {
   describePlan(at('rehearse-question'), found);
   describePlan(at('collect-question'), found);
+  nameCollection();
   arrangeRehearsal();
 });
 addEventListener('hashchange', () => go(true));
@@ -30,4 +31,5 @@ startRehearse();
 startCollect();
 describePlan(at('rehearse-question'), state);
 describePlan(at('collect-question'), state);
+nameCollection();
 go(false);
