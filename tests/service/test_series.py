@@ -94,14 +94,14 @@ def test_results_by_date(
         assert main([*look, "light"]) == 0
         assert json.loads(capsys.readouterr().out) == []
         for task in tasks[:2]:  # the same tokens every week
-            for token in tokens:
-                answer = httpx.post(
-                    f"{shuffler}/tasks/{task.id.hex()}/reports",
-                    content=encrypt_report(task, 1),
-                    headers=bearing(token),
-                    timeout=60,
-                )
-                assert answer.status_code == 201
+            with httpx.Client(base_url=shuffler, timeout=60) as devices:
+                for token in tokens:
+                    answer = devices.post(
+                        f"/tasks/{task.id.hex()}/reports",
+                        content=encrypt_report(task, 1),
+                        headers=bearing(token),
+                    )
+                    assert answer.status_code == 201
             programs.results(task)
         capsys.readouterr()
         ask = ["result", "--series", str(tmp_path / "season"), "--analyzer", analyzer]
