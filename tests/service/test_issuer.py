@@ -190,10 +190,19 @@ def test_other_requests_are_refused_and_cost_nothing(tmp_path: Path) -> None:
             task = party.task()
             await party.register(task)
             (secret,) = await party.enrol()
+            (late,) = await party.enrol()
             for body in (b"", bytes(258), bytes(259), b"\x00\x02" + bytes(257)):
                 answer = await party.ask(task, secret, body)
                 assert (answer.status_code, code(answer)) == (400, "malformed")
             assert (await party.token(task, secret)).text
+            archived = await party.client.post(
+                f"/tasks/{task.id.hex()}/archive",
+                json={"discard": True},
+                headers=bearing(OPERATOR),
+            )
+            assert archived.status_code == 200, archived.text
+            closed = await party.ask(task, late, bytes(259))
+            assert (closed.status_code, code(closed)) == (410, "task-closed")
 
     asyncio.run(run())
 

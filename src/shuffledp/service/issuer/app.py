@@ -104,6 +104,8 @@ class Issuer(Role):
         assert issuer is not None
         body = await read_body(request, REQUEST_BYTES)
         self._refuse(await self.store.admitted(token, issuer.attested))
+        if entry.state != "open":
+            raise Problem(410, "task-closed", "This task takes no more reports.")
         if self._expired(entry):
             raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
         answer = await self._signed(entry.task, body)

@@ -29,7 +29,7 @@ ISSUE = Operation(
         400: ("interrupted", "malformed"),
         403: ("token-unknown", "not-attested"),
         409: ("token-issued",),
-        410: ("task-expired",),
+        410: ("task-closed", "task-expired"),
     },
 )
 ENROL = Operation(
