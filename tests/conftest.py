@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from browsers import Browser, running_browser
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 _verdicts: dict[str, list[bool]] = {}
@@ -18,6 +19,7 @@ _verdicts: dict[str, list[bool]] = {}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "attack(name): an attack, named for the table")
+    DEFAULT_TIMEOUT_CONFIG.read = 60.0  # five seconds are too few on a busy machine
 
 
 @pytest.hookimpl(wrapper=True)
