@@ -170,7 +170,8 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
 
 @contextmanager
 def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iterator[Progress]:
-    """A progress bar on standard error; silent with --json, -q or without a terminal."""
+    """A progress bar on standard error, which goes on moving while the answer is worked out after
+    the last step; silent with --json, -q or without a terminal."""
     if args.json or is_quiet(args) or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -178,7 +179,13 @@ def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iter
 
     with Bar(console=console(to_error=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda step: bar.advance(task, step)
+
+        def advance(steps: int) -> None:
+            bar.advance(task, steps)
+            if bar.finished:
+                bar.update(task, description=f"{what}: working out the answer", total=None)
+
+        yield advance
 
 
 def is_quiet(args: argparse.Namespace) -> bool:
