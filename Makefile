@@ -9,7 +9,7 @@ demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bun
 	$(BIN)/python examples/demo.py
 
 test: .venv/test-ready .venv/js-ready  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/ruff format --check .

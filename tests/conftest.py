@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from browsers import Browser, running_browser
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
+TOGETHER = (
+    "tests/spark/",
+    "tests/browser/test_package.py",
+    "tests/documents/test_site.py",
+    "tests/packaging/test_wheel.py",
+)
+"""Tests that share a cluster, or files that they make: one process runs all of each."""
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 _verdicts: dict[str, list[bool]] = {}
 
@@ -20,6 +28,20 @@ _verdicts: dict[str, list[bool]] = {}
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "attack(name): an attack, named for the table")
     DEFAULT_TIMEOUT_CONFIG.read = 60.0  # five seconds are too few on a busy machine
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests go to whichever process is free, but those that belong together to one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+        """Each test by itself, or all of a place in `TOGETHER`."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,6 @@ from shuffledp.version import __version__
 
 JS = Path(__file__).resolve().parents[2] / "clients" / "js"
 LEAST_NODE = 20
-pytestmark = pytest.mark.xdist_group("clients-js")  # both tests use one folder of built files
 
 
 def node(*words: str) -> subprocess.CompletedProcess[str]:

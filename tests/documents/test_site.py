@@ -33,13 +33,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.xdist_group("documents")
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     assert len([*site.rglob("*.html")]) > 30
     assert not [*links.broken(site)]
 
 
-@pytest.mark.xdist_group("documents")
 def test_the_reference_holds_every_name_command_and_code(site: Path) -> None:
     python = (site / "reference/python.html").read_text("utf-8")
     named = links.Page(site / "reference/python.html").names

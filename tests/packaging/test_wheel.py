@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from fresh_environment import ROOT, built, environment, run
 
-pytestmark = pytest.mark.xdist_group("packaging")
 FIRST_PAGE = (ROOT / "README.md").read_text("utf-8").split("## Five minutes")[1].split("\n## ")[0]
 
 

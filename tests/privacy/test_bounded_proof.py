@@ -36,6 +36,7 @@ from shuffledp.protocols import (
     RealSum,
 )
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.by_group import ByGroup, DirectedCell
 from shuffledp.protocols.quantiles import Level
 from shuffledp.protocols.results import Result
 from shuffledp_check import bounded as bounded_checker
@@ -230,6 +231,14 @@ def protocols(bit: BoundedCell, digit: BoundedCell) -> list[Protocol[Result]]:
         ),
         Frequencies(**groups),
         HeavyHitters(**groups, alphabet="ab", step=1, levels=2, threshold=F(1, 10)),
+        ByGroup(
+            epsilon=F(2),
+            answer="count",
+            labels=("a", "b"),
+            low=F(0),
+            high=F(1),
+            digits=(DirectedCell(bit, F(1)),),
+        ),
     ]
 
 

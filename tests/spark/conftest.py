@@ -18,7 +18,6 @@ SETTINGS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
             # pyspark speaks about pandas versions, and leaves sockets to the collector
             item.add_marker(pytest.mark.filterwarnings("ignore"))
 
