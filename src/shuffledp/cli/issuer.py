@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from shuffledp.cli.output import Commands, add_command, add_group, read_json, write_output
+from shuffledp.cli.output import Commands, add_command, add_group, read_json
 from shuffledp.cli.serve import add_serve
-from shuffledp.cli.tokens import add_token, given_token
+from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ def add_to(commands: Commands) -> None:
         needs=["client"],
     )
     enrol.add_argument("--issuer", required=True, metavar="URL", help="its URL")
-    enrol.add_argument("--count", type=int, required=True, metavar="N", help="how many")
-    enrol.add_argument(
-        "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
-    )
+    add_made_tokens(enrol)
     enrol.add_argument(
         "--attested", action="store_true", help="they count as attested: you know whose they are"
     )
@@ -59,15 +56,7 @@ def run_enrol(args: argparse.Namespace) -> None:
 
     token = given_token(args, "operator")
     tokens = enrol(args.issuer, token, args.count, EACH_PREFIX, attested=args.attested)
-    write_output(
-        args,
-        "\n".join(tokens) + "\n",
-        {"tokens": len(tokens), "file": args.output},
-        lambda out: out.print(
-            f"{len(tokens):,} tokens are in {args.output}; give each device one."
-        ),
-        secret=True,
-    )
+    write_tokens(args, tokens, "device")
 
 
 def add_issuer(parser: argparse.ArgumentParser) -> None:

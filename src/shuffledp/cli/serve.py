@@ -6,8 +6,8 @@ from __future__ import annotations
 import argparse
 import re
 
-from shuffledp.cli.output import Commands, add_command, add_group, emit, write_output
-from shuffledp.cli.tokens import add_token, given_token
+from shuffledp.cli.output import Commands, add_command, add_group, emit
+from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import whole
 
@@ -42,10 +42,7 @@ def add_to(commands: Commands) -> None:
         needs=["client"],
     )
     enrol.add_argument("--shuffler", required=True, help="its URL")
-    enrol.add_argument("--count", type=int, required=True, metavar="N", help="how many")
-    enrol.add_argument(
-        "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
-    )
+    add_made_tokens(enrol)
     enrol.add_argument(
         "--once", action="store_true", help="each token for one report in all (else: one per task)"
     )
@@ -160,14 +157,7 @@ def run_enrol(args: argparse.Namespace) -> None:
     token = given_token(args, "operator")
     prefix = ONCE_PREFIX if args.once else EACH_PREFIX
     tokens = enrol(args.shuffler, token, args.count, prefix)
-    said = f"{len(tokens):,} tokens are in {args.output}; give each client one."
-    write_output(
-        args,
-        "\n".join(tokens) + "\n",
-        {"tokens": len(tokens), "file": args.output},
-        lambda out: out.print(said),
-        secret=True,
-    )
+    write_tokens(args, tokens, "client")
 
 
 def run_discard_batch(args: argparse.Namespace) -> None:

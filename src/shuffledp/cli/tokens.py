@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from shuffledp.cli.needs import STANDARD
+from shuffledp.cli.output import write_output
 from shuffledp.errors import ParameterError
 
 LONGEST_TOKEN = 1000
@@ -78,3 +80,23 @@ def _read(path: str) -> str:
         raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except UnicodeError:
         raise ParameterError(f"{path} holds no token; give a text file with one.") from None
+
+
+def add_made_tokens(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how many tokens are made, and where they go."""
+    parser.add_argument("--count", type=int, required=True, metavar="N", help="how many")
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
+    )
+
+
+def write_tokens(args: argparse.Namespace, tokens: Sequence[str], holder: str) -> None:
+    """Writes fresh tokens where --output asks for them, and says who gets one each."""
+    said = f"{len(tokens):,} tokens are in {args.output}; give each {holder} one."
+    write_output(
+        args,
+        "\n".join(tokens) + "\n",
+        {"tokens": len(tokens), "file": args.output},
+        lambda out: out.print(said),
+        secret=True,
+    )

@@ -20,7 +20,8 @@ from starlette.types import ASGIApp
 from shuffledp.service.answers import bounded_request_async
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.web.bodies import read_body
-from shuffledp.service.web.connections import ConnectionLimits, Connections, bounded_protocol
+from shuffledp.service.web.connections import ConnectionLimits, Connections
+from shuffledp.service.web.lifecycle import uvicorn_config
 from shuffledp.service.web.logs import log, start_logs
 from shuffledp.service.web.operations import NEEDS_BODY, Content, Operation, Served, page
 from shuffledp.service.web.origins import Origins
@@ -135,21 +136,4 @@ def serve_relay(config: RelayConfig) -> None:
     """Runs the relay until SIGTERM or SIGINT."""
     start_logs()
     relay = Relay(config)
-    uvicorn.Server(
-        uvicorn.Config(
-            relay.app(),
-            host=config.host,
-            port=config.port,
-            http=bounded_protocol(relay.connections),
-            ws="none",
-            lifespan="on",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            date_header=False,
-            timeout_graceful_shutdown=10,
-            ssl_certfile=config.tls_certificate or None,
-            ssl_keyfile=config.tls_key or None,
-        )
-    ).run()
+    uvicorn.Server(uvicorn_config(config, relay.app(), relay.connections)).run()
