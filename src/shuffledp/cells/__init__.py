@@ -8,9 +8,10 @@ from typing import Any
 from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.paper import PaperCell
+from shuffledp.cells.shared import SharedCell
 from shuffledp.errors import ParameterError
 
-KINDS: dict[str, type[Cell]] = {cell.kind: cell for cell in (BoundedCell, PaperCell)}
+KINDS: dict[str, type[Cell]] = {cell.kind: cell for cell in (BoundedCell, SharedCell, PaperCell)}
 """Every kind of cell by its name; a new kind is added here."""
 
 

@@ -8,7 +8,7 @@ alone; only its own proof (`privacy/…_proof`) and its own planner look at its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -59,6 +59,8 @@ class Cell(ABC):
     """How this kind of cell is named in JSON and by the planners' argument `cell`."""
     sends_minus: ClassVar[bool] = True
     """Whether honest users send −1 messages; where they do not, such a message is malformed."""
+    draws_together: ClassVar[bool] = False
+    """Whether a user's cells are drawn together; then only the `…_together` methods draw."""
     users: int
     """How many honest users are sure to take part: together they carry the whole noise."""
     largest: int
@@ -111,6 +113,49 @@ class Cell(ABC):
 
         Ensures: together with `top_up_shift`, the noise of as many users who hold `absent_value`.
         """
+
+    # All cells of a protocol: each on its own, unless a kind draws them together
+
+    @staticmethod
+    def check_together(cells: Sequence[Cell]) -> None:
+        """Refuses cells that cannot stand in one protocol."""
+
+    @staticmethod
+    def most_together(cells: Sequence[Cell]) -> int | None:
+        """What a user sends at most to all of these cells; None where there is no such number."""
+        most = [cell.most_messages for cell in cells]
+        known = [count for count in most if count is not None]
+        return sum(known) if len(known) == len(most) else None
+
+    @staticmethod
+    def randomize_together(
+        cells: Sequence[Cell], values: Sequence[int], entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        """`randomize` for every cell, in their order: what runs on a device."""
+        return [
+            cell.randomize(value, entropy) for cell, value in zip(cells, values, strict=True)
+        ]
+
+    @staticmethod
+    def randomize_total_together(
+        cells: Sequence[Cell], values: Sequence[Values], entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        """`randomize_total` for every cell, with a row of values for each."""
+        return [
+            cell.randomize_total(row, entropy) for cell, row in zip(cells, values, strict=True)
+        ]
+
+    @staticmethod
+    def aggregate_together(
+        cells: Sequence[Cell], values: Sequence[Values], tally: Counts, entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        """`aggregate` for every cell: tally[c] users hold values[i][c] in cell i."""
+        sent = []
+        for cell, row in zip(cells, values, strict=True):
+            held = np.zeros(cell.largest + 1, np.int64)
+            np.add.at(held, row, tally)
+            sent.append(cell.aggregate(held, entropy))
+        return sent
 
     def checked(self, values: Values) -> Values:
         """`values` as integers in 0..D (not copied), or a refusal that does not name them."""

@@ -207,10 +207,21 @@ class BoundedCell(Cell):
         """What `_raise` has computed."""
         return {}
 
+    def moments(self) -> bounded_law.Moments:
+        """The moments of one user's v, in balls of the working precision."""
+        return bounded_law.moments(self)
+
+    def message_masses(self, value: int) -> list[arb]:
+        """P(a user with this value sends k messages) for k = 0..K, in balls."""
+        return bounded_law.message_masses(self, value)
+
+    def user_function(self, t: Floats) -> bounded_error.UserFunction:
+        """The characteristic function of one user's v at the frequencies t, in parts."""
+        return bounded_error.user_function(self, t)
+
     def _masses(self, value: int) -> list[arb]:
-        """P(a user with this value sends k messages) for k = 0..K."""
         with ctx.workprec(PRECISION_BITS):
-            return bounded_law.message_masses(self, value)
+            return self.message_masses(value)
 
     # How many messages
 
@@ -234,14 +245,14 @@ class BoundedCell(Cell):
         """The expected number of messages a user sends; at the largest value unless a mean is
         given."""
         x = Fraction(self.largest if mean_value is None else mean_value)
-        known = bounded_law.moments(self)
+        known = self.moments()
         return self.base + known.shift + known.kept * ball(x)
 
     # The analyzer
 
     def estimate(self, plus: int, minus: int, users: int) -> arb:
         """The unbiased estimate of the sum of the users' values."""
-        known = bounded_law.moments(self)
+        known = self.moments()
         return (plus - minus - users * (self.base + known.shift)) / known.kept
 
     def estimates(self, sums: Counts, users: int) -> NDArray[np.float64]:
@@ -258,7 +269,7 @@ class BoundedCell(Cell):
         One user's variance is convex in x, so it is worst when as many users as possible hold D
         and at most one a rest. As a function of their number that is affine: none or all is worst.
         """
-        known = bounded_law.moments(self)
+        known = self.moments()
 
         def error(total: Fraction | int) -> arb:
             full, rest = divmod(Fraction(total), self.largest)
@@ -270,7 +281,7 @@ class BoundedCell(Cell):
         return error(total)
 
     def variance_at(self, users: int, total: float, squares: float) -> float:
-        known = bounded_law.moments(self)
+        known = self.moments()
         return to_float(
             lambda: known.variance(users, arb(total), arb(squares)) / (known.kept * known.kept)
         )

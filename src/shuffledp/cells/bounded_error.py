@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.accuracy.inversion import first_true
-from shuffledp.cells.bounded_law import moments
 from shuffledp.exact.finite import CutNegativeBinomial
 from shuffledp.exact.numbers import to_float
 
@@ -142,7 +141,7 @@ def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -
 @lru_cache(maxsize=16)
 def _function_at(cell: BoundedCell, places: bytes) -> UserFunction:
     """`user_function`, remembered: several totals of a cell are asked for at the same places."""
-    return user_function(cell, np.frombuffer(places))
+    return cell.user_function(np.frombuffer(places))
 
 
 # the law of E
@@ -152,16 +151,16 @@ def _function_at(cell: BoundedCell, places: bytes) -> UserFunction:
 def _moments(cell: BoundedCell) -> tuple[float, float, float, float]:
     """(shift, kept, slope, spread) in floats."""
     return (
-        to_float(lambda: moments(cell).shift),
+        to_float(lambda: cell.moments().shift),
         float(cell.data_probability),
-        to_float(lambda: moments(cell).slope),
-        to_float(lambda: moments(cell).spread),
+        to_float(lambda: cell.moments().slope),
+        to_float(lambda: cell.moments().spread),
     )
 
 
 @lru_cache(maxsize=32)
 def _grid(cell: BoundedCell, points: int, step: int) -> UserFunction:
-    return user_function(cell, np.asarray(2 * np.pi / (points * step) * np.arange(points // 2 + 1)))
+    return cell.user_function(np.asarray(2 * np.pi / (points * step) * np.arange(points // 2 + 1)))
 
 
 @lru_cache(maxsize=64)

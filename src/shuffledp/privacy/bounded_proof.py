@@ -140,8 +140,16 @@ def prove_direction(
     cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
 ) -> DirectionProof:
     """The proof for one direction; the other is its mirror image (x to D − x, v to D − v)."""
+    exponent = loss_exponent(cell, name, direction, allowed)
+    return decide(cell, name, direction, exponent, _rules(cell, direction))
+
+
+def loss_exponent(
+    cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
+) -> arb:
+    """D·ln(1/β), enclosed; refuses a direction whose ε is not allowed or not kept."""
     if direction.epsilon > allowed:
-        _refuse(
+        refuse(
             f"The {name} direction is planned for a loss of {show(direction.epsilon)}, above the "
             f"{show(allowed)} that it may cost; lower its epsilon.",
             {"direction": name, "epsilon": str(direction.epsilon), "allowed": str(allowed)},
@@ -149,20 +157,20 @@ def prove_direction(
     d = cell.largest
     verdict, slack, _ = sign(lambda: ball(direction.epsilon) + d * ball(direction.decay).log())
     if verdict < 0:
-        _refuse(
+        refuse(
             f"The {name} noise falls too fast: D·ln(1/β) exceeds {show(direction.epsilon)}; "
             "raise its decay.",
             {"direction": name, "inequality": "loss", "excess": (-slack).str(12, radius=False)},
         )
-    exponent = at_precision(FIRST_PRECISION, lambda: ball(direction.epsilon) - slack)
-    return _decide(cell, name, direction, exponent)
+    return at_precision(FIRST_PRECISION, lambda: ball(direction.epsilon) - slack)
 
 
-def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -> DirectionProof:
+def decide(
+    cell: BoundedCell, name: str, direction: Direction, exponent: arb, rules: dict[str, Rule]
+) -> DirectionProof:
     """A rule that holds, at the least precision that shows one."""
-    rules = _rules(cell, direction)
     if not rules:
-        _refuse(
+        refuse(
             f"No rule covers the cuts z = {direction.cut}, w = {direction.muted_cut} of the {name} "
             "direction: either w = z, or at least 3 users, w ≥ D − 1 and z ≥ w + D.",
             {"direction": name, "cut": direction.cut, "muted_cut": direction.muted_cut},
@@ -185,7 +193,7 @@ def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -
         if len(failed) == len(rules):
             worst = failed[-1]
             index = "" if worst.index is None else f" at I = {worst.index[0]}, x = {worst.index[1]}"
-            _refuse(
+            refuse(
                 f"The {name} odds are not certified: {STATEMENTS[worst.name]} fails{index}; "
                 "raise the odds, the cut or the muted cut.",
                 {"direction": name, **worst.to_dict()},
@@ -197,7 +205,7 @@ def _decide(cell: BoundedCell, name: str, direction: Direction, exponent: arb) -
     )
 
 
-def _refuse(message: str, witness: dict[str, object]) -> NoReturn:
+def refuse(message: str, witness: dict[str, object]) -> NoReturn:
     raise PrivacyViolation(message, witness)
 
 

@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
+from math import comb
 from typing import Any
 
 from flint import arb
 
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
+from shuffledp.cells.shared import Together
 from shuffledp.exact.deadline import check_time
 from shuffledp.exact.numbers import ball
 
 EQUAL_CUTS = "equal cuts"
 CLOSED_FORM = "closed form"
 PER_INDEX = "per index"
+SHARED = "shared way up"
 
 STATEMENTS = {
     "share": "φ ≤ 1",
@@ -30,6 +33,8 @@ STATEMENTS = {
     "beyond the cut": "φ(1+r)(z+1)/(2z+1−D) + (ρ_w/A) Σ z/((z+1−s)(z−w+1−s)) + κ ≤ 1",
     "muted branch alone": "φ(1+rh) ≤ 1",
     "muted branch shared": "φ(1+rh)(z+1)/(z+1+I−x) + β^x η(I) ≤ 1",
+    "own jump": "N·φ ≤ 1",
+    "stray jump": "m(rρ_Z)^q β*^(Z+1) C(k,q) C(Z,q−1) N(D+1) / ((Z+2−q) A s_q) ≤ 1",
 }
 
 
@@ -147,6 +152,21 @@ def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
             yield index, kappa + factor * index * terms / covered
     terms = (arb(z + 1) / ((z + 2 - s) * (z - w - s + 1)) for s in range(1, d + 1))
     yield z + 1, kappa + factor * sum(terms, start=arb(0))
+
+
+def shared_way_up(together: Together) -> Rule:
+    """The jumps of cells that share their way up: a cell's own, and the stray ones (MATH §18)."""
+
+    def inequalities(scale: Scale, share: arb) -> Iterator[Inequality]:
+        yield Inequality("own jump", share * together.others)
+        cut, k = scale.z, together.cells
+        for parts, odds in enumerate(together.stray_odds, start=2):
+            left = scale.users * (scale.r * scale.rho[cut]) ** parts
+            left *= ball(together.decay) ** (cut + 1) * together.others * (scale.d + 1)
+            left *= comb(k, parts) * comb(cut, parts - 1)
+            yield Inequality("stray jump", left / ((cut + 2 - parts) * scale.spare * ball(odds)))
+
+    return inequalities
 
 
 def rounded_up(number: arb, digits: int = 20) -> str:

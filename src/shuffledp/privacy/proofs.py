@@ -9,7 +9,8 @@ from typing import Any, Protocol
 from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.paper import PaperCell
-from shuffledp.privacy import bounded_proof, paper_proof
+from shuffledp.cells.shared import SharedCell
+from shuffledp.privacy import bounded_proof, paper_proof, shared_proof
 
 
 class Proof(Protocol):
@@ -28,6 +29,7 @@ class Proof(Protocol):
 PROVERS: dict[str, Callable[..., Proof]] = {
     BoundedCell.kind: bounded_proof.prove,
     PaperCell.kind: paper_proof.prove,
+    SharedCell.kind: shared_proof.prove,
 }
 
 

@@ -1,0 +1,261 @@
+"""The shared cell: a bounded cell that shares its way up with the other cells of its protocol, so
+that a user sends hardly more at most than on average (MATH §18 of docs/mathematics.md).
+
+A user's cells hold the values x_1..x_k. Write Z for the cut, the same in all cells, r = 1/users,
+c_j as in `shuffledp.cells.bounded`. A user draws, for all cells together,
+
+    which values    with odds 1 its own, x; otherwise values ζ that say nothing about x, and an
+                    addition n with n_1 + … + n_k = Z+1:
+                      up y of cell s  (odds o_y of that cell): ζ_s = y−1, n_s = Z+1, the other ζ uniform
+                      stray q (odds s_q): ζ uniform, n uniform among those with q parts above 0
+    noise upwards   Z₊ of every cell, negative binomial shares given that their sum is at most Z
+
+and then each cell on its own, with odds 1 : o^d_1 … o^d_D,
+
+    kept    v = ζ           − Z₋,    Z₋ ~ μ_z of down        (ζ = x where the values are its own)
+    down y  v = D − z_d − y − Z₋,    Z₋ ~ μ_w of down
+
+and sends z_d + w_d + v + n + Z₊ messages: over all cells at most Σ(z_d + w_d + D) + 2Z + 1.
+
+What is said here about one cell alone (moments, error laws) takes its Z₊ as cut at Z by itself; the
+noise of a user's cells adds up to more than Z with a chance below `joint_chance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb, lcm, prod
+from typing import Any, ClassVar, Self
+
+from flint import arb
+
+from shuffledp.cells import shared_crowd, shared_law
+from shuffledp.cells.base import Cell, Counts, Floats, Values
+from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded_direction import LARGEST_ODDS, MOST_BITS, Direction
+from shuffledp.cells.bounded_error import UserFunction
+from shuffledp.cells.bounded_law import Moments
+from shuffledp.errors import ParameterError
+from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.exact.finite import Finite
+from shuffledp.exact.laws import Bernoulli, Binomial
+from shuffledp.exact.numbers import probability, whole
+
+MOST_TOGETHER = 24
+"""Cells that share their way up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """What a cell must know of those that it shares its way up with."""
+
+    cells: int
+    """k: how many there are, itself included."""
+    others: int
+    """How many combinations of values the other cells have."""
+    decay: Fraction
+    """The largest β upwards of all of them."""
+    other_odds: Fraction
+    """The odds of all jumps of the other cells."""
+    stray_odds: tuple[Fraction, ...]
+    """s_2..s_k."""
+
+    def __post_init__(self) -> None:
+        whole(self.cells, "the number of cells together", least=2, most=MOST_TOGETHER)
+        whole(self.others, "the other cells' combinations", most=2**24)
+        probability(self.decay, "decay")
+        if len(self.stray_odds) != self.cells - 1:
+            raise ParameterError("Stray odds are needed for 2, 3, … up to all of the cells.")
+        for odds in (self.other_odds, *self.stray_odds):
+            if not isinstance(odds, Fraction) or not 0 < odds <= LARGEST_ODDS:
+                raise ParameterError("Odds must be fractions above 0.")
+        if any(n.denominator.bit_length() > MOST_BITS for n in (self.decay, *self.stray_odds)):
+            raise ParameterError(f"Odds and decay may have at most {MOST_BITS:,} bits; round them.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "cells": self.cells,
+            "others": self.others,
+            "decay": str(self.decay),
+            "other_odds": str(self.other_odds),
+            "stray_odds": [str(odds) for odds in self.stray_odds],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            cells=data["cells"],
+            others=data["others"],
+            decay=Fraction(data["decay"]),
+            other_odds=Fraction(data["other_odds"]),
+            stray_odds=tuple(Fraction(odds) for odds in data["stray_odds"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedCell(BoundedCell):
+    """A bounded cell that is drawn together with the other cells of its protocol."""
+
+    kind: ClassVar[str] = "shared"
+    draws_together: ClassVar[bool] = True
+
+    together: Together
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.together.cells <= self.up.cut == self.up.muted_cut:
+            raise ParameterError(
+                "Cells that share their way up have equal cuts upwards, at least as large as "
+                "there are cells."
+            )
+
+    @property
+    def most_messages(self) -> int:
+        """What a user sends at most to this cell; over all cells see `most_together`."""
+        return self.base + self.largest + 2 * self.up.cut + 1
+
+    # The laws of the cells' common draw, and of this cell alone
+
+    @cached_property
+    def up_odds(self) -> Fraction:
+        """The odds of all jumps of all cells, against 1 for a user's own values."""
+        own = sum(self.up.odds, start=Fraction(0))
+        return own + self.together.other_odds + sum(self.together.stray_odds, start=Fraction(0))
+
+    @cached_property
+    def down_odds(self) -> Fraction:
+        return sum(self.down.odds, start=Fraction(0))
+
+    @cached_property
+    def data_probability(self) -> Fraction:
+        return 1 / ((1 + self.up_odds) * (1 + self.down_odds))
+
+    @cached_property
+    def down_mute(self) -> Binomial:
+        """1 with the probability that a jump downwards replaces a value."""
+        return Bernoulli(self.down_odds / (1 + self.down_odds))
+
+    @cached_property
+    def down_jumps(self) -> Finite:
+        """Which jump downwards: 0..D−1 for 1..D."""
+        scale = lcm(*(o.denominator for o in self.down.odds))
+        return Finite(tuple(int(o * scale) for o in self.down.odds))
+
+    def moments(self) -> Moments:
+        return shared_law.moments(self)
+
+    def message_masses(self, value: int) -> list[arb]:
+        return shared_law.message_masses(self, value)
+
+    def user_function(self, t: Floats) -> UserFunction:
+        return shared_law.user_function(self, t)
+
+    # Alone it is not drawn
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        raise _drawn_together()
+
+    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        raise _drawn_together()
+
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        raise _drawn_together()
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        raise _drawn_together()
+
+    def aggregate_copies(
+        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        raise _drawn_together()
+
+    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        raise _drawn_together()
+
+    # Cells together
+
+    @staticmethod
+    def check_together(cells: Sequence[Cell]) -> None:
+        """Refuses cells that were not made for each other."""
+        group = shared_cells(cells)
+        codes = prod(cell.largest + 1 for cell in group)
+        odds = sum((sum(cell.up.odds) for cell in group), start=Fraction(0))
+        decay = max(cell.up.decay for cell in group)
+        for cell in group:
+            known = cell.together
+            if (
+                known.cells != len(group)
+                or known.others * (cell.largest + 1) != codes
+                or known.decay != decay
+                or known.other_odds != odds - sum(cell.up.odds)
+                or known.stray_odds != group[0].together.stray_odds
+                or (cell.up.cut, cell.users) != (group[0].up.cut, group[0].users)
+            ):
+                raise ParameterError(
+                    "These cells do not share one way up: their users, cuts, odds or numbers of "
+                    "values do not fit together."
+                )
+
+    @staticmethod
+    def most_together(cells: Sequence[Cell]) -> int:
+        group = shared_cells(cells)
+        return sum(cell.base + cell.largest for cell in group) + 2 * group[0].up.cut + 1
+
+    @staticmethod
+    def randomize_together(
+        cells: Sequence[Cell], values: Sequence[int], entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        sent = shared_crowd.randomize(shared_cells(cells), values, entropy)
+        return [(count, 0) for count in sent]
+
+    @staticmethod
+    def randomize_total_together(
+        cells: Sequence[Cell], values: Sequence[Values], entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        sent = shared_crowd.randomize_total(shared_cells(cells), values, entropy)
+        return [(count, 0) for count in sent]
+
+    @staticmethod
+    def aggregate_together(
+        cells: Sequence[Cell], values: Sequence[Values], tally: Counts, entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        sent = shared_crowd.aggregate(shared_cells(cells), values, tally, entropy)
+        return [(count, 0) for count in sent]
+
+    def joint_chance(self) -> float:
+        """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
+        cell, would add up to more than Z; all cells are taken to be the widest one."""
+        k, cut, beta = self.together.cells, self.up.cut, float(self.together.decay)
+        share = 2.0 / self.users  # c_j ≤ 2r·β^j/j, since the factors (1 + r/i) multiply to below 2
+        sums = beta**cut / max(1 - beta, 1e-300)
+        return self.users * comb(k, 2) * share**2 * sums * (1 + cut)
+
+    # As JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "together": self.together.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SharedCell:
+        return cls(
+            users=data["users"],
+            largest=data["largest"],
+            up=Direction.from_dict(data["up"]),
+            down=Direction.from_dict(data["down"]),
+            together=Together.from_dict(data["together"]),
+        )
+
+
+def _drawn_together() -> ParameterError:
+    return ParameterError("A shared cell is drawn together with the others of its protocol only.")
+
+
+def shared_cells(cells: Sequence[Cell]) -> list[SharedCell]:
+    """The cells, which all must be shared ones."""
+    found = [cell for cell in cells if isinstance(cell, SharedCell)]
+    if len(found) != len(cells):
+        raise ParameterError("Cells that share their way up cannot be mixed with others.")
+    return found
