@@ -225,6 +225,20 @@ class SharedCell(BoundedCell):
         sent = shared_crowd.aggregate(shared_cells(cells), values, tally, entropy)
         return [(count, 0) for count in sent]
 
+    @staticmethod
+    def joint_variance(cells: Sequence[Cell], weights: Sequence[Fraction]) -> Fraction:
+        """At most what drawing the cells together adds to the variance of one user's share of the
+        sum of their estimates with these weights: a jump moves several cells at once."""
+        group = shared_cells(cells)
+        cut, kept = group[0].up.cut, min(cell.data_probability for cell in group)
+        reach = sum((w * cell.largest for w, cell in zip(weights, group, strict=True)), Fraction(0))
+        total = sum(group[0].together.stray_odds) * ((cut + 1) * max(weights) + reach) ** 2
+        for weight, cell in zip(weights, group, strict=True):
+            rest = reach - weight * cell.largest
+            far = weight * (cut + 1 + cell.largest)
+            total += sum(cell.up.odds) * (2 * far * rest + rest**2)
+        return total / kept**2
+
     def joint_chance(self) -> float:
         """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
         cell, would add up to more than Z; all cells are taken to be the widest one."""

@@ -49,7 +49,10 @@ class Pair:
 
     def __init__(self, task: CellTask) -> None:
         self.task = task
-        self.up, self.down = (_side(task, epsilon) for epsilon in (task.up, task.down))
+        self.up, self.down = (
+            side_of(task.users, task.expected, task.largest, epsilon)
+            for epsilon in (task.up, task.down)
+        )
 
     def error(self, up: Muting, down: Muting) -> float:
         """The mean squared error with the worst data."""
@@ -113,15 +116,15 @@ class Pair:
     def _average(self) -> Iterator[tuple[int, int]]:
         """By the down total alone: what a user sends on average is that and its value. The up cuts
         may then be long, which costs nothing on average; the shortest that will do are taken."""
-        down = _least(self.down.size, lambda total: self.meets(self.up.size, total))
+        down = least(self.down.size, lambda total: self.meets(self.up.size, total))
         for low in range(down, down + 3):
             yield self._least_up(low), low
 
     def _least_up(self, down: int) -> int:
-        return _least(self.up.size, lambda total: self.meets(total, down))
+        return least(self.up.size, lambda total: self.meets(total, down))
 
 
-def _least(last: int, holds: Callable[[int], bool]) -> int:
+def least(last: int, holds: Callable[[int], bool]) -> int:
     """The least total at which a property holds that, once it holds, keeps holding."""
     low, high = -1, last
     while high - low > 1:
@@ -135,10 +138,11 @@ def _side_of(users: int, largest: int, decay: float, size: int) -> Side:
     return Side(users, largest, decay, size)
 
 
-def _side(task: CellTask, epsilon: Fraction) -> Side:
-    decay = float(short_decay(epsilon, task.largest))
-    size = reach(task.users, task.expected, task.largest, decay)
-    return _side_of(task.users, task.largest, decay, min(size, MOST_CUT))
+def side_of(users: int, expected: int, largest: int, epsilon: Fraction) -> Side:
+    """One direction with this loss, in floats, with cuts as long as can be of use."""
+    decay = float(short_decay(epsilon, largest))
+    size = reach(users, expected, largest, decay)
+    return _side_of(users, largest, decay, min(size, MOST_CUT))
 
 
 def cheapest_bounded_cell(task: CellTask) -> BoundedCell:
@@ -168,8 +172,8 @@ def settle(pair: Pair, up: int, down: int) -> BoundedCell | None:
         cell = BoundedCell(
             users=task.users,
             largest=task.largest,
-            up=_direction(task.up, pair.up, high, nudge),
-            down=_direction(task.down, pair.down, low, nudge),
+            up=direction_of(task.up, pair.up, high, nudge),
+            down=direction_of(task.down, pair.down, low, nudge),
         )
         with contextlib.suppress(CertificateError):
             prove(cell, task.up, task.down)
@@ -177,7 +181,7 @@ def settle(pair: Pair, up: int, down: int) -> BoundedCell | None:
     return None
 
 
-def _direction(epsilon: Fraction, side: Side, muting: Muting, nudge: float) -> Direction:
+def direction_of(epsilon: Fraction, side: Side, muting: Muting, nudge: float) -> Direction:
     """A direction with short numbers, every rounding towards privacy."""
     first = muting.first_odds * (1 + nudge)
     return Direction(
