@@ -193,6 +193,7 @@ def read_cell(data: dict[str, Any]) -> AnyCell:
     return kinds[data["kind"]](data)
 
 
+MOST_DITHER = 64
 GROUPED = ("frequencies", "heavy-hitters")
 """Queries of which users are in groups: which words they hash has no part in the loss."""
 
@@ -249,6 +250,16 @@ def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     return total, [(cell, cell.up_loss, down) for cell, down in cells]
 
 
+def check_dither(protocol: dict[str, Any]) -> None:
+    """A public dither costs nothing: its law is the same whatever the value, and given it a value
+    changes the digits as it does without. Only sums by digits have one."""
+    if "dither" not in protocol:
+        return
+    dither = protocol["dither"]
+    if protocol["query"] != "real-sum" or type(dither) is not int or not 2 <= dither <= MOST_DITHER:
+        raise Rejected(f"only real sums have a dither, of 2 to {MOST_DITHER} values")
+
+
 def users_of_cells(data: dict[str, Any]) -> int:
     """The users that every cell is sure to have: all, or those of the smallest group that is
     released, which its own cell names."""
@@ -268,6 +279,7 @@ def check(data: dict[str, Any]) -> Fraction:
         raise Rejected("not a certificate")
     protocol = data["protocol"]
     epsilon = Fraction(protocol["epsilon"])
+    check_dither(protocol)
     loss, cells = budgets(protocol)
     if loss > epsilon or Fraction(data["epsilon"]) != epsilon or Fraction(data["loss"]) != loss:
         raise Rejected("the losses do not add up to what is claimed")

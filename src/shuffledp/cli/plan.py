@@ -66,6 +66,9 @@ def add_to(commands: Commands) -> None:
     real = _query(queries, "real-sum", _real_sum, "the sum of real values")
     add_bounds(real, default="0,1")
     real.add_argument("--radix", metavar="C,C,…", help="fix the digits' bases, e.g. 2,2,2,2")
+    real.add_argument(
+        "--dither", metavar="K", help="fix how many values the public dither has; 1: no dither"
+    )
     table = _query(queries, "histogram", _histogram, "how many users hold each label")
     add_labels(table, required=False)
     add_domains(table)
@@ -232,7 +235,14 @@ def _frequencies(args: argparse.Namespace) -> AnyPlan:
 def _real_sum(args: argparse.Namespace) -> AnyPlan:
     radix = None if args.radix is None else args.radix.split(",")
     bounds = bounds_of(args)
-    return plan_real_sum(args.users, args.epsilon, bounds=bounds, radix=radix, **_asked(args))
+    return plan_real_sum(
+        args.users,
+        args.epsilon,
+        bounds=bounds,
+        radix=radix,
+        dither=args.dither,
+        **_asked(args),
+    )
 
 
 def _quantiles(args: argparse.Namespace) -> AnyPlan:

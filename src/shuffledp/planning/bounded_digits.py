@@ -1,10 +1,10 @@
 """Digits of real sums as bounded cells: radix, ε and error shared at once (MATH §9 and §12).
 
-x in [0, 1] is rounded at random to a multiple of 1/(P−1), which adds at most n/(4(P−1)²) to the
-error. Digit j has values 0..D_j, weight w_j/(P−1), its own share of ε and of the error that muting
-may cost; a report holds the sum of the digits' K_j. A formula for K judges thousands of points at
-once; then the cells of the best few are searched and proved one after the other, and what one
-digit leaves of its error goes to the next.
+x in [0, 1] is rounded at random to a multiple of 1/(P−1), with a public dither of k values, which
+adds at most n(k²+2)/(12k²(P−1)²) to the error. Digit j has values 0..D_j, weight w_j/(P−1), its own
+share of ε and of the error that muting may cost; a report holds the sum of the digits' K_j. A
+formula for K judges thousands of points at once; then the cells of the best few are searched and
+proved one after the other, and what one digit leaves of its error goes to the next.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from shuffledp.exact.numbers import round_to
 from shuffledp.planning.bounded_choice import tilt_limit
 from shuffledp.planning.bounded_search import cheapest_bounded_cell, worst_error_above
 from shuffledp.planning.cell_task import CellTask
-from shuffledp.planning.choice import Choice, digit_messages
+from shuffledp.planning.choice import Choice, digit_messages, dither_messages
 from shuffledp.planning.digits import (
     DigitCosts,
     SumTask,
@@ -96,7 +96,7 @@ class BoundedDigitCosts(DigitCosts):
         epsilon = self.epsilon * epsilon
         many = self.task.expected / self.task.users
         noise = many * noise_error(np.exp(-epsilon / self.largest))
-        left = self.left - (noise * self.weight**2).sum(axis=1, keepdims=True)
+        left = (self.left - (noise * self.weight**2).sum(axis=1))[:, None]
         return epsilon, noise + left * muting / self.weight**2
 
     def cost(self, points: Floats) -> Floats:
@@ -113,6 +113,7 @@ class BoundedDigits:
     """A radix's proved cells, the most significant digit first, and what they leave."""
 
     cells: tuple[BoundedCell, ...]
+    dither: int
     mse: Fraction
     """The mean squared error of the whole sum, for values in [0, 1], rounding included."""
     limit: float
@@ -122,10 +123,9 @@ class BoundedDigits:
     def radix(self) -> tuple[int, ...]:
         return tuple(cell.largest + 1 for cell in self.cells)
 
-    @property
-    def most_messages(self) -> int:
-        """What a user sends at most, over all digits."""
-        return sum(cell.most_messages for cell in self.cells)
+    def messages(self, padded: bool) -> float:
+        """What a padded report carries, or a user sends on average."""
+        return digit_messages(self.cells, self.dither, padded)
 
     @property
     def epsilon(self) -> Fraction:
@@ -140,8 +140,9 @@ def bounded_sum(task: SumTask, messages: float | None) -> Choice:
     return Choice(
         cells=digits.cells,
         mse=task.mse if messages is None else digits.mse,
-        cost=digit_messages(digits.cells, task.padded),
+        cost=digits.messages(task.padded),
         limit=digits.limit,
+        dither=digits.dither,
     )
 
 
@@ -162,7 +163,7 @@ def bounded_digits(task: SumTask) -> BoundedDigits:
             "this epsilon and so many users; allow a larger error or a larger epsilon"
             + (", or leave the radix open." if task.radix else ".")
         )
-    return min(found, key=lambda digits: digit_messages(digits.cells, task.padded))
+    return min(found, key=lambda digits: digits.messages(task.padded))
 
 
 def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
@@ -173,8 +174,8 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
     exact[0] += task.epsilon - sum(exact)  # what rounding left goes to the most significant digit
     squares = [Fraction(weight, costs.grid) ** 2 for weight in digit_weights(costs.radix)]
     asked = [Fraction(float(error)) * square for error, square in zip(errors, squares, strict=True)]
-    left = task.mse - Fraction(task.expected, 4 * costs.grid**2)
-    cells, limit = list[BoundedCell](), 0.0
+    left = task.mse - task.rounding(costs.grid, costs.dither)
+    cells, limit = list[BoundedCell](), dither_messages(costs.dither, False)
     for j, base in enumerate(costs.radix):
         allowed = (left - sum(asked[j + 1 :])) / squares[j]
         if allowed <= 0:
@@ -194,7 +195,9 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
             return None
         limit += tilt_limit(digit)
         left -= worst_error_above(cells[j], task.expected) * squares[j]
-    return BoundedDigits(tuple(cells), task.mse - left, limit) if left >= 0 else None
+    if left < 0:
+        return None
+    return BoundedDigits(tuple(cells), costs.dither, task.mse - left, limit)
 
 
 def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
@@ -235,7 +238,7 @@ def _radix_for_messages(task: SumTask, messages: float, near: float) -> BoundedD
         middle = (low + high) / 2
         here = replace(task, mse=Fraction(math.exp(middle)))
         digits = settle_digits(BoundedDigitCosts(here, task.radix))
-        if digits is not None and digit_messages(digits.cells, task.padded) <= messages:
+        if digits is not None and digits.messages(task.padded) <= messages:
             high, best = middle, digits
         else:
             low = middle

@@ -209,6 +209,7 @@ def _reals(asked: _Asked) -> _Found:
         epsilon=asked.epsilon * (1 - share) / 2,
         mse=allowed * central[0] / whole_error,
         padded=asked.target.padded,
+        dither=1,  # a public counter cannot tell whose sum it moved
     )
     choice = bounded_sum(task, None)
     digits = tuple(DirectedCell(cell, cell.up_loss) for cell in choice.cells)

@@ -27,6 +27,8 @@ class Choice:
     """What the target counts: a padded report's messages, or a user's on average."""
     limit: float
     """The messages that no protocol with this kind of cell can beat for this error."""
+    dither: int = 1
+    """How many values the public dither of a sum by digits has."""
 
     @property
     def cell(self) -> Cell:
@@ -81,7 +83,14 @@ def counted_messages(uses: tuple[CellUse, ...], padded: bool) -> float:
     return sum(bucket_messages(use.cell, use.copies) for use in uses)
 
 
-def digit_messages(cells: Sequence[Cell], padded: bool) -> float:
-    """The same for one cell per digit, each with the same loss in both directions."""
+def digit_messages(cells: Sequence[Cell], dither: int, padded: bool) -> float:
+    """The same for one cell per digit, each with the same loss in both directions, and the public
+    counter of a dither with so many values."""
     uses = (CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in cells)
-    return counted_messages(tuple(uses), padded)
+    return counted_messages(tuple(uses), padded) + dither_messages(dither, padded)
+
+
+def dither_messages(dither: int, padded: bool) -> float:
+    """How many messages the public counter of a dither gets from a report, at most or on
+    average."""
+    return (dither - 1) if padded else (dither - 1) / 2

@@ -1,8 +1,9 @@
 """Digits of a real sum: which radices to look at, and how points of a search are judged (MATH §9).
 
-For a given radix the unknowns are each digit's share of ε and of the error. The cost of a point is
-a formula, so that thousands of points are judged at once: all corners of a cube around the best
-point, which shrinks when none of them is better. Floats that propose, never decide.
+For a given radix the unknowns are each digit's share of ε and of the error, and how many values the
+public dither has. The cost of a point is a formula, so that thousands of points are judged at once:
+all corners of a cube around the best point, which shrinks when none of them is better; then the
+dither is chosen again. Floats that propose, never decide.
 """
 
 from __future__ import annotations
@@ -18,11 +19,18 @@ from typing import TypeVar
 
 import numpy as np
 
+from shuffledp.accuracy.rounding import worst_rounding
+from shuffledp.planning.choice import dither_messages
 from shuffledp.planning.special import Floats
+from shuffledp.protocols.real_sum import FINEST_GRID
 
 DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4
+DITHERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
+"""Numbers of dither values that are looked at; more hardly lower the error any further."""
 LARGEST_LATER_BASE = 9
+COARSE_STEP, FINEST_STEP = 0.1, 1e-3
+"""Of a search: below the one the dither is not chosen anew, below the other nothing is won."""
 MOST_CORNERS = 2187  # of a cube; in more dimensions the axes alone are tried
 
 
@@ -40,6 +48,18 @@ class SumTask:
     """Whether messages are counted in a padded report, or on average."""
     radix: tuple[int, ...] | None = None
     """The digits to take, or None where the search may choose them."""
+    dither: int | None = None
+    """How many values the public dither has, or None where the search may choose it."""
+
+    def dithers(self, points: int) -> list[int]:
+        """The numbers of dither values to look at, on a grid of so many points."""
+        if self.dither is not None:
+            return [self.dither]
+        return [dither for dither in DITHERS if points * dither <= FINEST_GRID]
+
+    def rounding(self, grid: int, dither: int) -> Fraction:
+        """What rounding to multiples of 1/grid adds to the squared error at most."""
+        return self.expected * worst_rounding(dither) / grid**2
 
 
 def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
@@ -48,19 +68,20 @@ def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
         yield task.radix
         return
     later = [base for base in DIGIT_BASES[::-1] if base <= LARGEST_LATER_BASE]
-    mse = float(task.mse)
+    mse, least = float(task.mse), float(task.rounding(1, max(task.dithers(1))))
     for digits in range(MOST_DIGITS):
         for top in DIGIT_BASES[::-1]:
             below = [base for base in later if base <= top]
             for rest in itertools.combinations_with_replacement(below, digits):
                 grid = math.prod((top, *rest)) - 1
-                rounding = task.expected / (4 * grid * grid)
+                rounding = least / (grid * grid)
                 if rounding < 0.6 * mse and (rounding > 0.004 * mse or grid <= 8):
                     yield (top, *rest)
 
 
 class DigitCosts(ABC):
-    """The cost of points in the cube of unknowns, for one radix."""
+    """The cost of points in the cube of unknowns, for one radix and one number of dither values,
+    which `take_dither` chooses."""
 
     def __init__(self, task: SumTask, radix: Sequence[int]) -> None:
         self.task = task
@@ -69,7 +90,19 @@ class DigitCosts(ABC):
         self.grid = math.prod(radix) - 1
         self.weight = np.array(digit_weights(radix), float) / self.grid
         self.epsilon = float(task.epsilon)
-        self.left = float(task.mse) - task.expected / (4 * self.grid * self.grid)
+        self.dithers = task.dithers(self.grid + 1)
+        self.dither = self.dithers[0]
+        roundings, self.counters = _dither_table(tuple(self.dithers), task.padded)
+        self.lefts = float(task.mse) - task.expected * roundings / self.grid**2
+        self.left: float | Floats = float(self.lefts[0])
+
+    def take_dither(self, point: Floats) -> float:
+        """Takes the number of dither values that is cheapest at a point; gives its cost."""
+        self.left = self.lefts
+        costs = self.cost(np.repeat(point[None, :], len(self.dithers), axis=0)) + self.counters
+        best = int(np.argmin(costs))
+        self.dither, self.left = self.dithers[best], float(self.lefts[best])
+        return float(costs[best])
 
     @property
     @abstractmethod
@@ -82,13 +115,20 @@ class DigitCosts(ABC):
 
     @abstractmethod
     def cost(self, points: Floats) -> Floats:
-        """Messages, counted as the task says; ∞ where the error is exceeded."""
+        """Messages to the cells, counted as the task says; ∞ where the error is exceeded."""
 
     def equal_start(self) -> Floats:
         """ln of shares of ε that follow the digits' weight in the sum."""
         share = np.log((self.weight * self.largest) ** (2 / 3))
         result: Floats = share - share[0]
         return result
+
+
+@lru_cache(maxsize=32)
+def _dither_table(dithers: tuple[int, ...], padded: bool) -> tuple[Floats, Floats]:
+    """What rounding costs with each number of dither values, and the messages to its counter."""
+    rounding = [float(worst_rounding(dither)) for dither in dithers]
+    return np.array(rounding), np.array([dither_messages(dither, padded) for dither in dithers])
 
 
 def digit_weights(radix: Sequence[int]) -> list[int]:
@@ -112,18 +152,22 @@ def _moves(size: int) -> Floats:
 
 
 def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
-    """The cheapest point that so many rounds find, from the usual start."""
+    """The cheapest point that so many rounds find, from the usual start, and what it costs with the
+    public counter; `costs` has its number of dither values then."""
     moves = _moves(costs.size)
     point, step = costs.start(), 0.8
-    best = float(costs.cost(point[None, :])[0])
+    best = costs.take_dither(point)
     for _ in range(rounds):
         candidates = point + step * moves
-        found = costs.cost(candidates)
+        found = costs.cost(candidates) + dither_messages(costs.dither, costs.task.padded)
         at = int(np.argmin(found))
         if found[at] < best * (1 - 1e-9):
             best, point = float(found[at]), candidates[at]
-        else:
+        elif step > FINEST_STEP:
             step /= 2
+            best = costs.take_dither(point) if step > COARSE_STEP else best
+        else:
+            break
     return best, point
 
 

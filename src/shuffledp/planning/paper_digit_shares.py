@@ -25,6 +25,7 @@ class Shares:
     """A proposal: one entry per digit."""
 
     radix: tuple[int, ...]
+    dither: int
     messages: float
     epsilon: tuple[float, ...]
     down_epsilon: tuple[float, ...]
@@ -89,7 +90,8 @@ class PaperDigitCosts(DigitCosts):
         return odds
 
     def cost(self, points: Floats) -> Floats:
-        """Messages, counted as the task says, at the limit; ∞ where the error is exceeded."""
+        """Messages to the cells, counted as the task says, at the limit; ∞ where the error is
+        exceeded."""
         epsilon, b, odds = self.unpack(points)
         possible = (odds > 0).all(axis=1)
         odds = np.where(odds > 0, odds, 1.0)
@@ -103,11 +105,12 @@ class PaperDigitCosts(DigitCosts):
         return np.where(possible, cost, np.inf)
 
     def shares(self, point: Floats) -> Shares:
-        """What a point proposes for each digit."""
+        """What a point proposes for each digit, with the dither that is cheapest there."""
+        cost = self.take_dither(point)
         epsilon, b, odds = (tuple(row[0].tolist()) for row in self.unpack(point[None, :]))
-        cost = float(self.cost(point[None, :])[0])
         return Shares(
             radix=self.radix,
+            dither=self.dither,
             messages=cost,
             epsilon=epsilon,
             down_epsilon=b,

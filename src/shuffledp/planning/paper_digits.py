@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
@@ -29,7 +30,7 @@ LOOSEST_SUM = 30.0
 def paper_digits(task: SumTask, messages: float | None, rival: Choice | None) -> Choice:
     """The digits with the fewest messages, or with the least error for so many messages."""
     if messages is None:
-        return _choice(task, _cells(task, rival))
+        return _choice(task, _digits(task, rival))
     if rival is not None:  # the least error that would win, and what it costs at least
         shares = best_shares(replace(task, mse=rival.mse), quick=True)
         if shares is None or shares.messages > SURELY_MORE * messages:
@@ -37,19 +38,31 @@ def paper_digits(task: SumTask, messages: float | None, rival: Choice | None) ->
     return _best_for_messages(task, messages)
 
 
-def _choice(task: SumTask, cells: tuple[PaperCell, ...]) -> Choice:
-    radix = tuple(cell.largest + 1 for cell in cells)
-    limit = best_shares(replace(task, padded=False, radix=radix), quick=True)
-    average = digit_messages(cells, False)
+class Digits(NamedTuple):
+    """A radix's cells, the most significant digit first, and its number of dither values."""
+
+    cells: tuple[PaperCell, ...]
+    dither: int
+
+    def messages(self, padded: bool) -> float:
+        """What a padded report carries, or a user sends on average."""
+        return digit_messages(self.cells, self.dither, padded)
+
+
+def _choice(task: SumTask, digits: Digits) -> Choice:
+    radix = tuple(cell.largest + 1 for cell in digits.cells)
+    here = replace(task, padded=False, radix=radix, dither=digits.dither)
+    limit, average = best_shares(here, quick=True), digits.messages(False)
     return Choice(
-        cells=cells,
+        cells=digits.cells,
         mse=task.mse,
-        cost=digit_messages(cells, task.padded),
+        cost=digits.messages(task.padded),
         limit=average if limit is None else min(limit.messages, average),
+        dither=digits.dither,
     )
 
 
-def _cells(task: SumTask, rival: Choice | None) -> tuple[PaperCell, ...]:
+def _digits(task: SumTask, rival: Choice | None) -> Digits:
     shares = best_shares(task)
     if shares is None:
         raise PlanningError(
@@ -59,14 +72,14 @@ def _cells(task: SumTask, rival: Choice | None) -> tuple[PaperCell, ...]:
         )
     if rival is not None and shares.messages > SURELY_MORE * rival.cost:
         raise PlanningError("Another kind of cell is cheaper here.")
-    cells = settle_digits(task, shares)
+    digits = settle_digits(task, shares)
     if task.padded:  # the estimate of the reserve may mislead; the usual digits bound the harm
-        usual = _cells(replace(task, padded=False), None)
-        cells = min(cells, usual, key=lambda digits: digit_messages(digits, True))
-    return cells
+        usual = _digits(replace(task, padded=False), None)
+        digits = min(digits, usual, key=lambda one: one.messages(True))
+    return digits
 
 
-def settle_digits(task: SumTask, shares: Shares) -> tuple[PaperCell, ...]:
+def settle_digits(task: SumTask, shares: Shares) -> Digits:
     """The shares as exact cells; the error of the whole is decided in ball arithmetic."""
     budgets = [round_to(share, 5, up=False) for share in shares.epsilon]
     budgets[0] += task.epsilon - sum(budgets)
@@ -88,10 +101,12 @@ def settle_digits(task: SumTask, shares: Shares) -> tuple[PaperCell, ...]:
                     stand_in=stand_in,
                 )
             )
-        if sign(lambda cells=cells: error_left(task, cells))[0] > 0:  # type: ignore[misc]
+        digits = Digits(tuple(cells), shares.dither)
+        if sign(lambda digits=digits: error_left(task, digits))[0] > 0:  # type: ignore[misc]
             decay = min(float(cell.down_epsilon) / cell.largest for cell in cells)
             cost = _flood_cost(task, decay)
-            return tuple(with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
+            paired = (with_best_pairs(cell, cell.up_epsilon, cost) for cell in cells)
+            return Digits(tuple(paired), shares.dither)
     raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
 
 
@@ -102,13 +117,14 @@ def _flood_cost(task: SumTask, decay: float) -> Callable[[Floats], Floats]:
     return lambda flood: 2 * flood
 
 
-def error_left(task: SumTask, cells: Sequence[PaperCell]) -> arb:
-    """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]."""
-    n, radix = task.expected, [cell.largest + 1 for cell in cells]
+def error_left(task: SumTask, digits: Digits) -> arb:
+    """mse − (the digits' worst error beyond the relative tolerance), for values in [0, 1]. Rounding
+    is counted at its worst even at a sum of 0, so that a dither keeps to the tolerance too."""
+    n, radix = task.expected, [cell.largest + 1 for cell in digits.cells]
     grid = math.prod(radix) - 1
-    left = ball(task.mse - Fraction(n, 4 * grid**2))
+    left = ball(task.mse - task.rounding(grid, digits.dither))
     kappa = Fraction(0)
-    for cell, steps in zip(cells, digit_weights(radix), strict=True):
+    for cell, steps in zip(digits.cells, digit_weights(radix), strict=True):
         weight = Fraction(steps, grid)
         odds = cell.mute_probability / (1 - cell.mute_probability)
         left -= ball(weight**2) * cell.noise_error(n)
@@ -127,16 +143,16 @@ def _best_for_messages(task: SumTask, messages: float) -> Choice:
     """The least error, within 1 %, for which the digits cost at most so many messages."""
     low = math.log(2 / task.epsilon**2)
     high = low + LOOSEST_SUM
-    best: tuple[SumTask, tuple[PaperCell, ...]] | None = None
+    best: tuple[SumTask, Digits] | None = None
     while high - low > 0.02:
         middle = (low + high) / 2
         task = replace(task, mse=Fraction(math.exp(middle)))
         shares = best_shares(task, quick=True)
-        cells: tuple[PaperCell, ...] = ()
+        digits: Digits | None = None
         if shares is not None and shares.messages <= messages:
-            cells = settle_digits(task, shares)
-        if cells and digit_messages(cells, task.padded) <= messages:
-            high, best = middle, (task, cells)
+            digits = settle_digits(task, shares)
+        if digits is not None and digits.messages(task.padded) <= messages:
+            high, best = middle, (task, digits)
         else:
             low = middle
     if best is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from shuffledp.accuracy.rounding import MOST_DITHER
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ExactNumber, whole
 from shuffledp.planning.bounded_digits import bounded_sum
@@ -44,6 +45,7 @@ def plan_real_sum(
     max_messages: ExactNumber | None = None,
     padded: bool = False,
     radix: Sequence[int] | None = None,
+    dither: int | None = None,
     expected: int | None = None,
     cell: str = "best",
     progress: Callable[[int], None] | None = None,
@@ -51,9 +53,10 @@ def plan_real_sum(
     """The cheapest certified protocol that adds up values in `bounds`, one per user.
 
     `rmse` is in the values' unit; `mse_overhead` relates to the central optimum; `radix` fixes the
-    digits, for example (2,) * 8 for the paper's bit by bit. With `relative_error`, bounded cells
-    keep to the error at a sum of 0; only the paper's cells make use of the tolerance. Without an
-    `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
+    digits, for example (2,) * 8 for the paper's bit by bit, and `dither` how many values the public
+    dither has (1: there is none); both are chosen unless given. With `relative_error`, bounded
+    cells keep to the error at a sum of 0; only the paper's cells make use of the tolerance. Without
+    an `epsilon`, but with `rmse` and `max_messages`, the least ε that keeps both is found.
 
     >>> import shuffledp
     >>> plan = shuffledp.plan_real_sum(1000, 1, bounds=(0, 24), rmse=100)
@@ -70,6 +73,7 @@ def plan_real_sum(
                 rmse=rmse,
                 padded=padded,
                 radix=radix if near is None else radix_of(near),
+                dither=dither if near is None else dither_of(near),
                 expected=expected,
                 cell=cell,
             ),
@@ -95,9 +99,12 @@ def plan_real_sum(
         relative=target.relative_error,
         padded=padded,
         radix=bases,
+        dither=None if dither is None else whole(dither, "dither", most=MOST_DITHER),
     )
     choice = digits_choice(task, target, high - low, cell)
-    protocol = RealSum(epsilon=epsilon, digits=choice.cells, low=low, high=high)
+    protocol = RealSum(
+        epsilon=epsilon, digits=choice.cells, low=low, high=high, dither=choice.dither
+    )
     forecast = _forecast(protocol, come, choice.limit)
     return Plan(
         protocol=protocol,
@@ -135,6 +142,11 @@ def radix_of(plan: Plan[Estimate]) -> tuple[int, ...]:
     return tuple(cell.largest + 1 for cell in plan.protocol.cells)
 
 
+def dither_of(plan: Plan[Estimate]) -> int:
+    """How many values a sum's public dither has."""
+    return plan.protocol.public_messages + 1
+
+
 def _forecast(protocol: RealSum, users: int, limit: float) -> Forecast:
     span = float(protocol.high - protocol.low)
     low, high = protocol.error_range(users, 0.05)
@@ -148,5 +160,5 @@ def _forecast(protocol: RealSum, users: int, limit: float) -> Forecast:
         central_rmse=math.sqrt(central_variance(protocol.epsilon)) * span,
         error_low=low,
         error_high=high,
-        bits_per_message=max(1, math.ceil(math.log2(2 * len(protocol.digits)))),
+        bits_per_message=math.ceil(math.log2(2 * len(protocol.digits) + protocol.public_counters)),
     )

@@ -116,7 +116,9 @@ def bits_curve(task: Task) -> Curve:
 
 def _bits_plan(task: Task, overhead: float, bits: int) -> Plan[Estimate] | None:
     try:
-        return plan_real_sum(task.users, task.epsilon, mse_overhead=overhead, radix=(2,) * bits)
+        return plan_real_sum(
+            task.users, task.epsilon, mse_overhead=overhead, radix=(2,) * bits, dither=1
+        )
     except PlanningError:
         return None
 

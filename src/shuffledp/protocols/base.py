@@ -66,9 +66,14 @@ class Protocol(ABC, Generic[R_co]):
         return [use.cell for use in self.uses for _ in range(use.copies * use.groups)]
 
     @property
-    def roll_call(self) -> int:
-        """How many counters follow the cells: where users are in groups, every report adds one
-        message to the counter of its group, which is public. None without groups."""
+    def public_counters(self) -> int:
+        """How many counters follow the cells. Reports add +1 messages to them without noise: they
+        tell what does not depend on a value, as a user's group or the dither of its rounding."""
+        return 0
+
+    @property
+    def public_messages(self) -> int:
+        """How many messages a report adds to the public counters at most."""
         return 0
 
     @property
@@ -115,6 +120,10 @@ class Protocol(ABC, Generic[R_co]):
     def tally(self, codes: Values) -> Counts:
         """How many users hold each code: all that `aggregate_tally` needs."""
 
+    def public_totals(self, codes: Values) -> Counts:
+        """What the users behind codes add to the public counters, together."""
+        return np.zeros(0, np.int64)
+
     @abstractmethod
     def parse(self, text: str) -> Any:
         """A user's value from text; refuses what is none, without repeating it."""
@@ -136,7 +145,7 @@ class Protocol(ABC, Generic[R_co]):
             for number, cell in enumerate(self.cells)
         ]
         plus, minus = np.array(sent, np.int64).T
-        return Report(users=1, plus=plus, minus=minus, seeded=entropy.seeded)
+        return self.whole_report(1, plus, minus, self.public_totals(codes), entropy)
 
     def randomize_all(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM, progress: Progress | None = None
@@ -153,7 +162,18 @@ class Protocol(ABC, Generic[R_co]):
                 minus[number] += sent[1]
             if progress:
                 progress(len(part))
-        return Report(users=len(codes), plus=plus, minus=minus, seeded=entropy.seeded)
+        return self.whole_report(len(codes), plus, minus, self.public_totals(codes), entropy)
+
+    def whole_report(
+        self, users: int, plus: Counts, minus: Counts, public: Counts, entropy: Entropy
+    ) -> Report:
+        """A report of the cells' messages and what public counters get."""
+        return Report(
+            users=users,
+            plus=np.concatenate([plus, public]),
+            minus=np.concatenate([minus, np.zeros_like(public)]),
+            seeded=entropy.seeded,
+        )
 
     @abstractmethod
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
@@ -164,10 +184,12 @@ class Protocol(ABC, Generic[R_co]):
         return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
-        """Messages that bring the noise of so many absent users, and nothing of any value."""
+        """Messages that bring the noise of so many absent users, and nothing of any value; public
+        counters have no noise and get nothing."""
         drawn = [use.cell.top_up(absent, use.copies, entropy) for use in self.uses]
         plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
-        return Report(users=absent, plus=plus, minus=minus, seeded=entropy.seeded)
+        nothing = np.zeros(self.public_counters, np.int64)
+        return self.whole_report(absent, plus, minus, nothing, entropy)
 
     # How many messages
 
@@ -183,13 +205,13 @@ class Protocol(ABC, Generic[R_co]):
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
         """K: how many messages every report carries in batches of so many reports."""
-        return sizes.padded_size(self.uses, reports, padding) + (self.roll_call > 0)
+        return sizes.padded_size(self.uses, reports, padding) + self.public_messages
 
     @property
     def most_messages(self) -> int | None:
         """What a user sends at most; None where there is no such number."""
         most = sizes.most_messages(self.uses)
-        return None if most is None else most + (self.roll_call > 0)
+        return None if most is None else most + self.public_messages
 
     def top_up_size(self, absent: int) -> int:
         """To how many messages the noise of so many absent users is filled up."""
@@ -266,16 +288,18 @@ class Protocol(ABC, Generic[R_co]):
     def with_top_up(self, batch: Report, absent: int) -> Report:
         """A batch in which the noise of so many absent users was topped up, as `analyze` expects
         it: as if they had reported `absent_value`."""
-        shifts = np.array([cell.top_up_shift(absent) for cell in self.cells])
-        return replace(batch, plus=batch.plus + shifts, absent=batch.absent + absent)
+        plus, cells = batch.plus.copy(), self.cells
+        plus[: len(cells)] += [cell.top_up_shift(absent) for cell in cells]
+        return replace(batch, plus=plus, absent=batch.absent + absent)
 
     def anomaly(self, batch: Report, absent: int = 0) -> float:
         """How implausible the messages of a batch are: standard deviations from what honest users
         with any values send."""
-        reports = batch.users - absent
+        reports, cells = batch.users - absent, self.cells
+        sent = (side[: len(cells)] for side in (batch.plus, batch.minus))
         found = [
             cell.anomaly(int(plus), int(minus), reports, absent)
-            for cell, plus, minus in zip(self.cells, batch.plus, batch.minus, strict=True)
+            for cell, plus, minus in zip(cells, *sent, strict=True)
         ]
         away, variance = (sum(part) for part in zip(*found, strict=True))
         return float(away / math.sqrt(variance))

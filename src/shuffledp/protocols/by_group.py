@@ -265,7 +265,7 @@ class ByGroup(Protocol[GroupsResult]):
     def rmse(self, users: int) -> float:
         """A group's root mean squared error at the worst data: all users in this group; of a mean,
         in a group that has an equal part of all users."""
-        rounding = 0.0 if self.whole else users / 4
+        rounding = 0.0 if self.whole else users * group_intervals.WORST_ROUNDING
         return self._error(users, rounding, [part.cell.rmse(users) for part in self.directed])
 
     def rmse_at_zero(self, users: int) -> float:

@@ -101,8 +101,12 @@ class Frequencies(Protocol[FrequenciesResult]):
         return self.cell.users
 
     @property
-    def roll_call(self) -> int:
+    def public_counters(self) -> int:
         return self.groups
+
+    @property
+    def public_messages(self) -> int:
+        return 1
 
     @property
     def uses(self) -> tuple[CellUse, ...]:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from shuffledp.accuracy.rounding import even_rounding, worst_rounding
 from shuffledp.accuracy.weighted_sum import Part, error_quantiles
 from shuffledp.cells.base import Counts
 from shuffledp.protocols.crosstab_result import reach
 from shuffledp.protocols.groups_result import MEAN, Floats
-from shuffledp.protocols.real_sum import ROUNDING_VARIANCE, likely_total
+from shuffledp.protocols.real_sum import likely_total
 
 if TYPE_CHECKING:
     from shuffledp.protocols.by_group import ByGroup
 
-WORST_ROUNDING = 1 / 4
-"""The variance of a value that is rounded at random, in squared steps, at the worst."""
+USUAL_ROUNDING, WORST_ROUNDING = float(even_rounding(1)), float(worst_rounding(1))
+"""The variance of a value that is rounded at random, in squared steps: there is no dither, for one
+counter cannot tell which group's sum it moved."""
 
 
 class Answers(NamedTuple):
@@ -77,7 +79,7 @@ class _Errors(NamedTuple):
     @property
     def variance(self) -> float:
         """Of the digits' sum, random rounding as usual."""
-        return self.held * ROUNDING_VARIANCE + sum(p.weight**2 * p.variance for p in self.digits)
+        return self.held * USUAL_ROUNDING + sum(p.weight**2 * p.variance for p in self.digits)
 
 
 def _errors(protocol: ByGroup, totals: Floats, users: int) -> _Errors:

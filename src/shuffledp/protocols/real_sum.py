@@ -2,6 +2,10 @@
 
 The radix may be mixed; (2, 2, …, 2) is the paper's bit by bit. A replacement may change every
 digit, each up or down, so the loss is the sum over the digits of max(up, down).
+
+With a dither, a report also tells openly how far its rounding was shifted, to one of k values: u
+messages to a public counter. The shift does not depend on the value, and whatever it is, the digits
+keep to the same loss; taking all shifts off the sum again makes rounding err less.
 """
 
 from __future__ import annotations
@@ -14,14 +18,16 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.accuracy.digit_spread import likely_squares
+from shuffledp.accuracy.rounding import MOST_DITHER, even_rounding, worst_rounding
 from shuffledp.accuracy.weighted_sum import Part, error_masses, error_quantiles
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ball
+from shuffledp.exact.numbers import ball, whole
 from shuffledp.exact.uniform import Uniform
 from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
@@ -29,9 +35,8 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 FINEST_GRID = 1 << 24
+"""The most grid points, times the number of dither values: a tally has so many entries."""
 TALLY_ARRAYS = 5  # of one number per grid point that are held at once
-ROUNDING_VARIANCE = 1 / 6
-"""Of a value that lies anywhere between two grid points, in squared steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,8 @@ class RealSum(Protocol[Estimate]):
     """Most significant first; a cell for 0..D is a digit of base D + 1."""
     low: Fraction
     high: Fraction
+    dither: int = 1
+    """How many values the public dither has; 1 is none."""
     query: ClassVar[str] = "real-sum"
     loss_rule: ClassVar[str] = "sum over cells of max(up, down)"
 
@@ -50,8 +57,12 @@ class RealSum(Protocol[Estimate]):
         if not self.digits or len({cell.users for cell in self.digits}) != 1:
             raise ParameterError("A sum needs at least one digit, all for the same users.")
         check_bounds(self.low, self.high)
-        if self.grid >= FINEST_GRID:
-            raise ParameterError(f"The digits span more than {FINEST_GRID:,} grid points.")
+        whole(self.dither, "dither", most=MOST_DITHER)
+        if (self.grid + 1) * self.dither > FINEST_GRID:
+            raise ParameterError(
+                f"The digits span more than {FINEST_GRID:,} grid points, each counted once for "
+                "every value of the dither; take fewer or smaller digits or a smaller dither."
+            )
 
     @property
     def radix(self) -> tuple[int, ...]:
@@ -78,35 +89,52 @@ class RealSum(Protocol[Estimate]):
             CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in self.digits
         )
 
+    @property
+    def public_counters(self) -> int:
+        return int(self.dither > 1)
+
+    @property
+    def public_messages(self) -> int:
+        return self.dither - 1
+
     def loss(self) -> Fraction:
-        """Every digit may change, each in one direction."""
+        """Every digit may change, each in one direction, whatever the public dither is."""
         return sum((max(use.up, use.down) for use in self.uses), start=Fraction(0))
 
     # the encoder: random rounding, exact
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """Grid numbers whose expectation is the value: ⌊y + U⌋, floats proposing, fractions
-        deciding wherever a float might be wrong."""
+        """Grid numbers whose expectation is the value, ⌊y + T⌋, times k plus the dither ⌊kT⌋:
+        floats proposing, fractions deciding wherever a float might be wrong."""
         numbers = reals_within(values, self.low, self.high)
         words = entropy.words(numbers.size, np.uint64)
         scale = self.grid / float(self.high - self.low)
         y = (numbers - float(self.low)) * scale
         total = y + words * 2.0**-64
         wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
-        codes = np.floor(total - wrong).astype(np.int64)
-        for place in np.flatnonzero(np.floor(total + wrong) != codes):
+        rounded = np.floor(total - wrong).astype(np.int64)
+        dithers, open_ = leading_parts(words, self.dither)
+        codes = rounded * self.dither + dithers
+        for place in np.flatnonzero(open_ | (np.floor(total + wrong) != rounded)):
             uniform = Uniform(int(words[place]), 64, entropy)
             codes[place] = self._round_exactly(numbers[place], uniform)
         return codes
 
     def _round_exactly(self, number: float, uniform: Uniform) -> int:
         y = (Fraction(float(number)) - self.low) / self.step
-        whole = math.floor(y)
-        stays = 1 - (y - whole)
-        return whole if uniform.below(lambda: ball(stays), lambda: stays) else whole + 1
+        rounded = math.floor(y)
+        stays = 1 - (y - rounded)
+        rounded += not uniform.below(lambda: ball(stays), lambda: stays)
+        dither = uniform.value * self.dither >> uniform.bits
+        next_one = Fraction(dither + 1, self.dither)  # no other one is left in doubt
+        dither += not uniform.below(lambda: ball(next_one), lambda: next_one)
+        return rounded * self.dither + dither
 
     def split(self, codes: Values, cell: int) -> Values:
-        return codes // self.weights[cell] % self.radix[cell]
+        return codes // (self.dither * self.weights[cell]) % self.radix[cell]
+
+    def public_totals(self, codes: Values) -> Counts:
+        return np.array([(codes % self.dither).sum()] * self.public_counters, np.int64)
 
     def parse(self, text: str) -> float:
         return parsed_number(text, self.low, self.high)
@@ -115,21 +143,27 @@ class RealSum(Protocol[Estimate]):
         return np.linspace(float(self.low), float(self.high), size)
 
     def tally(self, codes: Values) -> Counts:
-        return np.bincount(codes, minlength=self.grid + 1).astype(np.int64)
+        return np.bincount(codes, minlength=(self.grid + 1) * self.dither).astype(np.int64)
 
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        codes = np.arange(self.grid + 1)
+        table = tally.reshape(self.grid + 1, self.dither)
+        held, codes = table.sum(axis=1), np.arange(self.grid + 1) * self.dither
         sent = []
         for place, cell in enumerate(self.digits):
             digits = np.zeros(cell.largest + 1, np.int64)
-            np.add.at(digits, self.split(codes, place), tally)
+            np.add.at(digits, self.split(codes, place), held)
             sent.append(cell.aggregate(digits, entropy))
         plus, minus = np.array(sent, np.int64).T
-        return Report(users=int(tally.sum()), plus=plus, minus=minus, seeded=entropy.seeded)
+        dithers = int(table.sum(axis=0) @ np.arange(self.dither))
+        public = np.array([dithers] * self.public_counters, np.int64)
+        return self.whole_report(int(tally.sum()), plus, minus, public, entropy)
+
+    def messages_per_user(self) -> float:
+        return super().messages_per_user() + self.public_messages / 2
 
     def working_bytes(self) -> int:
-        """Also the tally of all grid points, and their digits."""
-        return super().working_bytes() + TALLY_ARRAYS * 8 * (self.grid + 1)
+        """Also the tally of all grid points and dithers, and their digits."""
+        return super().working_bytes() + TALLY_ARRAYS * 8 * (self.grid + 1) * self.dither
 
     # the decoder
 
@@ -141,6 +175,7 @@ class RealSum(Protocol[Estimate]):
             for place, cell in enumerate(self.digits)
         ]
         units = sum(w * total for w, total in zip(self.weights, totals, strict=True))
+        units -= self.shift(view)
         value = view.users * float(self.low) + units * float(self.step)
         outside = (1 - confidence) / 2
         low, high = self.error_quantiles(view.users, totals, [outside, 1 - outside])
@@ -158,17 +193,38 @@ class RealSum(Protocol[Estimate]):
             errors=partial(self.error_law, view.users, totals),
         )
 
+    def shift(self, batch: Report | View) -> float:
+        """By how many grid steps the dither of all who reported moved the sum; absent users whose
+        noise was topped up have none."""
+        if self.dither == 1:
+            return 0.0
+        reports = batch.users - batch.absent
+        return (int(batch.plus[-1]) - reports * (self.dither - 1) / 2) / self.dither
+
+    def anomaly(self, batch: Report, absent: int = 0) -> float:
+        """The cells', or that of the dither, whose law is the same whatever users hold; a −1
+        message, which no honest user sends to its counter, counts as well."""
+        cells = super().anomaly(batch, absent)
+        if self.dither == 1:
+            return cells
+        reports = max(1, batch.users - absent)
+        away = int(batch.plus[-1]) - reports * (self.dither - 1) / 2
+        away += math.copysign(int(batch.minus[-1]), away)
+        return max(cells, away / math.sqrt(reports * (self.dither**2 - 1) / 12), key=abs)
+
     def error_quantiles(
         self, users: int, totals: list[float] | None, levels: list[float]
     ) -> list[float]:
         """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
         are given."""
-        quantiles = error_quantiles(self.parts(users, totals), users / 4, levels)
+        rounding = users * float(worst_rounding(self.dither))
+        quantiles = error_quantiles(self.parts(users, totals), rounding, levels)
         return [quantile * float(self.step) for quantile in quantiles]
 
     def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
         """Errors and how likely each is, thinned out for a picture."""
-        places, masses = error_masses(self.parts(users, totals), users / 4)
+        rounding = users * float(worst_rounding(self.dither))
+        places, masses = error_masses(self.parts(users, totals), rounding)
         return places[::16] * float(self.step), masses[::16] * 16
 
     def parts(self, users: int, totals: list[float] | None) -> list[Part]:
@@ -196,16 +252,17 @@ class RealSum(Protocol[Estimate]):
     def rmse(self, users: int, totals: list[float] | None = None) -> float:
         """The root mean squared error at these digit totals; at the worst data if none are given.
 
-        Totals do not say how the values are spread. At the worst, rounding is counted as half a
-        step and every digit at the end that costs most. At totals, values are taken as spread
-        evenly between grid points (a sixth of a squared step) and digits as spread as far as
+        Totals do not say how the values are spread. At the worst, rounding is counted at its
+        largest (`worst_rounding`) and every digit at the end that costs most. At totals, values are
+        taken as spread evenly between grid points (`even_rounding`) and digits as spread as far as
         their mean allows (`likely_squares`): exact for values that are spread like that, above
         the truth for values that lie close together or on the grid.
         """
         if totals is None:
             worst = sum(w**2 * c.rmse(users) ** 2 for w, c in self._weighted)
-            return math.sqrt(users / 4 + worst) * float(self.step)
-        mse = users * ROUNDING_VARIANCE
+            rounding = users * float(worst_rounding(self.dither))
+            return math.sqrt(rounding + worst) * float(self.step)
+        mse = users * float(even_rounding(self.dither))
         for (weight, cell), total in zip(self._weighted, totals, strict=True):
             mean = min(max(total / users, 0.0), float(cell.largest))
             squares = users * likely_squares(mean, cell.largest)
@@ -228,6 +285,7 @@ class RealSum(Protocol[Estimate]):
             "low": str(self.low),
             "high": str(self.high),
             "digits": [cell.to_dict() for cell in self.digits],
+            **({} if self.dither == 1 else {"dither": self.dither}),
         }
 
     @classmethod
@@ -237,7 +295,17 @@ class RealSum(Protocol[Estimate]):
             digits=tuple(cell_from_dict(digit) for digit in data["digits"]),
             low=Fraction(data["low"]),
             high=Fraction(data["high"]),
+            dither=data.get("dither", 1),
         )
+
+
+def leading_parts(words: NDArray[np.uint64], parts: int) -> tuple[Counts, NDArray[np.bool_]]:
+    """⌊parts · T⌋ for numbers T of which 64 bits are known, and whether more bits could change it;
+    parts < 2³²."""
+    many, half = np.uint64(parts), np.uint64(32)
+    upper = (words >> half) * many + ((words & np.uint64(2**32 - 1)) * many >> half)
+    rest = words * many  # modulo 2⁶⁴: how far the known bits lie above the part's begin
+    return (upper >> half).astype(np.int64), rest > np.uint64(2**64 - parts)
 
 
 def likely_total(cell: Cell, users: int, total: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from shuffledp.accuracy.rounding import MOST_DITHER
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.schema import CELL, CELL_EPSILON
 from shuffledp.exact.schema import (
@@ -71,7 +72,8 @@ PROTOCOL = Tagged(
                 "low": BOUND,
                 "high": BOUND,
                 "digits": Listing(CELL, 1, MOST_DIGITS),
-            }
+            },
+            optional={"dither": Whole(2, MOST_DITHER)},
         ),
         "histogram": Record(
             {

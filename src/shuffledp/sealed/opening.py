@@ -30,10 +30,10 @@ BAD_MESSAGES = ("replayed", "unopened", "malformed")
 @dataclass(frozen=True)
 class AllowedNumbers:
     """Which numbers a protocol's honest users send: +1 for every cell, −1 only for some; +1 for the
-    roll call."""
+    public counters."""
 
     cells: int
-    """With the counters of the roll call."""
+    """With the public counters."""
     only_plus: tuple[tuple[int, int], ...]
     """Ranges (first, end) of cells that send no −1."""
 
@@ -45,7 +45,7 @@ class AllowedNumbers:
             first, end = end, end + use.copies * use.groups
             if not use.cell.sends_minus:
                 ranges.append((first, end))
-        first, end = end, end + protocol.roll_call
+        first, end = end, end + protocol.public_counters
         return cls(end, (*ranges, (first, end)))
 
     def among(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

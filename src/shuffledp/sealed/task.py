@@ -198,7 +198,7 @@ class Task:
                 f"Reports of {self.report_size:,} messages would overflow too often; "
                 f"at least {need:,} are needed."
             )
-        cells = len(protocol.cells) + protocol.roll_call
+        cells = len(protocol.cells) + protocol.public_counters
         if cells > MOST_CELLS:
             raise TaskError(
                 f"The protocol has {cells:,} cells and a message can name "
