@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from client_tasks import BEGIN, END, KEY, text_of
-from naive_client import Data, F
+from naive_laws import Data, F
 
 from shuffledp.sealed.task import Task
 

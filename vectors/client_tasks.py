@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from naive_client import Data, F, public
+from naive_encryption import public
+from naive_laws import Data, F
 
 from shuffledp import (
     certify,

@@ -29,15 +29,9 @@ from client_tasks import (
     make_tasks,
     text_of,
 )
-from naive_client import (
-    LAWS,
-    Data,
-    Words,
-    info_of,
-    report_bytes,
-    report_numbers,
-    sealed,
-)
+from naive_client import report_numbers
+from naive_encryption import info_of, report_bytes, sealed
+from naive_laws import LAWS, Data, Words
 
 from shuffledp.sealed.task import Task
 

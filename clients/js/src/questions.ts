@@ -110,7 +110,7 @@ export async function readersFor(task: string): Promise<Readers> {
     count: integers(zeroOrOne),
     "integer-sum": integers((cellOf) => cellOf),
     histogram,
-    ...(/"query":"(real-sum|quantiles)"/.test(task) && (await import("./numbers.js")).READERS),
+    ...(/"query":"(real-sum|quantiles)"/.test(task) && (await (await import("./numbers.js")).readersFor(task))),
     ...(/"query":"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
   };
 }
