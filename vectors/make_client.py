@@ -20,6 +20,8 @@ from typing import Any
 
 from client_proofs import proofs
 from client_refusals import refused
+from client_shared import SHARED, cells_of, recipes, shared_tasks
+from client_shared_refusals import shared_refused
 from client_tasks import (
     BEGIN,
     KEY,
@@ -178,6 +180,18 @@ def rare_values(tasks: dict[str, Task]) -> list[Data]:
     return found
 
 
+def shared_values(tasks: dict[str, Task]) -> list[Data]:
+    """Digits that share their way up: any words, and what happens rarely."""
+    found = values(tasks)
+    for name, task in tasks.items():
+        for number, (what, first) in enumerate(recipes(cells_of(task)).items()):
+            value = VALUES["real sum"][number % len(VALUES["real sum"])]
+            one = value_case(name, task, value, first, f"value {name}, {what}")
+            assert len(one["words"]) > len(first), "words were left over"
+            found.append({"what": what, **one})
+    return found
+
+
 def value_case(name: str, task: Task, value: Any, first: list[int], words_name: str) -> Data:
     words = chosen(first, words_name)
     sent, numbers = report_numbers(json.loads(task.canonical()), value, words)
@@ -214,9 +228,9 @@ def encryption(tasks: dict[str, Task]) -> Data:
     }
 
 
-def reports(tasks: dict[str, Task]) -> list[Data]:
+def reports(tasks: dict[str, Task], chosen_values: dict[str, Any]) -> list[Data]:
     found = []
-    for name, value in (("count, bounded", 1), ("histogram, paper", "yes")):
+    for name, value in chosen_values.items():
         task, token = tasks[name], f"each-vector-{name.partition(',')[0]}"
         words = chosen([], f"report {name}")
         _, numbers = report_numbers(json.loads(task.canonical()), value, words)
@@ -265,7 +279,7 @@ def canonical() -> list[Data]:
 
 def client_vectors() -> Data:
     """Everything in vectors/client.json."""
-    tasks, frequent = make_tasks(), frequency_tasks()
+    tasks, frequent, sharing = make_tasks(), frequency_tasks(), shared_tasks()
     return {
         "format": "shuffledp client vectors 1",
         "note": NOTE,
@@ -276,11 +290,17 @@ def client_vectors() -> Data:
         "draws": draws(),
         "values": [*values(tasks), *rare_values(tasks)],
         "encryption": encryption(tasks),
-        "reports": reports(tasks),
+        "reports": reports(tasks, {"count, bounded": 1, "histogram, paper": "yes"}),
         "proofs": proofs(tasks),
         "frequencies": {
             "tasks": [described(name, task) for name, task in frequent.items()],
             "values": values(frequent),
+        },
+        "shared": {
+            "tasks": [described(name, task) for name, task in sharing.items()],
+            "refused": shared_refused(sharing),
+            "values": shared_values(sharing),
+            "reports": reports(sharing, {SHARED: 0.1}),
         },
     }
 
