@@ -33,8 +33,11 @@ def shared_tasks() -> dict[str, Task]:
             radix=radix,
             dither=dither,
         )
-        cells = shared_sum(asked, None).cells
-        protocol = RealSum(epsilon=F(2), digits=cells, low=F(-1), high=F(5, 2), dither=dither)
+        choice = shared_sum(asked)
+        assert choice is not None, name
+        protocol = RealSum(
+            epsilon=F(2), digits=choice.cells, low=F(-1), high=F(5, 2), dither=dither
+        )
         found[name] = make_task(certify(protocol).to_dict(), name)
     return found
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 from client_refusals import case, put
 from client_shared import DITHERED, SHARED, cells_of
-from client_tasks import BEGIN
+from client_tasks import BEGIN, text_of
 from naive_laws import Data, F
 
 from shuffledp.sealed.task import Task, task_from_json
@@ -112,17 +113,22 @@ def missing(digits: list[Data]) -> None:
     del digits[0]["together"]
 
 
-def bounded(digits: list[Data]) -> None:
+def bounded(place: int) -> Change:
     """One digit as a bounded cell of the same numbers."""
-    del digits[1]["together"]
-    digits[1]["kind"] = "bounded"
+
+    def change(digits: list[Data]) -> None:
+        del digits[place]["together"]
+        digits[place]["kind"] = "bounded"
+
+    return change
 
 
 PLAIN: list[tuple[str, Change]] = [
     ("a shared cell that says nothing of the others", missing),
     ("an unknown field of the cells together", together(0, later=1)),
     ("an unknown field of a shared cell", lambda digits: digits[0].update(later=1)),
-    ("a bounded digit among shared ones", bounded),
+    ("a bounded digit before shared ones", bounded(0)),
+    ("a bounded digit after a shared one", bounded(1)),
     ("one cell together", together(0, cells=1)),
     ("25 cells together", together(0, cells=25)),
     ("no combination of the others", together(0, others=0)),
@@ -171,35 +177,31 @@ FITTING: list[tuple[str, Change]] = [
 """What is wrong, where everything else fits."""
 
 
+def alone(task: Task, protocol: Data, **claims: Any) -> str:
+    """A protocol with the first digit's cell alone, and a certificate that claims just that."""
+    data = json.loads(task.canonical())
+    own = data["certificate"]["cells"][0] | {
+        name: claims.pop(name) for name in ("up", "down") if name in claims
+    }
+    for name, value in {"protocol": protocol, "cells": [own], **claims}.items():
+        data["certificate"][name] = value
+    return text_of(data)
+
+
 def claimed(task: Task) -> list[tuple[str, str]]:
-    """Claims and sizes that do not follow from the digits."""
-    claim = "certificate.cells.1."
-    one = cells_of(task)[0]
-    alone = {"query": "integer-sum", "epsilon": "2", "cell": one}
+    """Claims, sizes and questions that do not follow from the digits or do not fit them."""
+    one, given = cells_of(task)[0], json.loads(task.canonical())["certificate"]["protocol"]
+    loss = one["up"]["epsilon"]
+    counted = {"query": "integer-sum", "epsilon": "2", "cell": one}
     return [
-        ("a shared cell claimed to be bounded", put(task, {claim + "kind": "bounded"})),
-        (
-            "a shared way up claimed by another rule",
-            put(task, {claim + "proof.up.rule": "equal cuts"}),
-        ),
-        (
-            "a way down claimed by the shared rule",
-            put(task, {claim + "proof.down.rule": "shared way up"}),
-        ),
-        (
-            "other most messages of a shared cell claimed",
-            put(task, {claim + "proof.most_messages": 1}),
-        ),
+        ("a shared cell claimed to be bounded", put(task, {"certificate.cells.1.kind": "bounded"})),
         ("reports too small for shared cells", put(task, {"report_size": task.report_size - 1})),
         ("shared cells without exact padding", put(task, {"padding": "2^-64"})),
         (
-            "a shared cell alone",
-            put(task, {"certificate.protocol": alone, "certificate.rule": "max(up, down)"}),
+            "a shared cell in an integer sum",
+            alone(task, counted, rule="max(up, down)", loss="2", down="2"),
         ),
-        (
-            "one shared digit alone",
-            with_digits(task, lambda digits: digits.__delitem__(slice(1, 3))),
-        ),
+        ("one shared digit alone", alone(task, {**given, "digits": [one]}, loss=loss)),
     ]
 
 
