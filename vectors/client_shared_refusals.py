@@ -76,11 +76,16 @@ def less_stray(parts: int) -> Change:
     return lambda digits: strays(digits, change)
 
 
-def more_cells(digits: list[Data]) -> None:
-    """As if there were one more, with odds that are large enough for it."""
-    for cell in digits:
-        cell["together"]["cells"] += 1
-        cell["together"]["stray_odds"] = ["1"] * len(digits)
+def more_cells(strays: int) -> Change:
+    """As if there were one more, with odds that are large enough for it, and so many more of
+    them."""
+
+    def change(digits: list[Data]) -> None:
+        for cell in digits:
+            cell["together"]["cells"] += 1
+            cell["together"]["stray_odds"] = ["1"] * (len(digits) - 1 + strays)
+
+    return change
 
 
 def short_way(digits: list[Data]) -> None:
@@ -139,7 +144,8 @@ PLAIN: list[tuple[str, Change]] = [
     ("stray odds of 0", lambda digits: strays(digits, lambda odds: odds.__setitem__(0, "0"))),
     ("one of the stray odds missing", lambda digits: strays(digits, list.pop)),
     ("one of the stray odds too many", lambda digits: strays(digits, lambda o: o.append("1"))),
-    ("another number of cells than there are digits", more_cells),
+    ("another number of cells than there are digits", more_cells(1)),
+    ("another number of cells than digits and stray odds", more_cells(0)),
     ("fewer combinations of the others than there are", together(0, others=1)),
     (
         "a decay together that is not the largest",

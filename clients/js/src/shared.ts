@@ -6,11 +6,10 @@ import { above, power, proveDirection } from "./proof.js";
 import { bad, type Reader } from "./questions.js";
 import { add, atMost, gcd, ONE, over, rational, subtract, times, ZERO, type Rational } from "./rational.js";
 import { draw, finite, zeroWith, type Law, type Words } from "./sampling.js";
-import { choice, exactly, list, record, whole } from "./schema.js";
+import { exactly, list, record, whole } from "./schema.js";
 
 const ODDS = exactly(ZERO, [10n ** 30n, 1n]);
-const KIND = choice("shared");
-/** What a cell says about all cells that share their way up, itself included. */
+/** What a cell says about all cells that share their way up, itself included; `Group` holds it against the truth. */
 const TOGETHER = record({
   cells: whole(2, 24),
   others: whole(1, 1 << 24),
@@ -49,7 +48,7 @@ function jumpLaws(odds: readonly Rational[]): { readonly mute: Law; readonly jum
   return { mute: zeroWith([scale, weights.reduce((all, one) => all + one, scale)]), jumps: finite(weights) };
 }
 
-class SharedCell implements Cell {
+export class SharedCell implements Cell {
   readonly kind = "shared";
   readonly absentValue = 0;
   readonly users: number;
@@ -78,7 +77,7 @@ class SharedCell implements Cell {
     const others = rational(together.others); // each of their combinations gets its part of a jump
     proveDirection({ ...up, odds: up.odds.map((one) => over(one, others)) }, users, largest, upLoss);
     proveDirection(down, users, largest, downLoss);
-    if (!atMost(up.decay, together.decay) || !this.straysHold())
+    if (!this.straysHold())
       fail("privacy", "The task's parameters are not private: the odds of stray jumps are too small. Do not answer it.");
   }
 
@@ -132,7 +131,7 @@ export class Group {
     const codes = cells.reduce((all, { largest }) => all * (largest + 1), 1);
     const total = weights.reduce((all, one) => all + one);
     let begin = 0;
-    for (const { bounded, together, users, largest } of cells) {
+    for (const { bounded, together, largest } of cells) {
       const ownOdds = weights.slice(begin, (begin += largest)).reduce((all, one) => all + one);
       if (
         together.cells !== cells.length || together.others * (largest + 1) !== codes ||
@@ -140,7 +139,7 @@ export class Group {
         !cells.some(({ bounded: { up } }) => same(up.decay, together.decay)) ||
         !same(together.other_odds, [total - ownOdds, scale]) ||
         together.stray_odds.length !== cells.length - 1 || !together.stray_odds.every((odds, i) => same(odds, strays[i]!)) ||
-        bounded.up.cut !== cut || bounded.up.muted_cut !== cut || cut < cells.length || users !== first!.users
+        bounded.up.cut !== cut || bounded.up.muted_cut !== cut || cut < cells.length
       )
         bad("The digits do not share one way up: their users, cuts, odds or numbers of values do not fit together");
     }
@@ -191,20 +190,16 @@ export class Group {
 
 /** A cell that shares its way up, from a task. */
 export function readShared(data: unknown, name: string): SharedCell {
-  const { kind, together, ...rest } = data as { kind?: unknown; together?: unknown };
-  KIND(kind, `${name}.kind`);
-  const found = TOGETHER(together, `${name}.together`);
-  const { decay, other_odds, stray_odds } = found;
-  if (decay[0] === 0n || decay[0] === decay[1] || [other_odds, ...stray_odds].some(([n]) => n === 0n))
-    bad(`${name}.together needs 0 < decay < 1 and odds above 0`);
-  return new SharedCell(boundedCell.read({ kind: "bounded", ...rest }, name) as BoundedCell, found);
+  const { kind, together, ...rest } = (data ?? {}) as { kind?: unknown; together?: unknown };
+  if (kind !== "shared") bad("Either all digits share their way up or none does");
+  const cell = boundedCell.read({ kind: "bounded", ...rest }, name) as BoundedCell;
+  return new SharedCell(cell, TOGETHER(together, `${name}.together`));
 }
 
 /** How to read real sums whose digits share their way up. */
 export const sharing = (reals: Reader): Reader => (data) => {
   const cells: SharedCell[] = [];
   const found = reals(data, (one, name) => {
-    if ((one as { kind?: unknown } | null)?.kind !== "shared") bad("Either all digits share their way up or none does");
     cells.push(readShared(one, name));
     return cells.at(-1)!;
   });
