@@ -86,9 +86,7 @@ def moments(cell: SharedCell) -> Moments:
         for k in (1, 2)
     )
     elsewhere = through(odds, odds * values[0], odds * values[1])
-    branches.append(
-        lifted(elsewhere, added + up, added_square + 2 * added * up + noise_square)
-    )
+    branches.append(lifted(elsewhere, added + up, added_square + 2 * added * up + noise_square))
     mean = sum((branch[0] for branch in branches), arb(0))
     square = sum((branch[1] for branch in branches), arb(0))
     kept = ball(cell.data_probability)
@@ -114,7 +112,9 @@ def message_masses(cell: SharedCell, value: int) -> list[arb]:
 
     own = ball(1 / (1 + cell.up_odds))
     one = through([arb(0)] * value + [own])
-    jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly([arb(0)] * (z + 1) + [arb(1)])
+    jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly(
+        [arb(0)] * (z + 1) + [arb(1)]
+    )
     strays = stray_masses(cell)
     strays[0] += cell.together.other_odds
     uniform = through([own / (d + 1)] * (d + 1)) * arb_poly([ball(mass) for mass in strays])
