@@ -187,8 +187,9 @@ def alone(task: Task, protocol: Data, **claims: Any) -> str:
     """A protocol with the first digit's cell alone, and a certificate that claims just that."""
     data = json.loads(task.canonical())
     own = data["certificate"]["cells"][0] | {
-        name: claims.pop(name) for name in ("up", "down") if name in claims
+        name: claims.pop(name) for name in ("copies", "down") if name in claims
     }
+    data["report_size"] = 1000
     for name, value in {"protocol": protocol, "cells": [own], **claims}.items():
         data["certificate"][name] = value
     return text_of(data)
@@ -199,6 +200,7 @@ def claimed(task: Task) -> list[tuple[str, str]]:
     one, given = cells_of(task)[0], json.loads(task.canonical())["certificate"]["protocol"]
     loss = one["up"]["epsilon"]
     counted = {"query": "integer-sum", "epsilon": "2", "cell": one}
+    chosen = {**counted, "query": "histogram", "labels": ["a", "b", "c"], "other": None}
     return [
         ("a shared cell claimed to be bounded", put(task, {"certificate.cells.1.kind": "bounded"})),
         ("reports too small for shared cells", put(task, {"report_size": task.report_size - 1})),
@@ -206,6 +208,10 @@ def claimed(task: Task) -> list[tuple[str, str]]:
         (
             "a shared cell in an integer sum",
             alone(task, counted, rule="max(up, down)", loss="2", down="2"),
+        ),
+        (
+            "a shared cell in a histogram",
+            alone(task, chosen, rule="up + down", loss="2", copies=3, down=str(2 - F(loss))),
         ),
         ("one shared digit alone", alone(task, {**given, "digits": [one]}, loss=loss)),
     ]

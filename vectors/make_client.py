@@ -3,8 +3,9 @@
     python vectors/make_client.py
 
 Tasks are planned and certified by the package. Everything that a client computes from them (draws,
-messages, ciphertexts, reports) comes from `naive_client.py`, and proofs of tasks from
-`naive_proof.py`, which were written from docs/protocol.md and share no code with the package.
+messages, ciphertexts, reports) comes from `naive_client.py` and what it imports, and proofs of
+tasks from `naive_proof.py`, which were written from docs/protocol.md and share no code with the
+package.
 Random words, ephemeral keys and the analyzer's key are hashes of the names of the cases, or chosen
 where a case needs rare ones.
 """

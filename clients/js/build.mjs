@@ -1,5 +1,5 @@
 // Bundles for pages without a build step. A page loads `client.js` at first; the words for a consent
-// screen, what the device has sent, proofs of tasks, questions about numbers, frequencies, the proof of
+// screen, what the device has sent, proofs of tasks, questions about numbers, shared digits, frequencies, the proof of
 // reserves and the worker are loaded when they are needed.
 import { build } from "esbuild";
 
