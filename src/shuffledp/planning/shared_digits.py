@@ -47,7 +47,7 @@ from shuffledp.planning.digits import (
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.shared_proof import prove
 
-SEARCH_ROUNDS = ((0, 120), (8, 24), (20, 6))
+SEARCH_ROUNDS = ((0, 60), (5, 12), (16, 4))
 """Rounds of the search, and how many radices stay."""
 FEWEST_USERS = 3
 MOST_STEPS = 40
@@ -93,7 +93,7 @@ class SharedDigitCosts(DigitCosts):
         strays = np.log(max(stray, 1e-300) / -np.expm1(-epsilon.min(axis=1)))
         aim = np.log(np.where(jumps > 0, jumps, 1.0))
         cut = np.maximum((scale.max(axis=1) - aim) / widest, 1.0)
-        for _ in range(8):  # ln of the error is nearly linear in the cut
+        for _ in range(5):  # ln of the error is nearly linear in the cut
             far = cut[:, None] + 1 + self.largest / 2
             logs = scale - fall * (cut[:, None] + 1) + 2 * np.log(far) - np.log(cut[:, None] + 1)
             last = strays - widest * (cut + 1) + 2 * np.log(cut + 1)
@@ -188,7 +188,7 @@ def _proved(
                 cells=len(ups),
                 others=codes // base,
                 decay=max(decays),
-                other_odds=odds - sum(up.odds),
+                other_odds=odds - sum(up.odds, start=Fraction(0)),
                 stray_odds=stray,
             )
             down = direction_of(up.epsilon, side, muting, nudge)
