@@ -133,6 +133,7 @@ VALUES: dict[str, list[Any]] = {
     "count": [0, 1],
     "integer sum": [0, 3, 5],
     "real sum": [-1.0, 0.1, 2.5, 1, 2.4999999999999996, -0.3],
+    "real sum without a dither": [-1.0, 0.1, 2.5, 1, 2.4999999999999996, -0.3],
     "histogram": ["yes", "no", 7, "7", "somebody else", 8, 9007199254740991, 'ä "🙂"\\\n'],
     "quantiles": [0.1, 0.7, 0.2, 0.3, 0.4, 0.30000000000000004, 0.25],
     "quantiles of whole numbers": [-3, 0, 1, 2, 20],
@@ -168,7 +169,7 @@ def values(tasks: dict[str, Task]) -> list[Data]:
 
 
 def rare_values(tasks: dict[str, Task]) -> list[Data]:
-    """A report and an order that are drawn again."""
+    """A report and an order that are drawn again; a dither that 64 bits leave open."""
     found = []
     task = tasks["count, paper"]
     many = [0, *[ALL_ONES] * 4, 1 << 63, 0, 0]
@@ -178,6 +179,13 @@ def rare_values(tasks: dict[str, Task]) -> list[Data]:
     equal = [1 << 40, 1 << 40, 1 << 40, *range(same.report_size - 1), 5]
     found.append(value_case("count, bounded", same, 1, equal, "equal keys"))
     assert len(found[-1]["words"]) == 3 + 2 * same.report_size, "no keys were drawn again"
+    for number, tie in enumerate(([0], [ALL_ONES], [ALL_ONES // 3, 0])):
+        tied = [ALL_ONES // 3, *tie]  # a third lies between two numbers of 64 bits
+        case = value_case(
+            "real sum, bounded", tasks["real sum, bounded"], 1.5, tied, f"tie {number}"
+        )
+        assert case["cells"][-1] == [int(tie == [ALL_ONES]), 0]
+        found.append(case)
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from naive_laws import (
     Data,
     F,
+    Law,
     Words,
     bernoulli,
     cut_negative_binomial,
@@ -106,7 +107,7 @@ def frequencies(protocol: Data, value: str | int, words: Words) -> list[tuple[in
     return sent + [(int(one == group), 0) for one in range(groups)]
 
 
-def encoded(protocol: Data, value: Any, words: Words) -> list[tuple[Data, int]]:
+def encoded(protocol: Data, value: Any) -> list[tuple[Data, int]]:
     query = protocol["query"]
     if query in ("count", "integer-sum"):
         return [(protocol["cell"], value)]
@@ -117,20 +118,27 @@ def encoded(protocol: Data, value: Any, words: Words) -> list[tuple[Data, int]]:
         ]
         place = known[0] if known else labels.index(protocol["other"])
         return [(protocol["cell"], int(number == place)) for number in range(len(labels))]
-    return real_sum(protocol, value, words) if query == "real-sum" else quantiles(protocol, value)
+    return quantiles(protocol, value)
 
 
-def real_sum(protocol: Data, value: float, words: Words) -> list[tuple[Data, int]]:
+def real_sum(
+    protocol: Data, value: float, words: Words
+) -> tuple[list[tuple[Data, int]], list[tuple[int, int]]]:
+    """What the digits' cells hold, and what the counter of the dither gets, if there is one."""
     digits, low, high = protocol["digits"], F(protocol["low"]), F(protocol["high"])
     grid = math.prod(cell["largest"] + 1 for cell in digits) - 1
     place = (F(value) - low) * grid / (high - low)
-    code = math.floor(place)
-    code += bernoulli(place - code).draw(words)
+    # T in [0, 1) matters only as far as it lies between two of these
+    k = protocol.get("dither", 1)
+    cuts = {F(part, k) for part in range(1, k)} | {1 - place % 1} - {F(1)}
+    edges = [F(0), *sorted(cuts)]
+    least = edges[Law(len(cuts), lambda number: edges[number + 1]).draw(words)]
+    code, dither = math.floor(place + least), math.floor(k * least)
     found = []
     for cell in reversed(digits):
         code, digit = divmod(code, cell["largest"] + 1)
         found.append((cell, digit))
-    return found[::-1]
+    return found[::-1], [(dither, 0)] * (k > 1)
 
 
 def quantiles(protocol: Data, value: Any) -> list[tuple[Data, int]]:
@@ -154,13 +162,17 @@ def quantiles(protocol: Data, value: Any) -> list[tuple[Data, int]]:
 
 
 def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]]:
-    """How many +1 and −1 each cell sends."""
+    """How many +1 and −1 each cell sends, and after the cells what public counters get."""
     if protocol["query"] == "frequencies":
         return frequencies(protocol, value, words)
-    held = encoded(protocol, value, words)
-    if held[0][0]["kind"] == "shared":
-        return shared_cells([cell for cell, _ in held], [digit for _, digit in held], words)
-    return [CELLS[cell["kind"]](cell, digit, words) for cell, digit in held]
+    public: list[tuple[int, int]] = []
+    if protocol["query"] == "real-sum":
+        cells, public = real_sum(protocol, value, words)
+    else:
+        cells = encoded(protocol, value)
+    if cells[0][0]["kind"] == "shared":
+        return shared_cells(cells, words) + public
+    return [CELLS[cell["kind"]](cell, held, words) for cell, held in cells] + public
 
 
 def numbers_of(sent: list[tuple[int, int]]) -> list[int]:

@@ -70,9 +70,10 @@ def downwards(cell: Data, value: int, words: Words) -> int:
     return int(down["cut"] + down["muted_cut"] + value - noise)
 
 
-def shared_cells(cells: list[Data], values: list[int], words: Words) -> list[tuple[int, int]]:
-    """How many +1 and −1 each cell sends."""
-    values, added = upwards(cells, values, words)
+def shared_cells(held: list[tuple[Data, int]], words: Words) -> list[tuple[int, int]]:
+    """How many +1 and −1 each cell sends, given the cells and what they hold."""
+    cells = [cell for cell, _ in held]
+    values, added = upwards(cells, [value for _, value in held], words)
     noise = noise_upwards(cells, words)
     return [
         (downwards(cell, values[place], words) + added[place] + noise[place], 0)

@@ -38,7 +38,7 @@ export interface Question {
   readonly values: Values;
   /** How many users take part in all. */
   readonly users: number;
-  /** How many messages every report has beside those of its cells. */
+  /** How many messages a report has beside those of its cells, at most. */
   readonly calls: number;
   encode(value: Value, words: Words): Held | Promise<Held>;
 }
