@@ -151,11 +151,14 @@ collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
 operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
-""" + _more_tables(folder, ports, sha)
+""" + _more_tables(folder, ports, sha, origins)
 
 
-def _more_tables(folder: Path, ports: dict[str, int], sha: dict[str, str]) -> str:
+def _more_tables(
+    folder: Path, ports: dict[str, int], sha: dict[str, str], origins: Sequence[str]
+) -> str:
     """The tables of the servers that not every deployment has."""
+    allowed = f"allow_origins = {json.dumps(list(origins))}"
     issuer = f"""
 [issuer]
 listen = "127.0.0.1:{ports.get("issuer")}"
@@ -164,12 +167,14 @@ spool = "{folder}/issuer"
 keys = "{folder}/issuer-keys"
 collector_token_sha256 = "{sha["collector at issuer"]}"
 operator_token_sha256 = "{sha["operator"]}"
+{allowed}
 drain_seconds = 0
 """
     relay = f"""
 [relay]
 listen = "127.0.0.1:{ports.get("relay")}"
 shuffler = "http://127.0.0.1:{ports["shuffler"]}"
+{allowed}
 """
     return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
