@@ -4,7 +4,7 @@ one-time tokens, and the shuffler sees no address of a browser."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -146,7 +146,7 @@ def test_a_batch_of_python_and_browser_answers_with_tokens_through_the_relay(
     assert abs(result["anomaly"]) < 6
 
 
-def _results(servers: Servers, task: Task) -> list[dict[str, Any]]:
+def _results(servers: Servers, task: Task) -> Sequence[dict[str, Any]]:
     """The result, once it is published."""
     for _ in range(300):
         if found := results(servers.analyzer, task.id.hex()):
