@@ -10,7 +10,7 @@ export const readVectors = (name) => JSON.parse(readFileSync(new URL(`../../vect
 export const vectors = readVectors("client");
 export const clock = () => vectors.now * 1000;
 export const idOf = (text) => createHash("sha256").update(text).digest("hex");
-export const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks].find((task) => task.name === name).text;
+export const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks, ...vectors.groups.tasks].find((task) => task.name === name).text;
 export const loadText = async (text, options) => loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
 
 /** The canonical text of a task after a change. */

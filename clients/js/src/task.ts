@@ -241,7 +241,8 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   checkPolicy(task, task.policy);
   await task.prove();
   if (task.issuer !== undefined) (await import("./tokens.js")).checkIssuer(task.issuer);
-  Object.assign(task, { relay: options.relay, ephemeral: options.ephemeral });
+  task.relay = options.relay;
+  task.ephemeral = options.ephemeral;
   const proof = async () => options.relay || text === String(source)
     ? (await toShuffler(task.shuffler, task.gateway, options.relay, options.ephemeral))(`/tasks/${found}/proof`)
     : direct(String(source))("/proof");
