@@ -35,6 +35,18 @@ export function withoutPauses() {
 }
 export const restore = () => void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout });
 
+/** A shuffler that gives these answers, one after the other; "away" for none. */
+export function shuffler(...answers) {
+  const bodies = [];
+  globalThis.fetch = async (url, { body, headers, method }) => {
+    bodies.push({ url, hex: hex(body), size: body.length, headers, method });
+    const next = answers.length > 1 ? answers.shift() : answers[0];
+    if (next === "away") throw new TypeError("Failed to fetch");
+    return next.clone();
+  };
+  return bodies;
+}
+
 export const refusal = (status, code, headers = {}) =>
   new Response(JSON.stringify({ type: `urn:shuffledp:problem:${code}`, detail: "No." }), { status, headers });
 export const fails = (code) => (error) => {

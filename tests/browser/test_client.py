@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from browsers import Browser, running_browser, running_firefox
-from client_site import POLICY, client_site
+from client_site import POLICY, check_count, client_site
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
@@ -247,10 +247,4 @@ def test_a_batch_of_python_and_browser_answers(
             sent = browser.work(OPEN + f"return await client.send({value});", *args)
             assert sent == {"status": 201}, sent
     (result,) = page.programs.results(task)
-    estimate = result["result"]["estimate"]
-    low, high = result["result"]["interval"]
-    # three times the width of the 99% interval, so that the test fails by chance next to never
-    low, high = estimate - 3 * (estimate - low), estimate + 3 * (high - estimate)
-    assert low <= sum(values) <= high
-    assert not low <= sum(values) + 10 * USERS <= high
-    assert abs(result["anomaly"]) < 6
+    check_count(result, values)

@@ -7,8 +7,8 @@ import { gzipSync } from "node:zlib";
 import { createClient, loadTask } from "@shuffledp/client";
 import { exportHistory, history, wipe } from "@shuffledp/client/device";
 import { nobleKey, nobleVerify } from "@shuffledp/client/noble";
-import { givenWords, hex, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
-import { changedText, clock, fails, idOf, loadText, refusal, restore, textOf, vectors, withoutPauses } from "../test-support.mjs";
+import { givenWords, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
+import { changedText, clock, fails, idOf, loadText, refusal, restore, shuffler, textOf, vectors, withoutPauses } from "../test-support.mjs";
 
 const KEY = vectors.encryption.analyzer_key.public;
 const load = (name, policy = {}, more = {}) => loadText(textOf(name), { policy, ...more });
@@ -18,18 +18,6 @@ beforeEach(() => (pauses = withoutPauses()));
 afterEach(restore);
 
 const changed = (name, change) => changedText(textOf(name), change);
-
-/** A shuffler that gives these answers, one after the other; "away" for none. */
-function shuffler(...answers) {
-  const bodies = [];
-  globalThis.fetch = async (url, { body, headers, method }) => {
-    bodies.push({ url, hex: hex(body), size: body.length, headers, method });
-    const next = answers.length > 1 ? answers.shift() : answers[0];
-    if (next === "away") throw new TypeError("Failed to fetch");
-    return next.clone();
-  };
-  return bodies;
-}
 
 test("a value is sent once, in a request as the protocol says", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));
@@ -345,47 +333,6 @@ test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
   assert.deepEqual(await sent(-1), await sent(2n ** 64n - 1n));
   const places = await Promise.all([...Array(20).keys()].map(async (value) => [await sent(value), await sent(String(value))]));
   assert.notDeepEqual(places.map(([whole]) => whole), places.map(([, text]) => text));
-});
-
-test("tasks by group whose labels, bounds or cells do not fit are refused", async () => {
-  const [count, whole, real, mean] = ["count", "integer sum", "real sum", "mean"].map((one) => `${one} by group`);
-  const wrong = [
-    [count, (one) => (one.labels = ["a", "a"])],
-    [count, (one) => (one.labels = ["a", 7])],
-    [count, (one) => (one.labels = ["a"])],
-    [count, (one) => (one.high = "2")],
-    [count, (one) => (one.answer = "mode")],
-    [count, (one) => (one.answer = "mean")],
-    [count, (one) => (one.sizes = one.digits[0])],
-    [count, (one) => (one.digits[0].down = "1/1000")],
-    [whole, (one) => (one.answer = "count")],
-    [whole, (one) => (one.low = "-1")],
-    [whole, (one) => (one.high = "4")],
-    [real, (one) => (one.answer = "integer-sum")],
-    [real, (one) => delete one.sizes],
-    [real, (one) => (one.low = one.high)],
-    [mean, (one) => (one.sizes.cell = one.digits[0].cell)],
-    [mean, (one) => (one.unknown = 1)],
-  ];
-  for (const name of [count, whole, real, mean]) await loadText(changed(name, () => {}));
-  for (const [place, [name, change]] of wrong.entries())
-    await assert.rejects(loadText(changed(name, ({ certificate }) => change(certificate.protocol))), (error) => {
-      assert.ok(["task", "privacy"].includes(error.code), `${place}: ${error}`);
-      return true;
-    });
-  const bodies = shuffler(new Response(null, { status: 201 }));
-  const values = {
-    [count]: [["ä", 2], ["ä", 0.5], ["ä", "1"], ["other", 1], ["ä"], "ä", 1, ["ä", 1, 1], null, { 0: "ä", 1: 1 }],
-    [whole]: [["7", 1], [7, 4], [7, -1]],
-    [real]: [["a", 2.6], ["a", NaN], ["a", "0"]],
-  };
-  for (const [name, all] of Object.entries(values))
-    for (const value of all) await assert.rejects(createClient(await load(name), { ...once, storage: memoryStorage() }).send(value), fails("value"), JSON.stringify(value));
-  assert.equal(bodies.length, 0);
-  for (const value of [["ä", 0], ["", 1]]) await createClient(await load(count), { ...once, storage: memoryStorage() }).send(value);
-  assert.equal(bodies[0].size, bodies[1].size);
-  const { values: about } = await (await load(whole)).describe(memoryStorage());
-  assert.deepEqual(about, { kind: "group", labels: [7, -1, 0], value: { kind: "whole", least: 0, most: 3 } });
 });
 
 test("pages load what a question needs beside the core, from the bundle", async () => {
