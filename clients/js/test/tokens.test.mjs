@@ -178,6 +178,18 @@ test("two tabs at once ask for one token and send one report", async () => {
   assert.equal(bodies("reports").length, 1);
 });
 
+test("a token that another tab has used meanwhile is not stored again", async () => {
+  servers();
+  const storage = memoryStorage();
+  const sign = globalThis.fetch;
+  globalThis.fetch = async (...request) => {
+    await storage.update(({ tokens }) => delete tokens[vector.id]); // acknowledged in the other tab
+    return sign(...request);
+  };
+  await createClient(await load(), { ...enrolled, storage }).prepare();
+  assert.deepEqual(await storage.update(({ tokens }) => tokens), {});
+});
+
 test("without a valid token nothing is sent to the shuffler", async () => {
   const other = rfc.rfc9474[0];
   const cases = [
