@@ -250,6 +250,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   return task;
 }
 
-/** The task of a series that is asked now: the one of a server (shuffler or analyzer) whose name begins so. */
+/** The task of a series that is asked now: the one whose name begins so, in the list of a shuffler, or of a site
+ * that copies the shuffler's answers. With a relay the proof comes through it, and any such list will do. */
 export const loadCurrentTask = async (server: string, name: string, options: LoadOptions = {}): Promise<Task> =>
   (await import("./series.js")).current(loadTask, server, name, options);

@@ -96,6 +96,17 @@ test("proof and report go through the relay, sealed, in requests of one size", a
   for (const size of sizes[0]) assert.equal((size - 55) % 512, 0);
 });
 
+test("a task that is loaded from another site has its proof through the relay all the same", async () => {
+  const text = await relayed();
+  const seen = await relay([response(200, {}, await madeProof(idOf(text)))]);
+  const through = globalThis.fetch;
+  const direct = [];
+  globalThis.fetch = async (url, how) => (how.body ? through(url, how) : (direct.push(String(url)), new Response(text)));
+  const where = `https://survey.example/tasks/${idOf(text)}`;
+  assert.equal((await loadTask(where, { clock, relay: RELAY })).relay, RELAY);
+  assert.deepEqual([direct, seen.length], [[where], 1]);
+});
+
 test("refusals inside are read, and what is not now is sent again, newly sealed", async () => {
   const text = await relayed();
   const storage = memoryStorage();
