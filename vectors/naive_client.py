@@ -121,6 +121,21 @@ def encoded(protocol: Data, value: Any) -> list[tuple[Data, int]]:
     return quantiles(protocol, value)
 
 
+def by_group(protocol: Data, value: list[Any], words: Words) -> list[tuple[Data, int]]:
+    label, number = value
+    labels, cells = protocol["labels"], [digit["cell"] for digit in protocol["digits"]]
+    own = next(at for at, one in enumerate(labels) if type(one) is type(label) and one == label)
+    if protocol["answer"] in ("count", "integer-sum"):
+        held = [(cells[0], number)]
+    else:
+        held, _ = real_sum({**protocol, "digits": cells}, number, words)
+    if "sizes" in protocol:
+        held.append((protocol["sizes"]["cell"], 1))
+    return [
+        (cell, digit if group == own else 0) for cell, digit in held for group in range(len(labels))
+    ]
+
+
 def real_sum(
     protocol: Data, value: float, words: Words
 ) -> tuple[list[tuple[Data, int]], list[tuple[int, int]]]:
@@ -168,6 +183,8 @@ def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]
     public: list[tuple[int, int]] = []
     if protocol["query"] == "real-sum":
         cells, public = real_sum(protocol, value, words)
+    elif protocol["query"] == "by-group":
+        cells = by_group(protocol, value, words)
     else:
         cells = encoded(protocol, value)
     if cells[0][0]["kind"] == "shared":

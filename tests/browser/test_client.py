@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsers import Browser, running_browser, running_firefox
+from client_site import POLICY, check_count, client_site
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
+from shuffledp.planning.by_group import plan_by_group
 from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.planning.plan import Plan
@@ -25,8 +23,6 @@ from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.sending import Client
 
-BUNDLE = Path(str(files("shuffledp.service") / "pages" / "client"))
-POLICY = {"least_users": 1, "most_epsilon_per_period": "1000"}
 OPEN = """
     const [url, token, policy, more] = args;
     const { loadTask, createClient, BrowserStorage } = await import("/client.js");
@@ -45,17 +41,6 @@ OPEN = """
         return answer;
     };
 """
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Files of a folder, without a log."""
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing."""
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
-        super().end_headers()
 
 
 class Page:
@@ -102,6 +87,11 @@ class Page:
         self.programs.register(task)
         return task
 
+    def means(self) -> Task:
+        """Means by group; its batches are not filled here."""
+        plan = plan_by_group(20_000, 2, ["march", "may"], answer="mean", bounds=(0, 10))
+        return self.unfilled(plan)
+
     def args(self, task: Task, **more: Any) -> list[Any]:
         """The arguments of `OPEN`, with a fresh token."""
         (token,) = self.programs.enrol(1)
@@ -111,19 +101,10 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    site = tmp_path_factory.mktemp("site")
-    for file in BUNDLE.glob("*.js"):
-        (site / file.name).write_bytes(file.read_bytes())
-    (site / "index.html").write_text("<!doctype html><link rel=icon href='data:,'><title>t</title>")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found = Page(tmp_path_factory.mktemp("trio"), f"http://127.0.0.1:{server.server_port}")
-    try:
+    with client_site(tmp_path_factory.mktemp("site")) as site:
+        found = Page(tmp_path_factory.mktemp("trio"), site)
         with found.programs.both():
             yield found
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 Running = Callable[[], contextlib.AbstractContextManager[Browser]]
@@ -264,6 +245,16 @@ def test_digits_that_share_their_way_up_are_sent_from_a_worker(
     assert refused["error"] == "value" and "1.25" not in refused["message"]
 
 
+def test_pairs_of_a_group_and_a_number_are_sent(page: Page, browser: Browser) -> None:
+    """Also from a Worker. That the right messages are sent is what the vectors show."""
+    task = page.means()
+    browser.open(page.site)
+    for number, value in enumerate((["march", 0], ["may", 9.5])):
+        args = page.args(task, database=f"by group {number}", options={"worker": bool(number)})
+        found = browser.work(OPEN + f"await client.send({value!r}); return seen.at(-1);", *args)
+        assert (found["status"], found["size"]) == (201, task.report_bytes), found
+
+
 def test_a_batch_of_python_and_browser_answers(
     page: Page, browser: Browser, tmp_path: Path
 ) -> None:
@@ -282,10 +273,4 @@ def test_a_batch_of_python_and_browser_answers(
             sent = browser.work(OPEN + f"return await client.send({value});", *args)
             assert sent == {"status": 201}, sent
     (result,) = page.programs.results(task)
-    estimate = result["result"]["estimate"]
-    low, high = result["result"]["interval"]
-    # three times the width of the 99% interval, so that the test fails by chance next to never
-    low, high = estimate - 3 * (estimate - low), estimate + 3 * (high - estimate)
-    assert low <= sum(values) <= high
-    assert not low <= sum(values) + 10 * USERS <= high
-    assert abs(result["anomaly"]) < 6
+    check_count(result, values)

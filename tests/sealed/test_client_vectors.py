@@ -39,7 +39,7 @@ from shuffledp.service.errors import PolicyRefused
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "client.json").read_text("utf-8"))
 SHARED = VECTORS["shared"]
-LATER = [VECTORS["frequencies"], SHARED]
+LATER = [VECTORS["frequencies"], VECTORS["groups"], SHARED]
 VALUES = [*VECTORS["values"], *(case for step in LATER for case in step["values"])]
 REFUSED = [*VECTORS["refused"], *SHARED["refused"]]
 REPORTS = [*VECTORS["reports"], *SHARED["reports"]]

@@ -86,8 +86,7 @@ export class BoundedCell implements Cell {
     this.scale = common(odds);
     this.weights = odds.map(([n, d]) => (n * this.scale) / d);
     this.jumps = finite(this.weights);
-    const kept = over(ONE, odds.reduce(add, ONE)); // the chance that a user sends its value
-    this.mute = zeroWith(kept);
+    this.mute = zeroWith(over(ONE, odds.reduce(add, ONE))); // 0: a user sends its value
   }
 
   prove(up: Rational, down: Rational): void {

@@ -1,12 +1,15 @@
 /** The questions that can be asked: how a value becomes the values of cells, and what that costs. */
 import { boundedCell, EPSILON, type Cell, type CellKind } from "./cells.js";
 import { fail } from "./errors.js";
-import { atMost, larger, subtract, type Rational } from "./rational.js";
+import { atMost, larger, type Rational } from "./rational.js";
 import type { Words } from "./sampling.js";
-import { choice, list, record, textOf, whole, type Check } from "./schema.js";
+import { choice, record, textOf, whole, type Check } from "./schema.js";
 
 /** A BigInt is for labels of frequencies beyond ±(2⁵³ − 1). */
 export type Value = number | string | bigint;
+
+/** What a person answers: a value, or in tasks by group the label of a group and a number. */
+export type Answer = Value | readonly [group: Value, value: number];
 
 /** A cell, how many copies of it run side by side, and what a change may cost. */
 export interface CellUse {
@@ -22,7 +25,8 @@ export type Values =
   | { readonly kind: "number"; readonly least: string; readonly most: string }
   | { readonly kind: "date"; readonly least: string; readonly most: string; readonly unit: "day" | "second" }
   | { readonly kind: "label"; readonly labels: readonly Value[]; readonly other: Value | null }
-  | { readonly kind: "any"; readonly candidates: readonly Value[] };
+  | { readonly kind: "any"; readonly candidates: readonly Value[] }
+  | { readonly kind: "group"; readonly labels: readonly Value[]; readonly value: Values };
 
 /** What cells hold, in the order of their numbers; the number of the first of them (0); +1 messages beside
  * those of the cells. */
@@ -40,10 +44,10 @@ export interface Question {
   readonly users: number;
   /** How many messages a report has beside those of its cells, at most. */
   readonly calls: number;
-  encode(value: Value, words: Words): Held | Promise<Held>;
+  encode(value: Answer, words: Words): Held | Promise<Held>;
 }
 
-export const QUERY = choice("count", "integer-sum", "real-sum", "histogram", "quantiles", "frequencies");
+export const QUERY = choice("count", "integer-sum", "real-sum", "histogram", "quantiles", "frequencies", "by-group");
 
 export type Reader = (data: unknown, cell: Check<Cell>) => Omit<Question, "query" | "epsilon" | "users" | "calls"> & Partial<Question>;
 
@@ -79,39 +83,17 @@ const integers =
 export const LABEL: Check<Value> = (data, name) =>
   (typeof data === "number" ? whole(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER) : textOf(0, 1000))(data, name);
 
-const histogram: Reader = (data, cellOf) => {
-  const { epsilon, cell, labels, other } = record({
-    query: QUERY,
-    epsilon: EPSILON,
-    cell: zeroOrOne(cellOf),
-    labels: list(LABEL, 2, 10 ** 6),
-    other: (one, name): Value | null => (one === null ? one : LABEL(one, name)),
-  })(data, "protocol");
-  const places = new Map(labels.map((one, place) => [one, place]));
-  if (places.size < labels.length || (other !== null && !places.has(other))) bad("Buckets need different labels, and the one for others must be one of them");
-  return {
-    uses: [{ cell, copies: labels.length, up: cell.upLoss, down: subtract(epsilon, cell.upLoss) }],
-    loss: epsilon,
-    lossRule: "up + down",
-    allowsTopUp: true,
-    values: { kind: "label", labels, other },
-    encode(value) {
-      const place = places.get(value) ?? places.get(other as Value) ?? wrong("one of the labels of this task");
-      return [labels.map((_, bucket) => Number(bucket === place))];
-    },
-  };
-};
-
 export type Readers = Partial<Record<ReturnType<typeof QUERY>, Reader>>;
 
-/** How to read the question of a task; questions about numbers, and frequencies, are loaded only when one is asked. */
+/** How to read the question of a task; those beyond counts and integer sums are loaded only when one is
+ * asked (or where a label is named like one, which does no harm). */
 export async function readersFor(task: string): Promise<Readers> {
   return {
     count: integers(zeroOrOne),
     "integer-sum": integers((cellOf) => cellOf),
-    histogram,
-    ...(/"query":"(real-sum|quantiles)"/.test(task) && (await (await import("./numbers.js")).readersFor(task))),
-    ...(/"query":"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
+    ...(/"histogram"/.test(task) && (await import("./labels.js")).READERS),
+    ...(/"(real-sum|quantiles|by-group)"/.test(task) && (await (await import("./numbers.js")).readersFor(task))),
+    ...(/"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
   };
 }
 

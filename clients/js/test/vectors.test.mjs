@@ -17,8 +17,8 @@ const load = async (text, id, now) =>
   loadTask(text, { id, policy, proof: await madeProof(id), cells: [paperCell], clock: () => now * 1000 });
 
 const loaded = {};
-const { frequencies, shared } = vectors;
-const tasks = [...vectors.tasks, ...frequencies.tasks, ...shared.tasks];
+const { frequencies, groups, shared } = vectors;
+const tasks = [...vectors.tasks, ...frequencies.tasks, ...groups.tasks, ...shared.tasks];
 for (const task of tasks) loaded[task.name] = await load(task.text, task.id, vectors.now);
 
 test("canonical texts", async () => {
@@ -96,7 +96,7 @@ for (const { law, cases } of vectors.draws)
   });
 
 test("values become messages", async () => {
-  for (const { task, value, words: given, numbers } of [...vectors.values, ...frequencies.values, ...shared.values]) {
+  for (const { task, value, words: given, numbers } of [...vectors.values, ...frequencies.values, ...groups.values, ...shared.values]) {
     const words = givenWords(given);
     assert.deepEqual(await plainNumbers(loaded[task], value, words), numbers, `${task}: ${value}`);
     assert.equal(words.left(), 0, `${task}: ${value}`);
