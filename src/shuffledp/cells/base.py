@@ -8,7 +8,7 @@ alone; only its own proof (`privacy/…_proof`) and its own planner look at its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -118,7 +118,8 @@ class Cell(ABC):
 
     @staticmethod
     def check_together(cells: Sequence[Cell]) -> None:
-        """Refuses cells that cannot stand in one protocol."""
+        """Refuses cells that do not fit together; cells that are drawn on their own always do."""
+        return
 
     @staticmethod
     def most_together(cells: Sequence[Cell]) -> int | None:
@@ -132,22 +133,18 @@ class Cell(ABC):
         cells: Sequence[Cell], values: Sequence[int], entropy: Entropy = SYSTEM
     ) -> list[tuple[int, int]]:
         """`randomize` for every cell, in their order: what runs on a device."""
-        return [
-            cell.randomize(value, entropy) for cell, value in zip(cells, values, strict=True)
-        ]
+        return [cell.randomize(value, entropy) for cell, value in zip(cells, values, strict=True)]
 
     @staticmethod
     def randomize_total_together(
-        cells: Sequence[Cell], values: Sequence[Values], entropy: Entropy = SYSTEM
+        cells: Sequence[Cell], values: Iterable[Values], entropy: Entropy = SYSTEM
     ) -> list[tuple[int, int]]:
         """`randomize_total` for every cell, with a row of values for each."""
-        return [
-            cell.randomize_total(row, entropy) for cell, row in zip(cells, values, strict=True)
-        ]
+        return [cell.randomize_total(row, entropy) for cell, row in zip(cells, values, strict=True)]
 
     @staticmethod
     def aggregate_together(
-        cells: Sequence[Cell], values: Sequence[Values], tally: Counts, entropy: Entropy = SYSTEM
+        cells: Sequence[Cell], values: Iterable[Values], tally: Counts, entropy: Entropy = SYSTEM
     ) -> list[tuple[int, int]]:
         """`aggregate` for every cell: tally[c] users hold values[i][c] in cell i."""
         sent = []
@@ -156,6 +153,21 @@ class Cell(ABC):
             np.add.at(held, row, tally)
             sent.append(cell.aggregate(held, entropy))
         return sent
+
+    @staticmethod
+    def top_up_together(
+        cells: Sequence[tuple[Cell, int]], absent: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """`top_up` for every cell and its number of copies, one after the other."""
+        drawn = [cell.top_up(absent, copies, entropy) for cell, copies in cells]
+        plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
+        return plus, minus
+
+    @staticmethod
+    def joint_variance(cells: Sequence[Cell], weights: Sequence[Fraction]) -> Fraction:
+        """At most what drawing the cells together adds to the variance of one user's share of the
+        sum of their estimates with these weights."""
+        return Fraction(0)
 
     def checked(self, values: Values) -> Values:
         """`values` as integers in 0..D (not copied), or a refusal that does not name them."""

@@ -191,10 +191,10 @@ class BoundedCell(Cell):
         raised = np.full(copies, -1, np.int64)
         while (missing := np.flatnonzero(raised < 0)).size:
             drawn = bounded_crowd.copies_of_zero(self, missing.size, absent, entropy)
-            raised[missing] = drawn - self.base * absent + self._raise(absent)
+            raised[missing] = drawn - self.base * absent + self.top_up_raise(absent)
         return raised, np.zeros_like(raised)
 
-    def _raise(self, absent: int) -> int:
+    def top_up_raise(self, absent: int) -> int:
         """By how much a top-up is raised, the same for every draw."""
         if absent not in self._raises:
             shift = self.base - self.most_messages  # of what a user sends below `base`
@@ -232,14 +232,14 @@ class BoundedCell(Cell):
 
     def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
         law = BoundedMessages(tuple(self._masses(0)), absent * copies, -self.base)
-        return copies * self._raise(absent), [law]
+        return copies * self.top_up_raise(absent), [law]
 
     @property
     def absent_value(self) -> int:
         return 0
 
     def top_up_shift(self, absent: int) -> int:
-        return absent * self.base - self._raise(absent) if absent else 0
+        return absent * self.base - self.top_up_raise(absent) if absent else 0
 
     def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
         """The expected number of messages a user sends; at the largest value unless a mean is

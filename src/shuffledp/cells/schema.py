@@ -13,6 +13,7 @@ from shuffledp.cells.base import (
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import LARGEST_ODDS, MOST_BOUNDED_VALUE, MOST_CUT
 from shuffledp.cells.paper import LARGEST_FLOOD_MEAN, MOST_INPUT_PAIRS, PaperCell
+from shuffledp.cells.shared import MOST_COMBINATIONS, MOST_TOGETHER, SharedCell
 from shuffledp.exact.schema import Choice, Listing, Rational, Record, Tagged, Whole
 
 CELL_EPSILON = Rational(SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL)
@@ -32,13 +33,14 @@ PAPER_CELL = Record(
         "stand_in": Whole(0, LARGEST_VALUE),
     }
 )
+ODDS = Rational(Fraction(0), LARGEST_ODDS)
 DIRECTION = Record(
     {
         "epsilon": CELL_EPSILON,
         "decay": PROBABILITY,
         "cut": Whole(0, MOST_CUT),
         "muted_cut": Whole(0, MOST_CUT),
-        "odds": Listing(Rational(Fraction(0), LARGEST_ODDS), 1, MOST_BOUNDED_VALUE),
+        "odds": Listing(ODDS, 1, MOST_BOUNDED_VALUE),
     }
 )
 BOUNDED_CELL = Record(
@@ -50,4 +52,26 @@ BOUNDED_CELL = Record(
         "down": DIRECTION,
     }
 )
-CELL = Tagged("kind", {BoundedCell.kind: BOUNDED_CELL, PaperCell.kind: PAPER_CELL})
+TOGETHER = Record(
+    {
+        "cells": Whole(2, MOST_TOGETHER),
+        "others": Whole(1, MOST_COMBINATIONS),
+        "decay": PROBABILITY,
+        "other_odds": ODDS,
+        "stray_odds": Listing(ODDS, 1, MOST_TOGETHER - 1),
+    }
+)
+SHARED_CELL = Record(
+    {
+        "kind": Choice((SharedCell.kind,)),
+        "users": Whole(1, MOST_USERS),
+        "largest": Whole(1, MOST_BOUNDED_VALUE),
+        "up": DIRECTION,
+        "down": DIRECTION,
+        "together": TOGETHER,
+    }
+)
+CELL = Tagged(
+    "kind",
+    {BoundedCell.kind: BOUNDED_CELL, SharedCell.kind: SHARED_CELL, PaperCell.kind: PAPER_CELL},
+)

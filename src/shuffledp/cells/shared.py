@@ -6,7 +6,7 @@ c_j as in `shuffledp.cells.bounded`. A user draws, for all cells together,
 
     which values    with odds 1 its own, x; otherwise values ζ that say nothing about x, and an
                     addition n with n_1 + … + n_k = Z+1:
-                      up y of cell s  (odds o_y of that cell): ζ_s = y−1, n_s = Z+1, the other ζ uniform
+                      up y of cell s (its odds o_y): ζ_s = y−1, n_s = Z+1, the other ζ uniform
                       stray q (odds s_q): ζ uniform, n uniform among those with q parts above 0
     noise upwards   Z₊ of every cell, negative binomial shares given that their sum is at most Z
 
@@ -23,15 +23,17 @@ noise of a user's cells adds up to more than Z with a chance below `joint_chance
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import comb, lcm, prod
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from flint import arb
 
+from shuffledp.accuracy.message_law import MessageLaw
 from shuffledp.cells import shared_crowd, shared_law
 from shuffledp.cells.base import Cell, Counts, Floats, Values
 from shuffledp.cells.bounded import BoundedCell
@@ -46,6 +48,8 @@ from shuffledp.exact.numbers import probability, whole
 
 MOST_TOGETHER = 24
 """Cells that share their way up."""
+MOST_COMBINATIONS = 1 << 24
+"""Of the values of a user's cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,7 @@ class Together:
 
     def __post_init__(self) -> None:
         whole(self.cells, "the number of cells together", least=2, most=MOST_TOGETHER)
-        whole(self.others, "the other cells' combinations", most=2**24)
+        whole(self.others, "the other cells' combinations", most=MOST_COMBINATIONS)
         probability(self.decay, "decay")
         if len(self.stray_odds) != self.cells - 1:
             raise ParameterError("Stray odds are needed for 2, 3, … up to all of the cells.")
@@ -175,6 +179,9 @@ class SharedCell(BoundedCell):
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         raise _drawn_together()
 
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        raise _drawn_together()
+
     # Cells together
 
     @staticmethod
@@ -213,17 +220,32 @@ class SharedCell(BoundedCell):
 
     @staticmethod
     def randomize_total_together(
-        cells: Sequence[Cell], values: Sequence[Values], entropy: Entropy = SYSTEM
+        cells: Sequence[Cell], values: Iterable[Values], entropy: Entropy = SYSTEM
     ) -> list[tuple[int, int]]:
-        sent = shared_crowd.randomize_total(shared_cells(cells), values, entropy)
+        sent = shared_crowd.randomize_total(shared_cells(cells), list(values), entropy)
         return [(count, 0) for count in sent]
 
     @staticmethod
     def aggregate_together(
-        cells: Sequence[Cell], values: Sequence[Values], tally: Counts, entropy: Entropy = SYSTEM
+        cells: Sequence[Cell], values: Iterable[Values], tally: Counts, entropy: Entropy = SYSTEM
     ) -> list[tuple[int, int]]:
-        sent = shared_crowd.aggregate(shared_cells(cells), values, tally, entropy)
+        sent = shared_crowd.aggregate(shared_cells(cells), list(values), tally, entropy)
         return [(count, 0) for count in sent]
+
+    @staticmethod
+    def top_up_together(
+        cells: Sequence[tuple[Cell, int]], absent: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """What absent users who hold 0 everywhere would send above or below `base` each, raised in
+        each cell by a number that keeps it from being negative; see `BoundedCell.top_up`."""
+        group = shared_cells([cell for cell, _ in cells])
+        raises = np.array([cell.top_up_raise(absent) - cell.base * absent for cell in group])
+        nothing = [np.zeros(1, np.int64)] * len(group)
+        while True:
+            sent = shared_crowd.aggregate(group, nothing, np.array([absent]), entropy)
+            raised = np.array(sent, np.int64) + raises
+            if (raised >= 0).all():
+                return raised, np.zeros_like(raised)
 
     @staticmethod
     def joint_variance(cells: Sequence[Cell], weights: Sequence[Fraction]) -> Fraction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb, lcm
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ class Jumps:
             if len(set(places)) == len(places):
                 break
         ends = [0, *sorted(places), self.cut + 1]
-        return support, [after - before for before, after in zip(ends, ends[1:], strict=False)]
+        return support, [after - before for before, after in pairwise(ends)]
 
     def draw_many(self, size: int, entropy: Entropy) -> tuple[list[Counts], Counts]:
         """(ζ of each cell for so many users whose values are replaced, the sum of their n)."""
@@ -177,9 +177,7 @@ def _down_total(cell: SharedCell, values: Counts, entropy: Entropy) -> int:
     return total - int(noise[~np.isin(indices, muted)].sum())  # the muted have their own
 
 
-def aggregate(
-    cells: Cells, values: Sequence[Values], tally: Counts, entropy: Entropy
-) -> list[int]:
+def aggregate(cells: Cells, values: Sequence[Values], tally: Counts, entropy: Entropy) -> list[int]:
     """The sums of `randomize` over all users of a tally, of whom tally[c] hold values[·][c], at a
     cost that does not grow with their number."""
     jumps, users = _jumps(tuple(cells)), int(tally.sum())

@@ -40,6 +40,23 @@ def stray_masses(cell: SharedCell) -> list[Fraction]:
     return masses
 
 
+def stray_moments(cell: SharedCell) -> tuple[Fraction, Fraction, Fraction]:
+    """The odds of all jumps but the cell's own, and the sums of odds · addition and of
+    odds · addition². A part of Z+1 in q parts is 1 + a with a of a uniform way to write Z+1−q as q
+    numbers from 0 on: E[a] = (Z+1−q)/q, E[a(a−1)] = 2(Z+1−q)(Z−q)/(q(q+1))."""
+    together, total = cell.together, cell.up.cut + 1
+    odds, first, second = together.other_odds, Fraction(0), Fraction(0)
+    for parts, stray in enumerate(together.stray_odds, start=2):
+        rest = total - parts
+        mean = Fraction(rest, parts)
+        square = Fraction(2 * rest * (rest - 1), parts * (parts + 1)) + mean
+        inside = stray * Fraction(parts, together.cells)
+        odds += stray
+        first += inside * (1 + mean)
+        second += inside * (1 + 2 * mean + square)
+    return odds, first, second
+
+
 def moments(cell: SharedCell) -> Moments:
     """The moments of one user's v + n + Z₊, in balls of the working precision."""
     d, z = cell.largest, cell.up.cut
@@ -79,16 +96,11 @@ def moments(cell: SharedCell) -> Moments:
     )
     far = z + 1 + up
     branches.append(lifted(through(mass, first, second), far, far * far + up_variance))
-    strays = stray_masses(cell)
-    odds = own * ball(cell.together.other_odds + sum(strays))
-    added, added_square = (
-        own * ball(sum((mass * j**k for j, mass in enumerate(strays)), start=Fraction(0))) / odds
-        for k in (1, 2)
-    )
+    elsewhere_odds, first_added, second_added = stray_moments(cell)
+    odds = own * ball(elsewhere_odds)
+    added, added_square = (own * ball(moment) / odds for moment in (first_added, second_added))
     elsewhere = through(odds, odds * values[0], odds * values[1])
-    branches.append(
-        lifted(elsewhere, added + up, added_square + 2 * added * up + noise_square)
-    )
+    branches.append(lifted(elsewhere, added + up, added_square + 2 * added * up + noise_square))
     mean = sum((branch[0] for branch in branches), arb(0))
     square = sum((branch[1] for branch in branches), arb(0))
     kept = ball(cell.data_probability)
@@ -114,7 +126,9 @@ def message_masses(cell: SharedCell, value: int) -> list[arb]:
 
     own = ball(1 / (1 + cell.up_odds))
     one = through([arb(0)] * value + [own])
-    jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly([arb(0)] * (z + 1) + [arb(1)])
+    jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly(
+        [arb(0)] * (z + 1) + [arb(1)]
+    )
     strays = stray_masses(cell)
     strays[0] += cell.together.other_odds
     uniform = through([own / (d + 1)] * (d + 1)) * arb_poly([ball(mass) for mass in strays])

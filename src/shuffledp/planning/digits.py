@@ -75,7 +75,7 @@ def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
             for rest in itertools.combinations_with_replacement(below, digits):
                 grid = math.prod((top, *rest)) - 1
                 rounding = least / (grid * grid)
-                if rounding < 0.6 * mse and (rounding > 0.004 * mse or grid <= 8):
+                if rounding < 0.9 * mse and (rounding > 0.008 * mse or grid <= 8):
                     yield (top, *rest)
 
 

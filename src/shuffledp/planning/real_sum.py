@@ -10,7 +10,6 @@ from fractions import Fraction
 from shuffledp.accuracy.rounding import MOST_DITHER
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ExactNumber, whole
-from shuffledp.planning.bounded_digits import bounded_sum
 from shuffledp.planning.checks import (
     checked_bounds,
     checked_epsilon,
@@ -22,6 +21,7 @@ from shuffledp.planning.digits import SumTask
 from shuffledp.planning.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.planning.paper_digits import paper_digits
 from shuffledp.planning.plan import Forecast, Plan
+from shuffledp.planning.shared_digits import bounded_or_shared_sum
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import certify
 from shuffledp.protocols.real_sum import RealSum
@@ -121,7 +121,7 @@ def digits_choice(task: SumTask, target: Target, span: Fraction, cell: str) -> C
     if messages is None:
         task = replace(task, mse=target.mse(central_variance(task.epsilon), span))
     searches: dict[str, Search] = {
-        BOUNDED: lambda rival: bounded_sum(task, messages),
+        BOUNDED: lambda rival: bounded_or_shared_sum(task, messages),
         PAPER: lambda rival: paper_digits(task, messages, rival),
     }
     return choose(checked_cell_choice(cell), searches, messages is not None)

@@ -19,9 +19,14 @@ from flint import arb
 
 from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.cells.shared import SharedCell, Together
-from shuffledp.errors import CertificateError, PlanningError
+from shuffledp.errors import CertificateError
 from shuffledp.exact.numbers import at_precision, ball, round_to
-from shuffledp.planning.bounded_digits import EPSILON_DIGITS, bounded_cost, noise_error
+from shuffledp.planning.bounded_digits import (
+    EPSILON_DIGITS,
+    bounded_cost,
+    bounded_sum,
+    noise_error,
+)
 from shuffledp.planning.bounded_search import (
     ODDS_DIGITS,
     direction_of,
@@ -42,7 +47,7 @@ from shuffledp.planning.digits import (
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.shared_proof import prove
 
-SEARCH_ROUNDS = ((0, 120), (8, 24), (20, 6))
+SEARCH_ROUNDS = ((0, 60), (5, 12), (16, 4))
 """Rounds of the search, and how many radices stay."""
 FEWEST_USERS = 3
 MOST_STEPS = 40
@@ -88,33 +93,31 @@ class SharedDigitCosts(DigitCosts):
         strays = np.log(max(stray, 1e-300) / -np.expm1(-epsilon.min(axis=1)))
         aim = np.log(np.where(jumps > 0, jumps, 1.0))
         cut = np.maximum((scale.max(axis=1) - aim) / widest, 1.0)
-        for _ in range(8):  # ln of the error is nearly linear in the cut
+        for _ in range(5):  # ln of the error is nearly linear in the cut
             far = cut[:, None] + 1 + self.largest / 2
             logs = scale - fall * (cut[:, None] + 1) + 2 * np.log(far) - np.log(cut[:, None] + 1)
             last = strays - widest * (cut + 1) + 2 * np.log(cut + 1)
             total = np.logaddexp.reduce(np.concatenate([logs, last[:, None]], axis=1), axis=1)
-            cut = np.maximum(cut + (total - aim) / np.maximum(widest - 2 / (cut + 1), widest / 4), k)
+            cut = np.maximum(
+                cut + (total - aim) / np.maximum(widest - 2 / (cut + 1), widest / 4), k
+            )
         return np.asarray(cut)
 
 
-def shared_sum(task: SumTask, messages: float | None) -> Choice:
-    """The digits whose padded report is smallest."""
+def bounded_or_shared_sum(task: SumTask, messages: float | None) -> Choice:
+    """Bounded digits, or those that share their way up where their padded report is smaller."""
+    alone = bounded_sum(task, messages)
     if messages is not None or not task.padded or task.users < FEWEST_USERS:
-        raise PlanningError("Cells share their way up where a padded report is to be small.")
-    found = [
-        choice
-        for costs in best_radices(_several_digits(task), SharedDigitCosts, SEARCH_ROUNDS)
-        if (choice := settle(costs)) is not None
-    ]
-    if not found:
-        raise PlanningError("No digits that share their way up reach this error.")
-    return min(found, key=lambda choice: choice.cost)
+        return alone
+    together = shared_sum(task)
+    return alone if together is None or alone.cost <= together.cost else together
 
 
-def _several_digits(task: SumTask) -> SumTask:
-    if task.radix is not None and len(task.radix) < 2:
-        raise PlanningError("One digit has nothing to share.")
-    return task
+def shared_sum(task: SumTask) -> Choice | None:
+    """The digits that share their way up with the smallest padded report, or None."""
+    finalists = best_radices(task, SharedDigitCosts, SEARCH_ROUNDS)
+    found = [choice for costs in finalists if (choice := settle(costs)) is not None]
+    return min(found, key=lambda choice: choice.cost, default=None)
 
 
 def settle(costs: SharedDigitCosts) -> Choice | None:
@@ -185,14 +188,12 @@ def _proved(
                 cells=len(ups),
                 others=codes // base,
                 decay=max(decays),
-                other_odds=odds - sum(up.odds),
+                other_odds=odds - sum(up.odds, start=Fraction(0)),
                 stray_odds=stray,
             )
             down = direction_of(up.epsilon, side, muting, nudge)
             cells.append(
-                SharedCell(
-                    users=task.users, largest=base - 1, up=up, down=down, together=together
-                )
+                SharedCell(users=task.users, largest=base - 1, up=up, down=down, together=together)
             )
         with contextlib.suppress(CertificateError):
             for cell, loss in zip(cells, losses, strict=True):
@@ -202,7 +203,13 @@ def _proved(
 
 
 def _up(
-    task: SumTask, largest: int, loss: Fraction, decay: Fraction, cut: int, others: int, nudge: float
+    task: SumTask,
+    largest: int,
+    loss: Fraction,
+    decay: Fraction,
+    cut: int,
+    others: int,
+    nudge: float,
 ) -> Direction:
     """A digit's own jumps: users·c_{Z+1}·β^(y−1)/(1−β^D), for each combination of the others."""
     beta, r = float(decay), 1 / task.users
@@ -240,9 +247,7 @@ def _stray_odds(
     return tuple(found)
 
 
-def error_above(
-    cells: Sequence[SharedCell], costs: SharedDigitCosts, task: SumTask
-) -> Fraction:
+def error_above(cells: Sequence[SharedCell], costs: SharedDigitCosts, task: SumTask) -> Fraction:
     """A fraction just above the mean squared error of the whole sum, with the worst data."""
 
     def error() -> arb:

@@ -144,9 +144,7 @@ def prove_direction(
     return decide(cell, name, direction, exponent, _rules(cell, direction))
 
 
-def loss_exponent(
-    cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
-) -> arb:
+def loss_exponent(cell: BoundedCell, name: str, direction: Direction, allowed: Fraction) -> arb:
     """D·ln(1/β), enclosed; refuses a direction whose ε is not allowed or not kept."""
     if direction.epsilon > allowed:
         refuse(

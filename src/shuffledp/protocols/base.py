@@ -140,10 +140,9 @@ class Protocol(ABC, Generic[R_co]):
         Ensures: every cell's messages are an exact draw of its randomizer (`Cell.randomize`).
         """
         codes = self.encode(self.one_value(value), entropy)
-        sent = [
-            cell.randomize(int(self.split(codes, number)[0]), entropy)
-            for number, cell in enumerate(self.cells)
-        ]
+        cells = self.cells
+        values = [int(self.split(codes, number)[0]) for number in range(len(cells))]
+        sent = type(cells[0]).randomize_together(cells, values, entropy)
         plus, minus = np.array(sent, np.int64).T
         return self.whole_report(1, plus, minus, self.public_totals(codes), entropy)
 
@@ -156,10 +155,10 @@ class Protocol(ABC, Generic[R_co]):
         plus, minus = np.zeros((2, len(cells)), np.int64)
         for begin in range(0, len(codes), USERS_AT_ONCE):
             part = codes[begin : begin + USERS_AT_ONCE]
-            for number, cell in enumerate(cells):
-                sent = cell.randomize_total(self.split(part, number), entropy)
-                plus[number] += sent[0]
-                minus[number] += sent[1]
+            rows = (self.split(part, number) for number in range(len(cells)))
+            sent = type(cells[0]).randomize_total_together(cells, rows, entropy)
+            plus += [both[0] for both in sent]
+            minus += [both[1] for both in sent]
             if progress:
                 progress(len(part))
         return self.whole_report(len(codes), plus, minus, self.public_totals(codes), entropy)
@@ -186,8 +185,8 @@ class Protocol(ABC, Generic[R_co]):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
         """Messages that bring the noise of so many absent users, and nothing of any value; public
         counters have no noise and get nothing."""
-        drawn = [use.cell.top_up(absent, use.copies, entropy) for use in self.uses]
-        plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
+        cells = [(use.cell, use.copies) for use in self.uses]
+        plus, minus = type(cells[0][0]).top_up_together(cells, absent, entropy)
         nothing = np.zeros(self.public_counters, np.int64)
         return self.whole_report(absent, plus, minus, nothing, entropy)
 

@@ -56,6 +56,7 @@ class RealSum(Protocol[Estimate]):
     def __post_init__(self) -> None:
         if not self.digits or len({cell.users for cell in self.digits}) != 1:
             raise ParameterError("A sum needs at least one digit, all for the same users.")
+        type(self.digits[0]).check_together(self.digits)
         check_bounds(self.low, self.high)
         whole(self.dither, "dither", most=MOST_DITHER)
         if (self.grid + 1) * self.dither > FINEST_GRID:
@@ -148,11 +149,8 @@ class RealSum(Protocol[Estimate]):
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
         table = tally.reshape(self.grid + 1, self.dither)
         held, codes = table.sum(axis=1), np.arange(self.grid + 1) * self.dither
-        sent = []
-        for place, cell in enumerate(self.digits):
-            digits = np.zeros(cell.largest + 1, np.int64)
-            np.add.at(digits, self.split(codes, place), held)
-            sent.append(cell.aggregate(digits, entropy))
+        rows = (self.split(codes, place) for place in range(len(self.digits)))
+        sent = type(self.digits[0]).aggregate_together(self.digits, rows, held, entropy)
         plus, minus = np.array(sent, np.int64).T
         dithers = int(table.sum(axis=0) @ np.arange(self.dither))
         public = np.array([dithers] * self.public_counters, np.int64)
@@ -258,11 +256,13 @@ class RealSum(Protocol[Estimate]):
         their mean allows (`likely_squares`): exact for values that are spread like that, above
         the truth for values that lie close together or on the grid.
         """
+        weights = [Fraction(weight) for weight in self.weights]
+        joint = users * float(type(self.digits[0]).joint_variance(self.digits, weights))
         if totals is None:
             worst = sum(w**2 * c.rmse(users) ** 2 for w, c in self._weighted)
             rounding = users * float(worst_rounding(self.dither))
-            return math.sqrt(rounding + worst) * float(self.step)
-        mse = users * float(even_rounding(self.dither))
+            return math.sqrt(rounding + worst + joint) * float(self.step)
+        mse = users * float(even_rounding(self.dither)) + joint
         for (weight, cell), total in zip(self._weighted, totals, strict=True):
             mean = min(max(total / users, 0.0), float(cell.largest))
             squares = users * likely_squares(mean, cell.largest)

@@ -21,6 +21,8 @@ PADDINGS = (EXACT, RESERVE)
 
 def most_messages(uses: Sequence[CellUse]) -> int | None:
     """The most that a user can send; None where a cell has no such number."""
+    if uses[0].cell.draws_together:
+        return type(uses[0].cell).most_together([use.cell for use in uses])
     total = 0
     for use in uses:
         most = use.cell.most_messages
@@ -47,7 +49,10 @@ def reserve_size(uses: tuple[CellUse, ...], reports: int) -> int:
 
 
 def best_padding(uses: tuple[CellUse, ...], reports: int) -> str:
-    """Exact padding where it is possible at less than twice the size of a reserve."""
+    """Exact padding where it is possible at less than twice the size of a reserve; cells that are
+    drawn together send hardly more at most than on average and need no reserve."""
+    if uses[0].cell.draws_together:
+        return EXACT
     most = most_messages(uses)
     pure = most is not None and most < 2 * reserve_size(uses, reports)
     return EXACT if pure else RESERVE
@@ -56,6 +61,8 @@ def best_padding(uses: tuple[CellUse, ...], reports: int) -> str:
 def padded_size(uses: tuple[CellUse, ...], reports: int, padding: str | None = None) -> int:
     """K: the size of a report with this padding; with the best one if none is given."""
     padding = padding or best_padding(uses, reports)
+    if padding == RESERVE and uses[0].cell.draws_together:
+        raise ParameterError("Cells that share their way up have exact padding only.")
     if padding == RESERVE:
         return reserve_size(uses, reports)
     most = most_messages(uses)
@@ -73,6 +80,8 @@ def top_up_size(uses: Sequence[CellUse], absent: int) -> int:
     Ensures: their noise needs more with probability at most 2⁻⁶⁴.
     """
     parts = [use.cell.top_up_laws(absent, use.copies) for use in uses]
+    if uses[0].cell.draws_together:  # not independent: each cell gets a share of the probability
+        return sum(sure + chernoff_capacity(laws, len(parts)) for sure, laws in parts)
     laws = [law for _, found in parts for law in found]
     return sum(sure for sure, _ in parts) + chernoff_capacity(laws, 1)
 
