@@ -53,7 +53,7 @@ def both_ways(
 
 def prove_upwards(cells: Group) -> None:
     for cell in cells:
-        decide(cell, "up", cell.up, None, {SHARED: shared_way_up(cell.together)})  # type: ignore[arg-type]
+        decide(cell, "up", cell.up, None, {SHARED: shared_way_up(cell.together)})
 
 
 def scaled(cells: Group, factor: F) -> Group:

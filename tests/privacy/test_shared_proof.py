@@ -23,7 +23,7 @@ from shuffledp.privacy.shared_proof import prove
 from shuffledp.protocols import RealSum
 from shuffledp_check import certificate as checker
 from shuffledp_check import shared as shared_checker
-from shuffledp_check.bounded import Rejected
+from shuffledp_check.bounded import Rejected, check_files
 
 F = Fraction
 Data = dict[str, Any]
@@ -96,11 +96,11 @@ def test_the_second_program_reads_the_file_of_vectors(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.argv", ["check", str(ROOT / "vectors/shared.json")])
-    assert shared_checker.check_files(shared_checker.check) == 0
+    assert check_files(shared_checker.check) == 0
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps([PAIR | {"holds": False}]))
     monkeypatch.setattr("sys.argv", ["check", str(wrong)])
-    assert shared_checker.check_files(shared_checker.check) == 1
+    assert check_files(shared_checker.check) == 1
     assert "wrongly accepted" in capsys.readouterr().out
 
 

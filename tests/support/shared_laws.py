@@ -75,9 +75,9 @@ def first_steps(
             for n in product(range(cut + 2), repeat=k)
             if sum(n) == cut + 1 and k - n.count(0) == q
         ]
-        ways = list(product(product(*ranges), vectors))
-        for zeta, added in ways:
-            yield cells[0].together.stray_odds[q - 2] / len(ways), zeta, added
+        pairs = list(product(product(*ranges), vectors))
+        for zeta, added in pairs:
+            yield cells[0].together.stray_odds[q - 2] / len(pairs), zeta, added
 
 
 def way_down(cell: SharedCell, value: int) -> dict[int, F]:
@@ -108,6 +108,12 @@ def sent(
             mass = prod((p for _, p in each), start=odds / total)
             law[place] = law.get(place, F(0)) + mass
     return plus(law, noise_upwards(cells, noise_together))
+
+
+def inputs(cells: Cells) -> list[Values]:
+    """The values at both ends and one in between."""
+    least, most = [0] * len(cells), [cell.largest for cell in cells]
+    return [tuple(least), tuple(most), (1, *least[1:])]
 
 
 def of_one_cell(law: Law, place: int) -> dict[int, F]:

@@ -110,7 +110,8 @@ def up_noise(cells: Cells, together: bool = True) -> Iterator[tuple[Values, Frac
     cut = cells[0].up.cut
     masses = [noise(cell.users, cell.up, cut) for cell in cells]
     drawn = [n for n in product(range(cut + 1), repeat=len(cells)) if not together or sum(n) <= cut]
-    weights = [math.prod(law[j] for law, j in zip(masses, n, strict=True)) for n in drawn]
+    one = Fraction(1)
+    weights = [math.prod((m[j] for m, j in zip(masses, n, strict=True)), start=one) for n in drawn]
     total = sum(weights)
     for n, weight in zip(drawn, weights, strict=True):
         yield n, weight / total
