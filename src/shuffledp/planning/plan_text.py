@@ -116,12 +116,13 @@ def _cells(plan: Plan[Any]) -> Lines:
 def _parameters(values: Mapping[str, Any]) -> str:
     """A cell's parameters in few digits."""
     shown = {name: value for name, value in values.items() if name not in ("kind", "users")}
-    return ", ".join(
-        f"{name}: {_parameters(value)};"
-        if isinstance(value, Mapping)
-        else f"{name} {_short(value)}"
-        for name, value in shown.items()
-    )
+    flat = [f"{name} {_short(value)}" for name, value in shown.items() if not _nested(value)]
+    nested = [f"{name}: {_parameters(value)}" for name, value in shown.items() if _nested(value)]
+    return "; ".join([", ".join(flat), *nested])
+
+
+def _nested(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _short(value: object) -> str:

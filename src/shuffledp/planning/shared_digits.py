@@ -21,6 +21,7 @@ from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.cells.shared import SharedCell, Together
 from shuffledp.errors import CertificateError
 from shuffledp.exact.numbers import at_precision, ball, round_to
+from shuffledp.planning.bounded_choice import tilt_limit
 from shuffledp.planning.bounded_digits import (
     EPSILON_DIGITS,
     bounded_cost,
@@ -35,7 +36,8 @@ from shuffledp.planning.bounded_search import (
     side_of,
 )
 from shuffledp.planning.bounded_side import Side
-from shuffledp.planning.choice import Choice, digit_messages
+from shuffledp.planning.cell_task import CellTask
+from shuffledp.planning.choice import Choice, digit_messages, dither_messages
 from shuffledp.planning.digits import (
     DigitCosts,
     SumTask,
@@ -47,7 +49,7 @@ from shuffledp.planning.digits import (
 from shuffledp.planning.special import Floats
 from shuffledp.privacy.shared_proof import prove
 
-SEARCH_ROUNDS = ((0, 60), (5, 12), (16, 4))
+SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices stay."""
 FEWEST_USERS = 3
 MOST_STEPS = 40
@@ -143,17 +145,33 @@ def settle(costs: SharedDigitCosts) -> Choice | None:
         if cells is None:
             return None
         if error_above(cells, costs, task) <= task.mse:
-            average = digit_messages(cells, costs.dither, False)
+            weights = costs.weight**2
             return Choice(
                 cells=cells,
                 mse=task.mse,
                 cost=digit_messages(cells, costs.dither, True),
-                limit=average,
+                limit=_limit(costs, exact, errors + jumps / weights),
                 dither=costs.dither,
             )
         if step % 2:  # the ways down may be what is too short
             downs = [(side, total + 1) for side, total in downs]
     return None
+
+
+def _limit(costs: SharedDigitCosts, losses: Sequence[Fraction], errors: Floats) -> float:
+    """The fewest messages on average of any cells with one kind of message and these errors."""
+    task, found = costs.task, dither_messages(costs.dither, False)
+    for loss, base, error in zip(losses, costs.radix, errors, strict=True):
+        digit = CellTask(
+            users=task.users,
+            expected=task.expected,
+            largest=base - 1,
+            up=loss,
+            down=loss,
+            mse=Fraction(float(error)),
+        )
+        found += tilt_limit(digit)
+    return found
 
 
 def _mutes_at_most(side: Side, allowed: float, total: int) -> bool:
