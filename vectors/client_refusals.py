@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from client_tasks import BEGIN, END, KEY, text_of
-from naive_client import Data, F
+from naive_laws import Data, F
 
 from shuffledp.sealed.task import Task
 
 CELL = "certificate.protocol.cell."
 CLAIM = "certificate.cells.0."
 COUNT, SUM, PAPER = "count, bounded", "integer sum, bounded", "count, paper"
+REAL = "real sum, bounded"
 
 Changes = dict[str, Any] | Callable[[Task], str]
 """Other values by their paths, or what makes the whole text anew."""
@@ -150,14 +151,19 @@ def sum_cuts(cut: int, muted_cut: int, messages: int) -> Data:
     }
 
 
-def one_less(path: str) -> Callable[[Task], str]:
-    def text(task: Task) -> str:
-        at = json.loads(task.canonical())
-        for step in path.split("."):
-            at = at[step]
-        return put(task, {path: at - 1})
+def at_path(task: Task, path: str) -> Any:
+    at = json.loads(task.canonical())
+    for step in path.split("."):
+        at = at[step]
+    return at
 
-    return text
+
+def one_less(path: str) -> Callable[[Task], str]:
+    return lambda task: put(task, {path: at_path(task, path) - 1})
+
+
+def one_more(path: str) -> Callable[[Task], str]:
+    return lambda task: put(task, {path: at_path(task, path) + 1})
 
 
 def half_the_flood(task: Task) -> str:
@@ -225,11 +231,19 @@ NUMBERS: list[tuple[str, str, Changes]] = [
     ("half the flood", PAPER, half_the_flood),
     (
         "digits for different users",
-        "real sum, bounded",
+        REAL,
         {
             "certificate.protocol.digits.1.users": 199,
         },
     ),
+    *(
+        (f"a dither of {dither} values", REAL, {"certificate.protocol.dither": dither})
+        for dither in (0, -1, 1, 65)
+    ),
+    ("a dither as a text", REAL, {"certificate.protocol.dither": "3"}),
+    ("a dither of a count", COUNT, {"certificate.protocol.dither": 3}),
+    ("a dither of quantiles", "quantiles, bounded", {"certificate.protocol.dither": 3}),
+    ("a dither that reports have no room for", REAL, one_more("certificate.protocol.dither")),
     ("reports that are too small, exact padding", COUNT, one_less("report_size")),
     ("reports that are too small, reserve", "histogram, reserve", one_less("report_size")),
     ("reports that are too small, paper's cell", PAPER, one_less("report_size")),

@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from naive_client import Data, F, public
+from naive_encryption import public
+from naive_laws import Data, F
 
 from shuffledp import (
     certify,
@@ -45,7 +46,10 @@ PLANS: dict[str, Planner] = {
     "count": lambda cell: plan_count(100, 1, mse_overhead=2, padded=True, cell=cell),
     "integer sum": lambda cell: plan_integer_sum(100, 2, 5, mse_overhead=4, padded=True, cell=cell),
     "real sum": lambda cell: plan_real_sum(
-        200, 2, bounds=("-1", "5/2"), mse_overhead=8, radix=(3, 2), cell=cell
+        200, 2, bounds=("-1", "5/2"), mse_overhead=8, radix=(3, 2), dither=3, cell=cell
+    ),
+    "real sum without a dither": lambda cell: plan_real_sum(
+        200, 2, bounds=("-1", "5/2"), mse_overhead=8, radix=(3, 2), dither=1, cell=cell
     ),
     "histogram": lambda cell: plan_histogram(
         100, 2, LABELS, other="no", mse_overhead=8, padded=True, cell=cell

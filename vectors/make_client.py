@@ -3,8 +3,9 @@
     python vectors/make_client.py
 
 Tasks are planned and certified by the package. Everything that a client computes from them (draws,
-messages, ciphertexts, reports) comes from `naive_client.py`, and proofs of tasks from
-`naive_proof.py`, which were written from docs/protocol.md and share no code with the package.
+messages, ciphertexts, reports) comes from `naive_client.py` and what it imports, and proofs of
+tasks from `naive_proof.py`, which were written from docs/protocol.md and share no code with the
+package.
 Random words, ephemeral keys and the analyzer's key are hashes of the names of the cases, or chosen
 where a case needs rare ones.
 """
@@ -20,6 +21,8 @@ from typing import Any
 
 from client_proofs import proofs
 from client_refusals import refused
+from client_shared import SHARED, cells_of, recipes, shared_tasks
+from client_shared_refusals import shared_refused
 from client_tasks import (
     BEGIN,
     KEY,
@@ -29,15 +32,9 @@ from client_tasks import (
     make_tasks,
     text_of,
 )
-from naive_client import (
-    LAWS,
-    Data,
-    Words,
-    info_of,
-    report_bytes,
-    report_numbers,
-    sealed,
-)
+from naive_client import report_numbers
+from naive_encryption import info_of, report_bytes, sealed
+from naive_laws import LAWS, Data, Words
 
 from shuffledp.sealed.task import Task
 
@@ -136,6 +133,7 @@ VALUES: dict[str, list[Any]] = {
     "count": [0, 1],
     "integer sum": [0, 3, 5],
     "real sum": [-1.0, 0.1, 2.5, 1, 2.4999999999999996, -0.3],
+    "real sum without a dither": [-1.0, 0.1, 2.5, 1, 2.4999999999999996, -0.3],
     "histogram": ["yes", "no", 7, "7", "somebody else", 8, 9007199254740991, 'ä "🙂"\\\n'],
     "quantiles": [0.1, 0.7, 0.2, 0.3, 0.4, 0.30000000000000004, 0.25],
     "quantiles of whole numbers": [-3, 0, 1, 2, 20],
@@ -171,7 +169,7 @@ def values(tasks: dict[str, Task]) -> list[Data]:
 
 
 def rare_values(tasks: dict[str, Task]) -> list[Data]:
-    """A report and an order that are drawn again."""
+    """A report and an order that are drawn again; a dither that 64 bits leave open."""
     found = []
     task = tasks["count, paper"]
     many = [0, *[ALL_ONES] * 4, 1 << 63, 0, 0]
@@ -181,6 +179,25 @@ def rare_values(tasks: dict[str, Task]) -> list[Data]:
     equal = [1 << 40, 1 << 40, 1 << 40, *range(same.report_size - 1), 5]
     found.append(value_case("count, bounded", same, 1, equal, "equal keys"))
     assert len(found[-1]["words"]) == 3 + 2 * same.report_size, "no keys were drawn again"
+    for number, tie in enumerate(([0], [ALL_ONES], [ALL_ONES // 3, 0])):
+        tied = [ALL_ONES // 3, *tie]  # a third lies between two numbers of 64 bits
+        case = value_case(
+            "real sum, bounded", tasks["real sum, bounded"], 1.5, tied, f"tie {number}"
+        )
+        assert case["cells"][-1] == [int(tie == [ALL_ONES]), 0]
+        found.append(case)
+    return found
+
+
+def shared_values(tasks: dict[str, Task]) -> list[Data]:
+    """Digits that share their way up: any words, and what happens rarely."""
+    found = values(tasks)
+    for name, task in tasks.items():
+        for number, (what, first) in enumerate(recipes(cells_of(task)).items()):
+            value = VALUES["real sum"][number % len(VALUES["real sum"])]
+            one = value_case(name, task, value, first, f"value {name}, {what}")
+            assert len(one["words"]) > len(first), "words were left over"
+            found.append({"what": what, **one})
     return found
 
 
@@ -220,9 +237,9 @@ def encryption(tasks: dict[str, Task]) -> Data:
     }
 
 
-def reports(tasks: dict[str, Task]) -> list[Data]:
+def reports(tasks: dict[str, Task], chosen_values: dict[str, Any]) -> list[Data]:
     found = []
-    for name, value in (("count, bounded", 1), ("histogram, paper", "yes")):
+    for name, value in chosen_values.items():
         task, token = tasks[name], f"each-vector-{name.partition(',')[0]}"
         words = chosen([], f"report {name}")
         _, numbers = report_numbers(json.loads(task.canonical()), value, words)
@@ -271,7 +288,7 @@ def canonical() -> list[Data]:
 
 def client_vectors() -> Data:
     """Everything in vectors/client.json."""
-    tasks, frequent = make_tasks(), frequency_tasks()
+    tasks, frequent, sharing = make_tasks(), frequency_tasks(), shared_tasks()
     return {
         "format": "shuffledp client vectors 1",
         "note": NOTE,
@@ -282,11 +299,17 @@ def client_vectors() -> Data:
         "draws": draws(),
         "values": [*values(tasks), *rare_values(tasks)],
         "encryption": encryption(tasks),
-        "reports": reports(tasks),
+        "reports": reports(tasks, {"count, bounded": 1, "histogram, paper": "yes"}),
         "proofs": proofs(tasks),
         "frequencies": {
             "tasks": [described(name, task) for name, task in frequent.items()],
             "values": values(frequent),
+        },
+        "shared": {
+            "tasks": [described(name, task) for name, task in sharing.items()],
+            "refused": shared_refused(sharing),
+            "values": shared_values(sharing),
+            "reports": reports(sharing, {SHARED: 0.1}),
         },
     }
 

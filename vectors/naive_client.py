@@ -1,146 +1,31 @@
 """A client written from docs/protocol.md alone, in the plainest way: it makes the vectors.
 
-It shares no code with the package. Rational laws are inverted in fractions, the others with mpmath
-at a precision far above what a comparison needs; HPKE is written out from RFC 9180 on the
-primitives of `cryptography`. It is slow, and it is no client for real people: its random words are
-given.
+It shares no code with the package. Laws are in `naive_laws.py`, cells that share their way up in
+`naive_shared.py`; how messages are encrypted is in `naive_encryption.py`. It is slow, and it is no
+client for real people: its random words are given.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-import hmac
 import math
-from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Any
 
-import mpmath
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from naive_laws import (
+    Data,
+    F,
+    Law,
+    Words,
+    bernoulli,
+    cut_negative_binomial,
+    finite,
+    negative_binomial,
+    poisson,
+)
+from naive_shared import shared_cells
 
-Data = dict[str, Any]
-F = Fraction
 DUMMY = 0xFFFFFFFF
-SPARE_BITS = 400
-"""Of precision beyond the bits that are compared."""
-
-
-class Words:
-    """A stream of 64-bit words that counts how many were taken."""
-
-    def __init__(self, source: Iterator[int]) -> None:
-        self._source, self.taken = source, list[int]()
-
-    def next(self) -> int:
-        word = next(self._source)
-        self.taken.append(word)
-        return word
-
-
-# Exact sampling
-
-
-class Law:
-    """A law on 0, 1, … by its cumulative probabilities: fractions, or as real numbers at a given
-    precision."""
-
-    def __init__(
-        self, last: int | None, cumulative: Callable[[int], Fraction | mpmath.mpf]
-    ) -> None:
-        self._last, self._cumulative = last, cumulative
-
-    def scaled(self, k: int, bits: int) -> Fraction:
-        """2^bits · F(k); exact for rational laws, else close enough to compare with whole
-        numbers."""
-        if self._last is not None and k >= self._last:
-            return F(1 << bits)
-        with mpmath.workprec(bits + SPARE_BITS):
-            value = self._cumulative(k)
-            if isinstance(value, Fraction):
-                return value * (1 << bits)
-            scaled = mpmath.ldexp(value, bits)
-            distance = abs(scaled - mpmath.nint(scaled))
-            assert distance > mpmath.mpf(2) ** -(SPARE_BITS // 2), "too close to a whole number"
-            sign, mantissa, exponent, _ = scaled._mpf_
-            assert sign == 0
-            return F(int(mantissa)) * F(2) ** int(exponent)
-
-    def draw(self, words: Words) -> int:
-        """k with F(k−1) ≤ U < F(k); another word only while some F(k) lies strictly inside."""
-        value, bits, k = words.next(), 64, 0
-        while True:
-            bound = self.scaled(k, bits)
-            if bound >= value + 1:
-                return k
-            if bound <= value:
-                k += 1
-            else:
-                value, bits = (value << 64) | words.next(), bits + 64
-
-
-def sums(weights: list[Any]) -> list[Any]:
-    found, total = [], weights[0] * 0
-    for weight in weights:
-        total = total + weight
-        found.append(total)
-    return found
-
-
-def finite(weights: list[Fraction]) -> Law:
-    totals = sums(weights)
-    return Law(len(weights) - 1, lambda k: F(totals[k]) / totals[-1])
-
-
-def bernoulli(chance: Fraction) -> Law:
-    return finite([1 - chance, chance])
-
-
-def cut_negative_binomial(shape: Fraction, beta: Fraction, cut: int) -> Law:
-    weights = [F(1)]
-    for j in range(cut):
-        weights.append(weights[-1] * beta * (shape + j) / (j + 1))
-    return finite(weights)
-
-
-def real(number: Fraction) -> mpmath.mpf:
-    return mpmath.mpf(number.numerator) / number.denominator
-
-
-def negative_binomial(shape: Fraction, decay: Fraction) -> Law:
-    def cumulative(k: int) -> mpmath.mpf:
-        r, e = real(shape), mpmath.exp(-real(decay))
-        mass = total = (1 - e) ** r
-        for j in range(k):
-            mass = mass * e * (r + j) / (j + 1)
-            total += mass
-        return total
-
-    return Law(None, cumulative)
-
-
-def poisson(mean: Fraction) -> Law:
-    def cumulative(k: int) -> mpmath.mpf:
-        mass = total = mpmath.exp(-real(mean))
-        for j in range(k):
-            mass = mass * real(mean) / (j + 1)
-            total += mass
-        return total
-
-    return Law(0 if mean == 0 else None, cumulative)
-
-
-LAWS: dict[str, Callable[[Data], Law]] = {
-    "bernoulli": lambda law: bernoulli(F(law["probability"])),
-    "finite": lambda law: finite([F(weight) for weight in law["weights"]]),
-    "cut negative binomial": lambda law: cut_negative_binomial(
-        F(law["shape"]), F(law["beta"]), law["cut"]
-    ),
-    "negative binomial": lambda law: negative_binomial(F(law["shape"]), F(law["decay"])),
-    "poisson": lambda law: poisson(F(law["mean"])),
-}
-
 
 # Cells
 
@@ -222,7 +107,7 @@ def frequencies(protocol: Data, value: str | int, words: Words) -> list[tuple[in
     return sent + [(int(one == group), 0) for one in range(groups)]
 
 
-def encoded(protocol: Data, value: Any, words: Words) -> list[tuple[Data, int]]:
+def encoded(protocol: Data, value: Any) -> list[tuple[Data, int]]:
     query = protocol["query"]
     if query in ("count", "integer-sum"):
         return [(protocol["cell"], value)]
@@ -233,20 +118,27 @@ def encoded(protocol: Data, value: Any, words: Words) -> list[tuple[Data, int]]:
         ]
         place = known[0] if known else labels.index(protocol["other"])
         return [(protocol["cell"], int(number == place)) for number in range(len(labels))]
-    return real_sum(protocol, value, words) if query == "real-sum" else quantiles(protocol, value)
+    return quantiles(protocol, value)
 
 
-def real_sum(protocol: Data, value: float, words: Words) -> list[tuple[Data, int]]:
+def real_sum(
+    protocol: Data, value: float, words: Words
+) -> tuple[list[tuple[Data, int]], list[tuple[int, int]]]:
+    """What the digits' cells hold, and what the counter of the dither gets, if there is one."""
     digits, low, high = protocol["digits"], F(protocol["low"]), F(protocol["high"])
     grid = math.prod(cell["largest"] + 1 for cell in digits) - 1
     place = (F(value) - low) * grid / (high - low)
-    code = math.floor(place)
-    code += bernoulli(place - code).draw(words)
+    # T in [0, 1) matters only as far as it lies between two of these
+    k = protocol.get("dither", 1)
+    cuts = {F(part, k) for part in range(1, k)} | {1 - place % 1} - {F(1)}
+    edges = [F(0), *sorted(cuts)]
+    least = edges[Law(len(cuts), lambda number: edges[number + 1]).draw(words)]
+    code, dither = math.floor(place + least), math.floor(k * least)
     found = []
     for cell in reversed(digits):
         code, digit = divmod(code, cell["largest"] + 1)
         found.append((cell, digit))
-    return found[::-1]
+    return found[::-1], [(dither, 0)] * (k > 1)
 
 
 def quantiles(protocol: Data, value: Any) -> list[tuple[Data, int]]:
@@ -270,12 +162,17 @@ def quantiles(protocol: Data, value: Any) -> list[tuple[Data, int]]:
 
 
 def randomized(protocol: Data, value: Any, words: Words) -> list[tuple[int, int]]:
-    """How many +1 and −1 each cell sends."""
+    """How many +1 and −1 each cell sends, and after the cells what public counters get."""
     if protocol["query"] == "frequencies":
         return frequencies(protocol, value, words)
-    return [
-        CELLS[cell["kind"]](cell, held, words) for cell, held in encoded(protocol, value, words)
-    ]
+    public: list[tuple[int, int]] = []
+    if protocol["query"] == "real-sum":
+        cells, public = real_sum(protocol, value, words)
+    else:
+        cells = encoded(protocol, value)
+    if cells[0][0]["kind"] == "shared":
+        return shared_cells(cells, words) + public
+    return [CELLS[cell["kind"]](cell, held, words) for cell, held in cells] + public
 
 
 def numbers_of(sent: list[tuple[int, int]]) -> list[int]:
@@ -295,56 +192,3 @@ def report_numbers(task: Data, value: Any, words: Words) -> tuple[list[tuple[int
     while len(set(keys)) < size:
         keys = [words.next() for _ in range(size)]
     return sent, [number for _, number in sorted(zip(keys, numbers, strict=True))]
-
-
-# HPKE (RFC 9180): base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM
-
-KEM = b"KEM" + (0x0020).to_bytes(2, "big")
-SUITE = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (0x0020, 0x0001, 0x0001))
-
-
-def extract(suite: bytes, salt: bytes, label: bytes, key: bytes) -> bytes:
-    labelled = b"HPKE-v1" + suite + label + key
-    return hmac.new(salt or bytes(32), labelled, hashlib.sha256).digest()
-
-
-def expand(suite: bytes, key: bytes, label: bytes, info: bytes, length: int) -> bytes:
-    labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
-    return hmac.new(key, labelled + b"\x01", hashlib.sha256).digest()[:length]
-
-
-def public(secret: bytes) -> bytes:
-    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-
-
-def info_of(task_id: bytes, key: Data) -> bytes:
-    return (
-        b"shuffledp/v1 msg"
-        + task_id
-        + int(key["epoch"]).to_bytes(4, "big")
-        + int(key["key_id"]).to_bytes(2, "big")
-    )
-
-
-def sealed(number: int, recipient: bytes, info: bytes, ephemeral: bytes) -> bytes:
-    """One encrypted message of 52 bytes."""
-    enc = public(ephemeral)
-    shared = X25519PrivateKey.from_private_bytes(ephemeral).exchange(
-        X25519PublicKey.from_public_bytes(recipient)
-    )
-    secret = expand(
-        KEM, extract(KEM, b"", b"eae_prk", shared), b"shared_secret", enc + recipient, 32
-    )
-    context = b"\x00" + extract(SUITE, b"", b"psk_id_hash", b"")
-    context += extract(SUITE, b"", b"info_hash", info)
-    schedule = extract(SUITE, secret, b"secret", b"")
-    key = expand(SUITE, schedule, b"key", context, 16)
-    nonce = expand(SUITE, schedule, b"base_nonce", context, 12)
-    return enc + AESGCM(key).encrypt(nonce, number.to_bytes(4, "big"), b"")
-
-
-def report_bytes(task: Data, task_id: bytes, report_id: bytes, messages: list[bytes]) -> bytes:
-    key_id = task["analyzer_key"]["key_id"]
-    head = b"SDP1\x01" + task_id + report_id
-    head += b"".join(number.to_bytes(2, "big") for number in (key_id, len(messages), 52))
-    return head + b"".join(messages)

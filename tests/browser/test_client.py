@@ -19,6 +19,8 @@ from service_trio import TRUSTING, USERS, Trio
 
 from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
+from shuffledp.planning.plan import Plan
+from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.sending import Client
@@ -84,9 +86,19 @@ class Page:
 
     def frequencies(self) -> Task:
         """Labels of any domain, by groups and hashes; its batches are not filled here."""
-        plan = plan_frequencies(20_000, 2, max_messages=60, cell="bounded")
+        return self.unfilled(plan_frequencies(20_000, 2, max_messages=60, cell="bounded"))
+
+    def shared_digits(self) -> Task:
+        """A real sum whose digits share their way up, in reports large enough for a Worker."""
+        plan = plan_real_sum(200_000, 1, rmse=5, padded=True, cell="bounded")
+        assert {cell.kind for cell in plan.protocol.cells} == {"shared"}
+        return self.unfilled(plan)
+
+    def unfilled(self, plan: Plan[Any]) -> Task:
+        """A task for so many that its batches are not filled here."""
         key, shuffler = self.programs.trio.keys.all()[-1].public, self.programs.urls["shuffler"]
-        task = Task.create(plan.to_dict(), key, "any label", BatchRule(20_000), shuffler=shuffler)
+        batch = BatchRule(plan.protocol.users)
+        task = Task.create(plan.to_dict(), key, "many", batch, shuffler=shuffler)
         self.programs.register(task)
         return task
 
@@ -233,6 +245,23 @@ def test_labels_of_any_domain_are_sent(page: Page, browser: Browser) -> None:
         args = page.args(task, database=f"any label {number}")
         found = browser.work(OPEN + f"await client.send({value!r}); return seen.at(-1);", *args)
         assert (found["status"], found["size"]) == (201, task.report_bytes), found
+
+
+def test_digits_that_share_their_way_up_are_sent_from_a_worker(
+    page: Page, browser: Browser
+) -> None:
+    """That the right messages are sent is what the vectors show."""
+    task = page.shared_digits()
+    assert task.report_size > 400
+    browser.open(page.site)
+    for number, value in enumerate((0, 0.3, 1)):
+        args = page.args(task, database=f"shared digits {number}")
+        found = browser.work(OPEN + f"await client.send({value}); return seen.at(-1);", *args)
+        assert (found["status"], found["size"]) == (201, task.report_bytes), found
+    refused = browser.work(
+        OPEN + "return await client.send(1.25);", *page.args(task, database="beyond")
+    )
+    assert refused["error"] == "value" and "1.25" not in refused["message"]
 
 
 def test_a_batch_of_python_and_browser_answers(

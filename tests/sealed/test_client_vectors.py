@@ -38,8 +38,15 @@ from shuffledp.service.errors import PolicyRefused
 
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "client.json").read_text("utf-8"))
-LATER = VECTORS["frequencies"]
-TASKS = {entry["name"]: entry for entry in [*VECTORS["tasks"], *LATER["tasks"]]}
+SHARED = VECTORS["shared"]
+LATER = [VECTORS["frequencies"], SHARED]
+VALUES = [*VECTORS["values"], *(case for step in LATER for case in step["values"])]
+REFUSED = [*VECTORS["refused"], *SHARED["refused"]]
+REPORTS = [*VECTORS["reports"], *SHARED["reports"]]
+TASKS = {
+    entry["name"]: entry
+    for entry in [*VECTORS["tasks"], *(task for step in LATER for task in step["tasks"])]
+}
 
 
 class GivenWords(Entropy):
@@ -93,7 +100,7 @@ def test_tasks_are_read_and_proved(name: str) -> None:
     task.check_time(VECTORS["now"])
 
 
-@pytest.mark.parametrize("entry", VECTORS["refused"], ids=lambda entry: entry["why"])
+@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: entry["why"])
 def test_tasks_that_must_be_refused(entry: dict[str, Any]) -> None:
     expected = bytes.fromhex(entry["id"])
     with pytest.raises(ShuffleDPError) as caught:
@@ -142,7 +149,7 @@ def test_draws(entry: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_values(name: str) -> None:
     task, tried = read(name), 0
-    for case in [*VECTORS["values"], *LATER["values"]]:
+    for case in VALUES:
         if case["task"] == name:
             words = GivenWords(case["words"])
             assert report_numbers(task, value_of(task, case["value"]), words) == case["numbers"]
@@ -165,6 +172,26 @@ def test_the_cases_hold_what_is_rare() -> None:
     assert again
 
 
+def test_the_shared_cases_hold_what_is_rare() -> None:
+    """Every jump of every digit in both directions, every stray jump, noise drawn again."""
+    for task in SHARED["tasks"]:
+        cells = json.loads(task["text"])["certificate"]["protocol"]["digits"]
+        whats = {
+            case["what"]
+            for case in SHARED["values"]
+            if case["task"] == task["name"] and "what" in case
+        }
+        for place, cell in enumerate(cells):
+            for y in range(1, cell["largest"] + 1):
+                assert {
+                    f"digit {place}: own jump {y}",
+                    f"digit {place}: jump {y} downwards",
+                } <= whats
+        strays = sum(what.startswith("stray jump of digits") for what in whats)
+        assert strays == 2 ** len(cells) - len(cells) - 1
+        assert {"noise upwards of Z + 1, drawn again", "noise upwards drawn again twice"} <= whats
+
+
 def test_ciphertexts_open_and_are_bound_to_task_and_key() -> None:
     given = VECTORS["encryption"]
     task, secret = read(given["task"]), bytes.fromhex(given["analyzer_secret"])
@@ -176,7 +203,7 @@ def test_ciphertexts_open_and_are_bound_to_task_and_key() -> None:
     assert open_all(messages, secret, key.info(bytes(32))) == ([], len(messages))
 
 
-@pytest.mark.parametrize("case", VECTORS["reports"], ids=lambda case: case["task"])
+@pytest.mark.parametrize("case", REPORTS, ids=lambda case: case["task"])
 def test_whole_reports(case: dict[str, Any]) -> None:
     task, body = read(case["task"]), bytes.fromhex(case["body"])
     upload = read_upload(body)
@@ -255,24 +282,34 @@ def test_proofs_of_tasks(case: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def naive(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def naive(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
+    """The naive client, and how it encrypts."""
     monkeypatch.syspath_prepend(str(FOLDER))
     before = set(sys.modules)
-    yield importlib.import_module("naive_client")
+    yield importlib.import_module("naive_client"), importlib.import_module("naive_encryption")
     for name in set(sys.modules) - before:
         sys.modules.pop(name)
 
 
-def test_the_maker_of_the_vectors_agrees_with_itself_and_the_library(naive: Any) -> None:
+def test_the_maker_of_the_vectors_agrees_with_itself_and_the_library(
+    naive: tuple[Any, Any],
+) -> None:
     """The file is what the naive client gives now, and the library opens what it encrypts."""
+    client, encryption = naive
+    laws = importlib.import_module("naive_laws").LAWS
+    for case in SHARED["values"]:
+        words = client.Words(int(word, 16) for word in case["words"])
+        task = json.loads(TASKS[case["task"]]["text"])
+        sent, numbers = client.report_numbers(task, case["value"], words)
+        assert [list(pair) for pair in sent] == case["cells"] and numbers == case["numbers"]
     for entry in VECTORS["draws"]:
         for case in entry["cases"][:3]:
-            words = naive.Words(int(word, 16) for word in case["words"])
-            assert naive.LAWS[entry["law"]["law"]](entry["law"]).draw(words) == case["draw"]
+            words = client.Words(int(word, 16) for word in case["words"])
+            assert laws[entry["law"]["law"]](entry["law"]).draw(words) == case["draw"]
     given = VECTORS["encryption"]
     info, key = bytes.fromhex(given["info"]), bytes.fromhex(given["analyzer_key"]["public"])
     for case in given["cases"]:
-        message = naive.sealed(case["number"], key, info, bytes.fromhex(case["ephemeral"]))
+        message = encryption.sealed(case["number"], key, info, bytes.fromhex(case["ephemeral"]))
         assert message.hex() == case["message"]
     by_library = encrypt_all([5], PublicKey.from_dict(given["analyzer_key"]), bytes(32))
     assert len(by_library) == len(message) == 52

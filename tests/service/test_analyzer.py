@@ -224,7 +224,7 @@ def test_a_spent_budget_withholds_the_result(tmp_path: Path) -> None:
 
 PLANS: dict[str, Callable[[], dict[str, Any]]] = {
     "histogram": lambda: plan_histogram(20, 4, ["a", "b"], mse_overhead=4).to_dict(),
-    "real-sum": lambda: plan_real_sum(20, 8, bounds=(-2, 2), mse_overhead=20).to_dict(),
+    "real-sum": lambda: plan_real_sum(20, 8, bounds=(-2, 2), mse_overhead=20, dither=3).to_dict(),
     "quantiles": lambda: plan_quantiles(20, 4, (0, 1), bins=4, mse_overhead=4).to_dict(),
 }
 VALUES: dict[str, list[Any]] = {

@@ -3,7 +3,7 @@ import { EPSILON } from "./cells.js";
 import { bad, QUERY, wrong, zeroOrOne, type Reader, type Readers, type Value } from "./questions.js";
 import { add, atMost, exact, floor, over, rational, subtract, text, times, ZERO } from "./rational.js";
 import type { Rational } from "./rational.js";
-import { draw, zeroWith } from "./sampling.js";
+import { draw, finite, Uniform, zeroWith } from "./sampling.js";
 import { choice, exactly, list, record, whole } from "./schema.js";
 
 const LIMIT = 10n ** 100n;
@@ -29,14 +29,19 @@ function between(low: Rational, high: Rational): (value: Value) => Rational {
 }
 
 const reals: Reader = (data, cellOf) => {
-  const { low, high, digits: cells } = record({ query: QUERY, epsilon: EPSILON, low: BOUND, high: BOUND, digits: list(cellOf, 1, 25) })(data, "protocol");
+  const { low, high, digits: cells, dither = 1 } = record(
+    { query: QUERY, epsilon: EPSILON, low: BOUND, high: BOUND, digits: list(cellOf, 1, 25) },
+    { dither: whole(2, 64) },
+  )(data, "protocol");
   const within = between(low, high);
   let grid = 1; // values are rounded to 0..grid − 1 steps
   for (const { largest } of cells) {
     grid *= largest + 1;
-    if (grid > 1 << 24) bad("The digits span too many grid points");
+    if (grid * dither > 1 << 24) bad("The digits span too many grid points");
   }
+  const parts = finite(Array<bigint>(dither).fill(1n));
   return {
+    calls: dither - 1,
     uses: cells.map((cell) => ({ cell, copies: 1, up: cell.upLoss, down: cell.upLoss })),
     loss: sum(cells.map((cell) => cell.upLoss)),
     lossRule: "sum over cells of max(up, down)",
@@ -46,14 +51,16 @@ const reals: Reader = (data, cellOf) => {
       const [n, d] = over(times(subtract(within(value), low), rational(grid - 1)), subtract(high, low));
       let code = floor(n, d); // then rounded up with the probability of what is left over
       const stays: Rational = [d - (n - code * d), d];
-      code += BigInt(draw(zeroWith(stays), words));
+      const uniform = new Uniform(words); // of which the leading part is told openly: the dither
+      code += BigInt(draw(zeroWith(stays), words, uniform));
+      const told = Array<number>(draw(parts, words, uniform)).fill(2 * cells.length + 1);
       const digits = [];
       for (let left = Number(code), place = cells.length - 1; place >= 0; place--) {
         const base = cells[place]!.largest + 1;
         digits.unshift(left % base);
         left = Math.floor(left / base);
       }
-      return [digits];
+      return [digits, 0, told];
     },
   };
 };
@@ -120,4 +127,8 @@ const quantiles: Reader = (data, cellOf) => {
   };
 };
 
-export const READERS: Readers = { "real-sum": reals, quantiles };
+/** How to read these questions; digits that share their way up are loaded only where there are some. */
+export const readersFor = async (task: string): Promise<Readers> => ({
+  "real-sum": /"kind":"shared"/.test(task) ? (await import("./shared.js")).sharing(reals) : reals,
+  quantiles,
+});

@@ -54,7 +54,7 @@ export function proveDirection(side: Direction, users: number, d: number, allowe
 }
 
 /** At least β^x. */
-function power(beta: Rational, x: number): Rational {
+export function power(beta: Rational, x: number): Rational {
   let result = ONE;
   for (let i = 0; i < x; i++) result = above(times(result, beta));
   return result;

@@ -38,7 +38,7 @@ export interface Question {
   readonly values: Values;
   /** How many users take part in all. */
   readonly users: number;
-  /** How many messages every report has beside those of its cells. */
+  /** How many messages a report has beside those of its cells, at most. */
   readonly calls: number;
   encode(value: Value, words: Words): Held | Promise<Held>;
 }
@@ -110,7 +110,7 @@ export async function readersFor(task: string): Promise<Readers> {
     count: integers(zeroOrOne),
     "integer-sum": integers((cellOf) => cellOf),
     histogram,
-    ...(/"query":"(real-sum|quantiles)"/.test(task) && (await import("./numbers.js")).READERS),
+    ...(/"query":"(real-sum|quantiles)"/.test(task) && (await (await import("./numbers.js")).readersFor(task))),
     ...(/"query":"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
   };
 }

@@ -44,8 +44,7 @@ export class Uniform {
 }
 
 /** One exact draw: the number of cumulative probabilities that U does not lie below. */
-export function draw(law: Law, words: Words): number {
-  const uniform = new Uniform(words);
+export function draw(law: Law, words: Words, uniform = new Uniform(words)): number {
   let k = 0;
   while (k < law.last && !uniform.below(law, k)) k++;
   return k;

@@ -1,6 +1,7 @@
 /** Hooks for tests: chosen random words, chosen ephemeral keys, storage in memory. Never for people. */
 import { ascii, bytesOf, fromHex, hex, join, sha256, sharedWith, type Bytes, type Ephemeral } from "./hpke.js";
 import type { Words } from "./sampling.js";
+import { Group, readShared } from "./shared.js";
 import { emptyRecord, type DeviceRecord, type Storage } from "./storage.js";
 
 export { boundedCell } from "./cells.js";
@@ -9,6 +10,13 @@ export { negativeBinomial, poisson } from "./paper.js";
 export { readCanonical } from "./schema.js";
 export { encryptReport, plainNumbers } from "./report.js";
 export { CutNoise, draw, finite, zeroWith } from "./sampling.js";
+export { uniform } from "./shared.js";
+
+/** Digits that share their way up, from their JSON, and how they are drawn together. */
+export function sharedDigits(digits: readonly unknown[]) {
+  const cells = digits.map((one) => readShared(one, "digit"));
+  return { cells, group: new Group(cells) };
+}
 
 /** These 64-bit words, one after the other (hexadecimal digits); an error after the last one. */
 export function givenWords(words: readonly string[]): Words & { left(): number } {

@@ -17,7 +17,8 @@ const load = async (text, id, now) =>
   loadTask(text, { id, policy, proof: await madeProof(id), cells: [paperCell], clock: () => now * 1000 });
 
 const loaded = {};
-const tasks = [...vectors.tasks, ...vectors.frequencies.tasks];
+const { frequencies, shared } = vectors;
+const tasks = [...vectors.tasks, ...frequencies.tasks, ...shared.tasks];
 for (const task of tasks) loaded[task.name] = await load(task.text, task.id, vectors.now);
 
 test("canonical texts", async () => {
@@ -43,7 +44,7 @@ test("tasks are proved", () => {
 });
 
 const CODES = { text: ["task"], hash: ["task"], time: ["expired"], proof: ["privacy", "task"] };
-for (const { stage, why, id, now, text } of vectors.refused)
+for (const { stage, why, id, now, text } of [...vectors.refused, ...shared.refused])
   test(`refused: ${why}`, async () => {
     await assert.rejects(load(text, id, now), (error) => {
       assert.ok(error instanceof ShuffledpError, String(error));
@@ -95,7 +96,7 @@ for (const { law, cases } of vectors.draws)
   });
 
 test("values become messages", async () => {
-  for (const { task, value, words: given, numbers } of [...vectors.values, ...vectors.frequencies.values]) {
+  for (const { task, value, words: given, numbers } of [...vectors.values, ...frequencies.values, ...shared.values]) {
     const words = givenWords(given);
     assert.deepEqual(await plainNumbers(loaded[task], value, words), numbers, `${task}: ${value}`);
     assert.equal(words.left(), 0, `${task}: ${value}`);
@@ -111,7 +112,7 @@ test("ciphertexts", async () => {
 });
 
 test("whole reports", async () => {
-  for (const { task, value, report_id, words, ephemeral, body } of vectors.reports) {
+  for (const { task, value, report_id, words, ephemeral, body } of [...vectors.reports, ...shared.reports]) {
     const made = await encryptReport(loaded[task], value, fromHex(report_id), givenWords(words), givenKeys(ephemeral));
     assert.equal(hex(made), body);
   }

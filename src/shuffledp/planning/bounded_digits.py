@@ -108,7 +108,7 @@ class BoundedDigitCosts(DigitCosts):
         return np.asarray(found.sum(axis=1), float)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BoundedDigits:
     """A radix's proved cells, the most significant digit first, and what they leave."""
 
@@ -197,7 +197,7 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
         left -= worst_error_above(cells[j], task.expected) * squares[j]
     if left < 0:
         return None
-    return BoundedDigits(tuple(cells), costs.dither, task.mse - left, limit)
+    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left, limit=limit)
 
 
 def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:

@@ -104,8 +104,20 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
             "less noise than some of them need; plan all for the same users.",
             {"users": [use.cell.users for use in protocol.uses]},
         )
+    _check_drawn_together(protocol.uses)
     proofs = tuple(_prove(use, progress) for use in protocol.uses)
     return Certificate(protocol=protocol, loss=loss, proofs=proofs, version=__version__)
+
+
+def _check_drawn_together(uses: tuple[CellUse, ...]) -> None:
+    """Refuses cells that are drawn together beside others than those they were made for: what is
+    proved about one of them holds only among these."""
+    cells = [use.cell for use in uses]
+    for use in uses:
+        if use.cell.draws_together:
+            if use.copies * use.groups != 1:
+                raise ParameterError("Cells that are drawn together cannot have copies.")
+            use.cell.check_together(cells)
 
 
 def _prove(use: CellUse, progress: Progress | None) -> CellProof:

@@ -206,11 +206,7 @@ class Frequencies(Protocol[FrequenciesResult]):
 
     def _report(self, plus: Counts, minus: Counts, present: Counts, entropy: Entropy) -> Report:
         """A report of the cells' messages and the roll call."""
-        report = self._empty(int(present.sum()), entropy)
-        cells = self.groups * self.copies
-        report.plus[:cells], report.minus[:cells] = plus.ravel(), minus.ravel()
-        report.plus[cells:] = present
-        return report
+        return self.whole_report(int(present.sum()), plus.ravel(), minus.ravel(), present, entropy)
 
     # Absent users
 
@@ -220,11 +216,9 @@ class Frequencies(Protocol[FrequenciesResult]):
         return -(-absent * self.cell.users // self.reports)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
-        cells = self.groups * self.copies
-        report = self._empty(absent, entropy)
+        cells, nobody = self.groups * self.copies, np.zeros(self.groups, np.int64)
         sent = self.cell.top_up(self.shares_per_group(absent), cells, entropy)
-        report.plus[:cells], report.minus[:cells] = sent
-        return report
+        return self.whole_report(absent, *sent, nobody, entropy)
 
     def top_up_size(self, absent: int) -> int:
         (use,) = self.uses
