@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -69,13 +70,17 @@ class Direction:
             raise Rejected("one odds above 0 is needed for each value above 0")
         self.r = Fraction(1, users)
 
-    def check(self) -> None:
-        """D·ln(1/β) ≤ ε, and the odds are large enough; raises `Rejected` otherwise."""
+    def check_loss(self) -> None:
+        """D·ln(1/β) ≤ ε; raises `Rejected` otherwise."""
         bound = exponential_below(self.epsilon)  # β^D e^ε ≥ 1
         for _ in range(self.d):
             bound = below(bound * self.beta)
         if bound < 1:
             raise Rejected("the noise falls too fast for its loss")
+
+    def check(self) -> None:
+        """D·ln(1/β) ≤ ε, and the odds are large enough; raises `Rejected` otherwise."""
+        self.check_loss()
         share = self.share()
         if self.w == self.z:
             if share > 1:
@@ -163,9 +168,11 @@ class Direction:
 class BoundedCell:
     """A bounded cell's numbers."""
 
+    kind = "bounded"
+
     def __init__(self, data: dict[str, Any]) -> None:
-        if data.get("kind") != "bounded":
-            raise Rejected("not a bounded cell")
+        if data.get("kind") != self.kind:
+            raise Rejected(f"not a {self.kind} cell")
         self.users, self.largest = data["users"], data["largest"]
         if type(self.users) is not int or type(self.largest) is not int:
             raise Rejected("users and the largest value must be whole numbers")
@@ -178,10 +185,14 @@ class BoundedCell:
 
     def check(self, up: Fraction, down: Fraction) -> None:
         """Raises `Rejected` unless changes cost at most so much in each direction."""
-        for direction, allowed in ((self.up, up), (self.down, down)):
-            if direction.epsilon > allowed:
-                raise Rejected("a direction's loss exceeds what it may cost")
-            direction.check()
+        if self.up.epsilon > up or self.down.epsilon > down:
+            raise Rejected("a direction's loss exceeds what it may cost")
+        self.check_up()
+        self.down.check()
+
+    def check_up(self) -> None:
+        """Raises `Rejected` unless the way up keeps its loss."""
+        self.up.check()
 
 
 def check(entry: dict[str, Any]) -> None:
@@ -194,7 +205,8 @@ def check(entry: dict[str, Any]) -> None:
     cell.check(Fraction(entry["up"]), Fraction(entry["down"]))
 
 
-def main() -> int:
+def check_files(check: Callable[[dict[str, Any]], None]) -> int:
+    """1 if an entry of the files that are named is judged otherwise than it says, 0 if none is."""
     status = 0
     for name in sys.argv[1:]:
         with open(name, encoding="utf-8") as file:
@@ -212,4 +224,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(check_files(check))

@@ -3,9 +3,9 @@
     python -m shuffledp_check FILE [FILE …]
 
 It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
-bounded.py, in fractions. For the others, reals are enclosed between integers over 2^BITS; e^x comes
-from its Taylor series with the remainder added, r(m) from its product. What it proves is stated in
-docs/mathematics.md, "The inequality".
+bounded.py, those of them that share their way up by shared.py, in fractions. For the others, reals
+are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
+added, r(m) from its product. What it proves is stated in docs/mathematics.md, "The inequality".
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp_check.bounded import BoundedCell, Rejected
+from shuffledp_check.shared import SharedCell, check_together
 
 BITS = 320
 ONE = 1 << BITS
@@ -186,11 +187,22 @@ Budget = tuple[AnyCell, Fraction, Fraction]
 
 
 def read_cell(data: dict[str, Any]) -> AnyCell:
-    """The cell by its kind."""
+    """The cell by its kind; one that shares its way up stands in no place where cells are alone."""
     kinds: dict[str, type[AnyCell]] = {"paper": Cell, "bounded": BoundedCell}
+    if data.get("kind") == SharedCell.kind:
+        raise Rejected("only the digits of a real sum share their way up")
     if data.get("kind") not in kinds:
         raise Rejected("unknown kind of cell")
     return kinds[data["kind"]](data)
+
+
+def read_digits(digits: list[dict[str, Any]]) -> list[AnyCell]:
+    """The digits of a real sum: all of them share their way up, or none does."""
+    if not any(digit.get("kind") == SharedCell.kind for digit in digits):
+        return [read_cell(digit) for digit in digits]
+    group = [SharedCell(digit) for digit in digits]
+    check_together(group)
+    return list(group)
 
 
 MOST_DITHER = 64
@@ -219,7 +231,7 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
             return max(cell.up_loss, epsilon), [(cell, cell.up_loss, epsilon)]
         return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
     if query == "real-sum":
-        cells = [read_cell(digit) for digit in protocol["digits"]]
+        cells = read_digits(protocol["digits"])
         loss = sum((cell.up_loss for cell in cells), start=Fraction(0))
         return loss, [(cell, cell.up_loss, cell.up_loss) for cell in cells]
     if query == "quantiles":

@@ -115,6 +115,8 @@ class SharedCell(BoundedCell):
                 "Cells that share their way up have equal cuts upwards, at least as large as "
                 "there are cells."
             )
+        if self.users < self.together.cells:
+            raise ParameterError("Cells that share their way up need as many users as cells.")
 
     @property
     def most_messages(self) -> int:
@@ -265,9 +267,9 @@ class SharedCell(BoundedCell):
         """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
         cell, would add up to more than Z; all cells are taken to be the widest one."""
         k, cut, beta = self.together.cells, self.up.cut, float(self.together.decay)
-        share = 2.0 / self.users  # c_j ≤ 2r·β^j/j, since the factors (1 + r/i) multiply to below 2
-        sums = beta**cut / max(1 - beta, 1e-300)
-        return self.users * comb(k, 2) * share**2 * sums * (1 + cut)
+        # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
+        tail = beta ** (cut + 1) / max(1 - beta, 1e-300)
+        return 4 * comb(k, 2) * tail * (1 + cut) / self.users
 
     # As JSON
 

@@ -104,20 +104,22 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
             "less noise than some of them need; plan all for the same users.",
             {"users": [use.cell.users for use in protocol.uses]},
         )
-    _check_drawn_together(protocol.uses)
+    _check_drawn_together(protocol)
     proofs = tuple(_prove(use, progress) for use in protocol.uses)
     return Certificate(protocol=protocol, loss=loss, proofs=proofs, version=__version__)
 
 
-def _check_drawn_together(uses: tuple[CellUse, ...]) -> None:
+def _check_drawn_together(protocol: Protocol[Result]) -> None:
     """Refuses cells that are drawn together beside others than those they were made for: what is
     proved about one of them holds only among these."""
-    cells = [use.cell for use in uses]
-    for use in uses:
-        if use.cell.draws_together:
-            if use.copies * use.groups != 1:
-                raise ParameterError("Cells that are drawn together cannot have copies.")
-            use.cell.check_together(cells)
+    cells = [use.cell for use in protocol.uses]
+    if any(cell.draws_together for cell in cells) and not protocol.draws_cells_together:
+        raise ParameterError(
+            "Cells that are drawn together are for the digits of a real sum only; plan this "
+            "question again."
+        )
+    for cell in cells:
+        cell.check_together(cells)
 
 
 def _prove(use: CellUse, progress: Progress | None) -> CellProof:

@@ -47,6 +47,8 @@ class Protocol(ABC, Generic[R_co]):
     """How the losses of the cells add up, in words."""
     allows_top_up: ClassVar[bool] = True
     """Whether the noise of absent users may be added to a batch."""
+    draws_cells_together: ClassVar[bool] = False
+    """Whether its cells may be of a kind that is drawn together."""
     epsilon: Fraction
 
     # What it consists of

@@ -52,11 +52,13 @@ class RealSum(Protocol[Estimate]):
     """How many values the public dither has; 1 is none."""
     query: ClassVar[str] = "real-sum"
     loss_rule: ClassVar[str] = "sum over cells of max(up, down)"
+    draws_cells_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.digits or len({cell.users for cell in self.digits}) != 1:
             raise ParameterError("A sum needs at least one digit, all for the same users.")
-        type(self.digits[0]).check_together(self.digits)
+        for cell in self.digits:
+            cell.check_together(self.digits)
         check_bounds(self.low, self.high)
         whole(self.dither, "dither", most=MOST_DITHER)
         if (self.grid + 1) * self.dither > FINEST_GRID:

@@ -1,0 +1,99 @@
+"""An independent check of cells that share their way up: fractions from the standard library.
+
+    python -m shuffledp_check.shared FILE     (a list of entries like vectors/shared.json)
+
+It shares no code and no arithmetic library with shuffledp. Every quantity is bounded on its unsafe
+side by a fraction of 256 significant bits. What is checked, and why it is enough, is stated in
+docs/mathematics.md, "Cells that share their way up".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import comb, prod
+from typing import Any
+
+from shuffledp_check.bounded import BoundedCell, Rejected, above, check_files
+
+MOST_TOGETHER = 24
+MOST_COMBINATIONS = 1 << 24
+
+
+class SharedCell(BoundedCell):
+    """A shared cell's numbers; downwards it is a bounded cell."""
+
+    kind = "shared"
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        super().__init__(data)
+        known = data["together"]
+        self.cells, self.others = known["cells"], known["others"]
+        self.decay, self.other_odds = Fraction(known["decay"]), Fraction(known["other_odds"])
+        self.stray_odds = [Fraction(odds) for odds in known["stray_odds"]]
+        self.cut = self.up.z
+        if type(self.cells) is not int or not 2 <= self.cells <= MOST_TOGETHER:
+            raise Rejected("the number of cells together is outside its domain")
+        if type(self.others) is not int or not 1 <= self.others <= MOST_COMBINATIONS:
+            raise Rejected("the other cells' combinations are outside their domain")
+        if not self.cells <= self.cut == self.up.w:
+            raise Rejected("the cuts upwards must be equal, and at least the number of cells")
+        if len(self.stray_odds) != self.cells - 1 or min(self.stray_odds) <= 0:
+            raise Rejected("stray odds above 0 are needed for 2, 3, … up to all cells")
+        if not self.up.beta <= self.decay < 1 or self.other_odds <= 0:
+            raise Rejected("the largest decay or the others' odds are outside their domain")
+        self.most_messages = self.down.z + self.down.w + self.largest + 2 * self.cut + 1
+
+    def check_up(self) -> None:
+        self.up.check_loss()
+        if self.up.share() * self.others > 1:
+            raise Rejected("the odds of the cell's own jumps are too small")
+        for parts, odds in enumerate(self.stray_odds, start=2):
+            if self.stray_claim(parts) > odds:
+                raise Rejected(f"the odds of stray jumps with {parts} parts are too small")
+
+    def stray_claim(self, parts: int) -> Fraction:
+        """At least m(rρ)^q·β*^(Z+1)·C(k,q)·C(Z,q−1)·N(D+1) / ((Z+2−q)·A), q parts, A = 1−β^D."""
+        m, cut = self.users, self.cut
+        share = Fraction(1, m)  # r·ρ
+        for i in range(1, cut + 1):
+            share = above(share * (1 + Fraction(1, m * i)))
+        claim = Fraction(m * self.others * (self.largest + 1))
+        claim *= comb(self.cells, parts) * comb(cut, parts - 1)
+        for factor, times in ((share, parts), (self.decay, cut + 1)):
+            for _ in range(times):
+                claim = above(claim * factor)
+        spare = 1 - self.up.power(self.largest)
+        if spare <= 0:
+            raise Rejected("the decay is too close to 1")
+        return above(claim / ((cut + 2 - parts) * spare))
+
+
+def check_together(cells: Sequence[SharedCell]) -> None:
+    """Raises `Rejected` unless what every cell says of the others is true."""
+    codes = prod(cell.largest + 1 for cell in cells)
+    odds = sum((sum(cell.up.odds) for cell in cells), start=Fraction(0))
+    decay = max(cell.up.beta for cell in cells)
+    first = cells[0]
+    for cell in cells:
+        if cell.cells != len(cells) or cell.others * (cell.largest + 1) != codes:
+            raise Rejected("the cells together are not those that a cell was made for")
+        if cell.decay != decay or cell.other_odds != odds - sum(cell.up.odds):
+            raise Rejected("the other cells' noise or odds differ from what a cell says")
+        if (cell.users, cell.cut, cell.stray_odds) != (first.users, first.cut, first.stray_odds):
+            raise Rejected("the cells together differ in their users, cuts or stray odds")
+
+
+def check(entry: dict[str, Any]) -> None:
+    """Raises `Rejected` unless an entry of vectors/shared.json holds."""
+    cells = [SharedCell(data) for data in entry["cells"]]
+    check_together(cells)
+    most = sum(cell.down.z + cell.down.w + cell.largest for cell in cells) + 2 * cells[0].cut + 1
+    if cells[0].users != entry["users"] or most != entry["most_messages"]:
+        raise Rejected("the users or the largest number of messages are not what is claimed")
+    for cell, loss in zip(cells, entry["losses"], strict=True):
+        cell.check(Fraction(loss), Fraction(loss))
+
+
+if __name__ == "__main__":
+    raise SystemExit(check_files(check))

@@ -1,0 +1,282 @@
+"""Cells that share their way up: the law of MATH §18 and not its neighbour, on every path; what is
+said about one cell alone, and how far that is from the common draw; at most what a report holds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from bounded_laws import masses, mean_of, variance_of
+from chi2 import p_value
+from flint import ctx
+from shared_groups import fitted
+from shared_laws import (
+    BITS,
+    DIGITS,
+    RARE,
+    Numbered,
+    distance,
+    inputs,
+    noise_upwards,
+    of_one_cell,
+    rejected,
+    sent,
+    together,
+)
+
+from shuffledp.cells import shared_crowd
+from shuffledp.cells.shared import SharedCell
+from shuffledp.exact.numbers import ball
+from shuffledp.exact.seeded import SeededEntropy
+
+F = Fraction
+Group = tuple[SharedCell, ...]
+GROUPS = pytest.mark.parametrize("cells", [DIGITS, BITS, RARE], ids=["digits", "bits", "rare"])
+
+
+# What is said about one cell alone
+
+
+@GROUPS
+def test_the_law_of_one_cell_alone(cells: Group) -> None:
+    """Masses, moments and the characteristic function, against the enumeration in which each
+    cell's noise is cut by itself."""
+    t = np.linspace(-3, 3, 41)
+    for values in inputs(cells):
+        law = sent(cells, values, noise_together=False)
+        for place, (cell, x) in enumerate(zip(cells, values, strict=True)):
+            alone = of_one_cell(law, place)
+            assert sum(alone.values()) == 1
+            with ctx.workprec(200):
+                shown, known = cell.message_masses(x), cell.moments()
+                assert len(shown) == cell.most_messages + 1
+                for k, mass in enumerate(shown):
+                    assert mass.overlaps(ball(alone.get(k, F(0)))) and mass.rad() < 1e-40
+                mean = cell.base + known.shift + known.kept * x
+                assert mean.overlaps(ball(mean_of(alone))) and mean.rad() < 1e-40
+                variance = known.variance(1, x, x * x)
+                assert variance.overlaps(ball(variance_of(alone))) and variance.rad() < 1e-40
+            places = np.array(sorted(alone))
+            weights = np.array([float(alone[k]) for k in sorted(alone)])
+            expected = np.exp(1j * np.outer(t, places - cell.base - x)) @ weights
+            found = np.exp(cell.user_function(t).log(float(x)))
+            assert np.allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cells", [DIGITS, BITS], ids=["digits", "bits"])
+def test_twin_the_law_of_one_cell_depends_on_every_part(cells: Group) -> None:
+    """The comparison above would see a change of any of the odds, also of the other cells'."""
+    cell, x = cells[0], 1
+    alone = of_one_cell(sent(cells, (1,) * len(cells), noise_together=False), 0)
+    known = cell.together
+    more = F(101, 100)
+    wrong = [
+        replace(cell, up=replace(cell.up, odds=tuple(o * more for o in cell.up.odds))),
+        replace(cell, down=replace(cell.down, odds=tuple(o * more for o in cell.down.odds))),
+        replace(cell, together=replace(known, other_odds=known.other_odds * more)),
+        replace(
+            cell, together=replace(known, stray_odds=tuple(o * more for o in known.stray_odds))
+        ),
+    ]
+    for other in wrong:
+        shown, moments = other.message_masses(x), other.moments()
+        assert any(not m.overlaps(ball(alone.get(k, F(0)))) for k, m in enumerate(shown))
+        assert not (cell.base + moments.shift + moments.kept * x).overlaps(ball(mean_of(alone)))
+        assert not moments.variance(1, x, x * x).overlaps(ball(variance_of(alone)))
+
+
+@GROUPS
+def test_the_common_cut_changes_a_cells_law_by_less_than_is_said(cells: Group) -> None:
+    users = cells[0].users
+    for values in inputs(cells):
+        joint, apart = sent(cells, values), sent(cells, values, noise_together=False)
+        for place, cell in enumerate(cells):
+            apart_here = of_one_cell(apart, place)
+            gap = distance(of_one_cell(joint, place), apart_here)
+            assert 0 < gap <= rejected(cells)
+            assert users * rejected(cells) <= cell.joint_chance()
+            assert float(gap) > 1e-3 * float(
+                rejected(cells)
+            )  # not so much less that it says nothing
+
+
+@pytest.mark.parametrize("users", [2, 5, 24, 1000])
+@pytest.mark.parametrize("decay", [F(1, 10), F(1, 2), F(9, 10), F(999, 1000)])
+@pytest.mark.parametrize(("count", "cut"), [(2, 2), (2, 40), (5, 5), (24, 24)])
+def test_the_chance_of_drawing_noise_again_is_bounded(
+    users: int, decay: F, count: int, cut: int
+) -> None:
+    """Exactly, by multiplying polynomials; for at least as many users as cells."""
+    users = max(users, count)
+    up = replace(DIGITS[1].up, decay=decay, cut=cut, muted_cut=cut)
+    cells = together(users, [(up, DIGITS[1].down)] * count, *[F(1)] * (count - 1))
+    law = noise_upwards(cells[:1], together=False)
+    mass = np.array([float(law[(j,)]) for j in range(cut + 1)])
+    total = np.ones(1)
+    for _ in range(count):
+        total = np.convolve(total, mass)
+    assert users * total[cut + 1 :].sum() <= cells[0].joint_chance()
+
+
+# The draws
+
+
+def both(cells: Group, codes: Sequence[tuple[int, ...]]) -> tuple[list[np.ndarray], np.ndarray]:
+    """Rows of values for each cell, one column for each user."""
+    return [np.array(row) for row in zip(*codes, strict=True)], np.ones(len(codes), np.int64)
+
+
+def draws(cells: Group, values: tuple[int, ...], size: int, seed: str) -> list[list[int]]:
+    entropy = SeededEntropy(seed)
+    found = []
+    for _ in range(size):
+        pairs = SharedCell.randomize_together(cells, values, entropy)
+        assert not any(minus for _, minus in pairs)
+        found.append([count for count, _ in pairs])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [(DIGITS, (1, 0)), (DIGITS, (2, 1)), (BITS, (0, 1, 1))],
+    ids=["digits", "most", "bits"],
+)
+def test_a_device_draws_the_law_and_not_a_neighbour(cells: Group, values: tuple[int, ...]) -> None:
+    numbered = Numbered(cells, 1)
+    found = draws(cells, values, 30_000, f"device {values}")
+    numbers = np.array([numbered.number(messages) for messages in found])
+    assert max(map(sum, found)) <= SharedCell.most_together(cells)
+    assert np.min(found) >= 0
+    assert p_value(numbers, numbered.chances(sent(cells, values))) > 1e-4
+    odds = tuple(o * F(3, 2) for o in cells[0].up.odds)
+    more = fitted([replace(cells[0], up=replace(cells[0].up, odds=odds)), *cells[1:]])
+    for law in (
+        sent(cells, values, keep_others=True),
+        sent(cells, (0, *values[1:]) if values[0] else (1, *values[1:])),
+        sent(more, values),
+        *([sent(cells, values, noise_together=False)] if cells is DIGITS else []),
+    ):
+        assert p_value(numbers, numbered.chances(law)) < 1e-4
+
+
+@pytest.mark.parametrize("path", ["total", "aggregate"])
+@pytest.mark.parametrize(
+    ("cells", "codes"),
+    [(DIGITS, [(0, 1), (2, 0)]), (BITS, [(0, 1, 0), (1, 1, 0)])],
+    ids=["digits", "bits"],
+)
+def test_sums_follow_the_convolution(cells: Group, codes: list[tuple[int, ...]], path: str) -> None:
+    entropy, numbered = SeededEntropy(f"sums {path} {codes}"), Numbered(cells, len(codes))
+    rows, tally = both(cells, codes)
+    found = []
+    for _ in range(3000):
+        pairs = (
+            SharedCell.randomize_total_together(cells, rows, entropy)
+            if path == "total"
+            else SharedCell.aggregate_together(cells, rows, tally, entropy)
+        )
+        assert not any(minus for _, minus in pairs)
+        found.append(numbered.number([count for count, _ in pairs]))
+
+    def chances(codes: list[tuple[int, ...]], **twin: bool) -> np.ndarray:
+        return numbered.chances(*(sent(cells, values, **twin) for values in codes))
+
+    numbers = np.array(found)
+    assert p_value(numbers, chances(codes)) > 1e-4
+    other = (cells[0].largest - codes[0][0], *codes[0][1:])
+    assert p_value(numbers, chances([other, *codes[1:]])) < 1e-4
+    if cells is BITS:  # whose ways down hide less
+        assert p_value(numbers, chances(codes, keep_others=True)) < 1e-4
+
+
+@pytest.mark.parametrize("held", [1 << 18, 0.5], ids=["all users at once", "user by user"])
+def test_the_crowds_noise_is_drawn_again_where_it_exceeds_the_cut(
+    held: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_crowd, "EVENTS_AT_ONCE", held)
+    assert rejected(DIGITS) > F(1, 40)
+    again = [0]
+    one = shared_crowd.noise_of_one
+
+    def counted(*given: object) -> list[int]:
+        again[0] += 1
+        return one(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(shared_crowd, "noise_of_one", counted)
+    entropy, numbered, runs = SeededEntropy(f"crowd {held}"), Numbered(DIGITS, 2), 4000
+    drawn = [shared_crowd.noise_of_many(DIGITS, 2, entropy) for _ in range(runs)]
+    numbers = np.array([numbered.number(noise.tolist()) for noise in drawn])
+    law, apart = (noise_upwards(DIGITS, joint) for joint in (True, False))
+    assert p_value(numbers, numbered.chances(law, law)) > 1e-4
+    assert p_value(numbers, numbered.chances(apart, apart)) < 1e-4
+    expected = 2 * runs * float(rejected(DIGITS))
+    assert abs(again[0] - expected) < 5 * expected**0.5
+
+
+def test_rare_events_of_a_crowd() -> None:
+    """400 users of a plan for 400, of whom few have noise: the law of each cell's sum."""
+    codes = [(1, 2)] * 100 + [(0, 1)] * 300
+    rows, _ = both(RARE, codes)
+    values, tally = [np.array([1, 0]), np.array([2, 1])], np.array([100, 300])
+    laws = [sent(RARE, code) for code in ((1, 2), (0, 1))]
+    for path in ("total", "aggregate"):
+        entropy = SeededEntropy(f"rare {path}")
+        found = np.array(
+            [
+                [
+                    count
+                    for count, _ in (
+                        SharedCell.randomize_total_together(RARE, rows, entropy)
+                        if path == "total"
+                        else SharedCell.aggregate_together(RARE, values, tally, entropy)
+                    )
+                ]
+                for _ in range(1000)
+            ]
+        )
+        size = 1 << 14
+        for place, cell in enumerate(RARE):
+            most = cell.most_messages
+            one, other = (np.fft.fft(masses(of_one_cell(law, place), most), size) for law in laws)
+            expected = np.fft.ifft(one**100 * other**300).real
+            assert p_value(found[:, place], expected) > 1e-4
+            assert p_value(found[:, place], np.roll(expected, 1)) < 1e-4
+            fewer = np.fft.ifft(one**100 * other**200).real  # 100 users' noise missing
+            missing = round(100 * float(mean_of(of_one_cell(laws[1], place))))
+            assert p_value(found[:, place], np.roll(fewer, missing)) < 1e-4
+
+
+def test_the_same_seed_gives_the_same_draws() -> None:
+    rows = [np.arange(5000) % 3, np.arange(5000) % 2]
+    sums = [
+        SharedCell.randomize_total_together(DIGITS, rows, SeededEntropy(seed)) for seed in (1, 1, 2)
+    ]
+    assert sums[0] == sums[1] != sums[2]
+
+
+# How much is sent at most
+
+
+@pytest.mark.parametrize("cells", [DIGITS, BITS], ids=["digits", "bits"])
+def test_never_above_the_most_and_the_most_is_reached(cells: Group) -> None:
+    most = SharedCell.most_together(cells)
+    law = sent(cells, tuple(cell.largest for cell in cells))
+    assert max(map(sum, law)) == most
+    assert min(map(min, law)) >= 0
+    for place, cell in enumerate(cells):
+        assert max(messages[place] for messages in law) <= cell.most_messages
+    apart = sent(cells, (0,) * len(cells), noise_together=False)
+    assert max(map(sum, apart)) > most  # the twin: without the common cut it would not hold
+    alone = sum(cell.most_messages for cell in cells)
+    assert most < alone  # what sharing saves
+
+
+def test_the_most_is_drawn_where_it_is_likely() -> None:
+    wild = [replace(cell, up=replace(cell.up, decay=F(99, 100))) for cell in DIGITS]
+    strays = [
+        replace(cell, together=replace(cell.together, stray_odds=(F(500),), decay=F(99, 100)))
+        for cell in wild
+    ]
+    found = draws(tuple(fitted(strays)), (0, 0), 4000, "wild")
+    assert max(map(sum, found)) == SharedCell.most_together(strays)
