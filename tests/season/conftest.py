@@ -1,0 +1,35 @@
+"""The stage of a season: all servers, a series that is registered, and people who are enrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import postgres_server as postgres
+import pytest
+from season_backup import Backups
+from season_play import Season
+from season_stage import Stage
+from service_needs import missing
+
+SITE = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def season(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Season]:
+    """All servers, with a series that is registered and people who are enrolled."""
+    programs = postgres.programs()
+    if programs is None:
+        missing("PostgreSQL", postgres.HOW)
+        return
+    with postgres.running(programs) as socket:
+        stage = Stage(tmp_path / "servers", postgres.new_database(programs, socket), SITE)
+        for role in ("shuffler", "analyzer", "issuer"):
+            name = f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"
+            monkeypatch.setenv(name, stage.tokens[f"collector at {role}"])
+        monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", stage.tokens["operator"])
+        with stage.running():
+            found = Season(tmp_path, stage, Backups(tmp_path / "copies", programs, socket))
+            with stage.telling():
+                found.prepare()
+            yield found

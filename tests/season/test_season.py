@@ -1,0 +1,217 @@
+"""A whole season: three weekly tasks of a series, 300 devices, kill −9 throughout, a restored
+backup, a shuffler that forges, and a crowd that poisons. Everything is a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import numpy as np
+import pytest
+import season_checks as checks
+import season_forger
+from season_devices import Person
+from season_play import (
+    BATCH,
+    DEVICES,
+    FALSE,
+    FRUGAL,
+    GUESTS,
+    KILLS_PER_WAVE,
+    LABELS,
+    SERIES,
+    WEEKS,
+    Season,
+    Wave,
+)
+from season_stage import COMMAND, KILLED, command
+
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.opening import Tally
+from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_tokens import TokenRequest, task_challenge
+from shuffledp.service.errors import PolicyRefused
+
+WEEK_DAYS = 7
+FORGER = (str(Path(season_forger.__file__)),)
+
+
+def test_a_whole_season(season: Season) -> None:
+    first_week(season)
+    second_week(season)
+    third_week(season)
+    assert all(season.stage.kills[name] >= 2 for name in KILLED), season.stage.kills
+    published = read_results(season)
+    every_report_was_counted_once(season)
+    no_device_is_beyond_its_budget(season)
+    results_are_as_forecast_or_marked(season, published)
+    the_forger_saw_nothing_but_noise(season, published)
+    nothing_secret_is_in_any_file(season)
+
+
+def first_week(season: Season) -> None:
+    """Calm, but for the kills."""
+    task, people = season.tasks[0], [*season.people[: DEVICES - GUESTS], *season.guests]
+    for start in range(0, len(people), BATCH):
+        season.batch(season.wave(people[start : start + BATCH], task, KILLS_PER_WAVE + 1))
+
+
+def second_week(season: Season) -> None:
+    """In the middle of a batch all stores are lost and restored; then the shuffler forges."""
+    season.stage.pass_days(WEEK_DAYS)
+    task, people = season.tasks[1], season.people
+    season.batch(season.wave(people[:BATCH], task))
+    half = season.wave(people[BATCH : BATCH + BATCH // 2], task)
+    with season.stage.telling():
+        season.backups.back_up(season.stage)
+        season.backups.lose_and_restore(season.stage)
+        asyncio.run(nobody_answers_twice(season, half.people[0], task))
+    season.batch(half, season.wave(people[BATCH + BATCH // 2 : 2 * BATCH], task))
+    season.batch(season.wave([*people[2 * BATCH : DEVICES - GUESTS], *season.guests], task))
+    season.batch(forged_wave(season, people[-1], task))
+
+
+async def nobody_answers_twice(season: Season, person: Person, task: Task) -> None:
+    """After the restore as before: a retry is a duplicate, everything else is refused."""
+    token = {"Authorization": f"Bearer {person.tokens[task.id]}"}
+    async with httpx.AsyncClient(base_url=season.stage.urls["shuffler"], timeout=60) as http:
+        path = f"/tasks/{task.id.hex()}/reports"
+        again = await http.post(path, content=person.outbox.bodies[task.id], headers=token)
+        assert again.status_code == 200, again.text
+        other = await http.post(path, content=encrypt_report(task, "bike"), headers=token)
+        assert (other.status_code, other.json()["type"].rpartition(":")[2]) == (409, "token-used")
+    assert task.issuer is not None
+    request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+    async with httpx.AsyncClient(base_url=season.stage.urls["issuer"], timeout=60) as http:
+        bearer = {"Authorization": f"Bearer {person.secret}"}
+        asked = await http.post(f"/tasks/{task.id.hex()}/tokens", content=request, headers=bearer)
+        assert (asked.status_code, asked.json()["type"].rpartition(":")[2]) == (409, "token-issued")
+
+
+def forged_wave(season: Season, victim: Person, task: Task) -> Wave:
+    """A batch of which the shuffler's operator made up all reports but one."""
+    stage = season.stage
+    stage.replace_shuffler(*FORGER)
+    wave = season.wave([victim], task, kills=0)
+    with stage.telling(), httpx.Client(base_url=stage.urls["shuffler"], timeout=60) as http:
+        for number in range(BATCH - 1):
+            said = LABELS[number % len(LABELS)]
+            body = encrypt_report(task, said)
+            headers = {"Authorization": f"Bearer {season_forger.FORGED_PREFIX}{number}"}
+            answer = http.post(f"/tasks/{task.id.hex()}/reports", content=body, headers=headers)
+            assert answer.status_code == 201, answer.text
+            wave.forged[body] = said
+    stage.results(task.id, 4)
+    stage.replace_shuffler(*COMMAND)
+    return wave
+
+
+def third_week(season: Season) -> None:
+    """Some devices refuse, because their budget is spent; the last batch is that of a crowd."""
+    season.stage.pass_days(WEEK_DAYS)
+    task = season.tasks[2]
+    frugal = [one for one in season.people if one.number % FRUGAL == 0]
+    for person in frugal:
+        with pytest.raises(PolicyRefused, match="has spent 4 of the 4"):
+            asyncio.run(person.answer(season.stage, SERIES))
+    others = [one for one in season.people if one.number % FRUGAL]
+    honest = BATCH - FALSE - GUESTS
+    for start in (0, BATCH):
+        season.batch(season.wave(others[start : start + BATCH], task))
+    last = others[2 * BATCH : 2 * BATCH + honest]
+    season.batch(season.wave([*last, *season.guests, *season.crowd], task))
+
+
+# what must hold at the end
+
+
+def read_results(season: Season) -> list[dict[str, Any]]:
+    """All results of the series, one for each wave, as the command line reads them."""
+    words = ["--series", str(season.folder / "season"), "--analyzer", season.stage.urls["analyzer"]]
+    found = json.loads(command("result", *words, "--json"))
+    published = [one for task in found for one in task["results"]]
+    assert [one["task"] for one in published] == [wave.task.id.hex() for wave in season.waves]
+    return published
+
+
+def every_report_was_counted_once(season: Season) -> None:
+    for task in season.tasks:
+        waves = [wave for wave in season.waves if wave.task == task]
+        sent = checks.messages_of(body for wave in waves for body in wave.bodies)
+        counted = checks.counted_messages(season.stage.folder / "analyzer", task)
+        assert not checks.miscounted(sent, counted)
+        assert all(len(wave.bodies) == BATCH for wave in waves)
+    status = httpx.get(f"{season.stage.urls['shuffler']}/status", timeout=60).json()
+    assert [task["have"] for task in status["tasks"]] == [0] * WEEKS
+
+
+def no_device_is_beyond_its_budget(season: Season) -> None:
+    answers = Counter(person.number for wave in season.waves for person in wave.people)
+    for person in (*season.people, *season.guests):
+        charges = person.charges()
+        assert not checks.overspent(charges, person.policy.most_epsilon_per_period)
+        assert len(charges) == answers[person.number]
+    assert {answers[one.number] for one in season.people if one.number % FRUGAL == 0} == {2}
+
+
+def results_are_as_forecast_or_marked(season: Season, published: list[dict[str, Any]]) -> None:
+    poisoned = {one.number for one in season.crowd}
+    missed: list[bool] = []
+    for wave, result in zip(season.waves, published, strict=True):
+        crowd = any(person.number in poisoned for person in wave.people)
+        assert result["implausible"] is crowd
+        assert result["reports"] == BATCH and not any(result["dropped"].values())
+        if not crowd:
+            assert not checks.outside_forecast(wave.task, result, wave.truth)
+            missed += checks.misses(result, wave.truth)
+    assert not checks.too_often(sum(missed), len(missed), 0.05)
+
+
+def the_forger_saw_nothing_but_noise(season: Season, published: list[dict[str, Any]]) -> None:
+    """The forger knows all reports but one. From the batch it would read that one off; what is
+    published is the batch with noise of its own."""
+    tallies = stored_tallies(season.stage.folder / "analyzer.db")
+    noise = [
+        checks.added_noise(wave.task, result, tallies[result["batch"]])
+        for wave, result in zip(season.waves, published, strict=True)
+    ]
+    assert not checks.too_often_nothing(season.tasks[0], np.concatenate(noise))
+    (wave,) = [wave for wave in season.waves if wave.forged]
+    result = published[season.waves.index(wave)]
+    assert result["publish_noise"] == "full" and "made all other reports up" in result["guarantee"]
+    key = KeyFolder(season.stage.folder / "keys").holds(wave.task.key)
+    assert key is not None and len(wave.forged) == BATCH - 1
+    tally = tallies[result["batch"]]
+    forged = checks.opened_sum(wave.task, key, wave.forged)
+    victim = checks.opened_sum(wave.task, key, wave.bodies[:1])
+    assert (tally.plus - tally.minus - forged == victim).all()  # what the noise has to hide
+
+
+def stored_tallies(store: Path) -> dict[str, Tally]:
+    """What the analyzer has counted, by batch, before any noise was added."""
+    with apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY) as database:
+        rows = database.execute("SELECT id, tally FROM batches").fetchall()
+    return {bytes(name).hex(): Tally.from_json(str(text)) for name, text in rows}
+
+
+def nothing_secret_is_in_any_file(season: Season) -> None:
+    """Also not in the databases' logs, in the copies, or on the devices."""
+    everybody = (*season.people, *season.guests, *season.crowd)
+    names: dict[bytes, str] = {}
+    for person in everybody:
+        names |= checks.token_forms("an enrolment token", person.secret)
+        names[person.address.encode()] = "an address"
+        if person.value not in LABELS:
+            names[person.value.encode()] = "a value"
+        for token in person.tokens.values():
+            names |= checks.token_forms("a one-time token", token)
+    for who, token in season.stage.tokens.items():
+        names |= checks.token_forms(f"the token of the {who}", token)
+    places = [season.folder, Path(season.backups.socket)]
+    assert checks.Needles(names).search(*places) == {}
