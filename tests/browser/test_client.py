@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsers import Browser, running_browser, running_firefox
+from client_site import POLICY, client_site
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
@@ -23,8 +20,6 @@ from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.sending import Client
 
-BUNDLE = Path(str(files("shuffledp.service") / "pages" / "client"))
-POLICY = {"least_users": 1, "most_epsilon_per_period": "1000"}
 OPEN = """
     const [url, token, policy, more] = args;
     const { loadTask, createClient, BrowserStorage } = await import("/client.js");
@@ -43,17 +38,6 @@ OPEN = """
         return answer;
     };
 """
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Files of a folder, without a log."""
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing."""
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
-        super().end_headers()
 
 
 class Page:
@@ -99,19 +83,10 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    site = tmp_path_factory.mktemp("site")
-    for file in BUNDLE.glob("*.js"):
-        (site / file.name).write_bytes(file.read_bytes())
-    (site / "index.html").write_text("<!doctype html><link rel=icon href='data:,'><title>t</title>")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    found = Page(tmp_path_factory.mktemp("trio"), f"http://127.0.0.1:{server.server_port}")
-    try:
+    with client_site(tmp_path_factory.mktemp("site")) as site:
+        found = Page(tmp_path_factory.mktemp("trio"), site)
         with found.programs.both():
             yield found
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 Running = Callable[[], contextlib.AbstractContextManager[Browser]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,10 +34,16 @@ sys.exit(main())
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a running survey."""
+    with running_survey(tmp_path_factory.mktemp("survey") / "log") as url:
+        yield url
+
+
+@contextlib.contextmanager
+def running_survey(log: Path, *words: str) -> Iterator[str]:
+    """The URL of a survey with these further options, while it runs."""
     url = f"http://127.0.0.1:{free_port()}"
     command = [sys.executable, "-c", PROGRAM, "demo", "--browser"]
-    command += ["--users", str(USERS), "--port", url.rpartition(":")[2]]
-    log = tmp_path_factory.mktemp("survey") / "log"
+    command += ["--users", str(USERS), "--port", url.rpartition(":")[2], *words]
     with open(log, "w") as lines:
         program = subprocess.Popen(command, stderr=lines)
     try:
@@ -88,6 +96,31 @@ def test_a_person_answers_and_sees_the_result(site: str, browser: Browser) -> No
     browser.wait("document.querySelector('#message').innerText.includes('You have answered')")
     assert browser.run("document.querySelector('#send').disabled")
     assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
+
+
+def test_a_person_answers_with_a_one_time_token_through_a_relay(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The page may talk to issuer and relay, and has no permission to talk to the shuffler."""
+    with running_survey(tmp_path / "log", "--issuer", "--relay") as url:
+        lines = (tmp_path / "log").read_text()
+        shuffler, issuer, relay = (
+            re.search(rf"{role} on (http://[0-9.:]+\d)", lines)[1]  # type: ignore[index]
+            for role in ("shuffler", "issuer", "relay")
+        )
+        policy = httpx.get(url).headers["content-security-policy"]
+        assert f"connect-src 'self' {relay} {issuer};" in policy and shuffler not in policy
+        browser.open(url)
+        browser.wait("!document.querySelector('#send').disabled")
+        consent = browser.run("document.querySelector('#consent').innerText")
+        assert f"{issuer} gives this device one token" in consent
+        assert f"goes through {relay}" in consent
+        browser.run("document.querySelector('[name=answer]').click()")
+        browser.run("document.querySelector('#send').click()")
+        browser.wait("document.querySelector('#message').innerText.includes('has arrived')")
+        browser.wait("!document.querySelector('#result').hidden", 60)
+        assert browser.run("document.querySelector('#progress').value") == USERS
+        assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
 
 
 def test_every_control_has_a_name_and_there_is_a_dark_form(site: str, browser: Browser) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from logged_tasks import proof_of
 from raw_sockets import connect
+from service_issuer import IssuerParty
 from service_programs import Programs
 from service_trio import (
     TRUSTING,
@@ -22,9 +23,14 @@ from service_trio import (
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.sealed.errors import TaskError, TaskNotNow
+from shuffledp.sealed.oblivious import GatewayKey, seal_request
 from shuffledp.sealed.reports import encrypt_report
+from shuffledp.sealed.task_tokens import TokenRequest, task_challenge
+from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.config import load_config
 
@@ -83,6 +89,80 @@ def test_a_browser_may_ask_before_it_sends(tmp_path: Path) -> None:
             silent = await trio.to_analyzer.options("/keys", headers=asks | {"Origin": PAGE})
             assert silent.status_code == 405
             assert not any(name.startswith("access-control") for name in silent.headers)
+
+    asyncio.run(walk())
+
+
+async def permits_pages(
+    server: httpx.AsyncClient, path: str, good: dict[str, Any], refused: dict[str, Any]
+) -> None:
+    """Checks that a page of the configured origin may ask before it sends, and may read what it is
+    answered and why it is refused; and that other pages may not."""
+    asks = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type",
+    }
+    for origin, allowed in ((PAGE, PAGE), (STRANGER, None)):
+        here = {"Origin": origin}
+        before = await server.options(path, headers=asks | here)
+        assert before.status_code == 204 and permitted(before) == allowed
+        names = before.headers.get("access-control-allow-headers")
+        assert names == (allowed and "Authorization, Content-Type")
+        for request, passes in ((good, True), (refused, False)):
+            headers = request["headers"] | here
+            answer = await server.post(path, content=request["content"], headers=headers)
+            assert (answer.status_code == 200) is passes, answer.text
+            assert permitted(answer) == allowed
+            exposed = answer.headers.get("access-control-expose-headers", "")
+            assert ("Retry-After" in exposed) is (allowed is not None)
+        unknown = await server.post("/nothing", headers=here)
+        assert unknown.status_code == 404 and permitted(unknown) == allowed
+
+
+def test_pages_may_talk_to_an_issuer(tmp_path: Path) -> None:
+    async def walk() -> None:
+        async with (
+            Trio(tmp_path).running() as trio,
+            IssuerParty(trio, allow_origins=(PAGE,)).running() as party,
+        ):
+            task = party.task()
+            await party.register(task)
+            (secret,) = await party.enrol()
+            assert task.issuer is not None
+            request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
+            await permits_pages(
+                party.client,
+                f"/tasks/{task.id.hex()}/tokens",
+                {"content": request, "headers": bearing(secret)},
+                {"content": request, "headers": bearing("each-nobody")},
+            )
+
+    asyncio.run(walk())
+
+
+def test_pages_may_talk_to_a_relay(tmp_path: Path) -> None:
+    """The relay passes the page's origin on to nobody: the shuffler allows no page here."""
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            config = RelayConfig(shuffler="http://shuffler", allow_origins=(PAGE,))
+            relay = Relay(config, httpx.ASGITransport(trio.shuffler_app))
+            answer = await trio.to_shuffler.get("/.well-known/ohttp-gateway")
+            key = GatewayKey.from_hex(answer.content[2:].hex())
+            inner = BinaryRequest(method="GET", authority="s", path=f"/tasks/{'0' * 64}")
+            sealed = {"Content-Type": "message/ohttp-req"}
+            async with (
+                relay.running(),
+                httpx.AsyncClient(
+                    transport=httpx.ASGITransport(relay.app()), base_url="http://relay"
+                ) as server,
+            ):
+                await permits_pages(
+                    server,
+                    "/relay",
+                    {"content": seal_request(key, inner.to_bytes())[0], "headers": sealed},
+                    {"content": b"no sealed request", "headers": sealed},
+                )
 
     asyncio.run(walk())
 

@@ -1,5 +1,6 @@
 /** Sending a value: check, randomize, encrypt, charge, store, send; the same bytes again after an
  * interruption. */
+import { toShuffler, type Ask } from "./asking.js";
 import { fail, ShuffledpError } from "./errors.js";
 import { ascii, hex, join, sha256, webKey, type Bytes, type Ephemeral } from "./hpke.js";
 import { checkBudget, checkPolicy } from "./policy.js";
@@ -11,15 +12,16 @@ import { deviceStorage, type DeviceRecord, type Storage } from "./storage.js";
 import type { Task } from "./task.js";
 
 const [FIRST_PAUSE, LONGEST_PAUSE, MOST_WAIT] = [0.25, 30, 300]; // seconds
-const REQUEST_MS = 30_000;
 /** From so many messages on a report is made in a Worker, so that the page stays responsive. */
 const LARGE_REPORT = 400;
 
 export interface ClientOptions {
-  /** The token with which this device was enrolled at the shuffler. */
+  /** The token with which this device was enrolled: at the issuer if the task has one, else at the shuffler. */
   readonly token: string;
   /** Another address of the shuffler than the one that the task names. */
   readonly shuffler?: string;
+  /** A relay for the report, as `loadTask` takes one, if it was not told. */
+  readonly relay?: string;
   readonly storage?: Storage;
   /** How often to try before `send` gives up for now (8). */
   readonly attempts?: number;
@@ -37,6 +39,7 @@ export interface Receipt {
 export class Client {
   private readonly storage: Storage;
   private readonly shuffler: string;
+  private readonly ephemeral: Ephemeral | undefined;
 
   constructor(
     readonly task: Task,
@@ -44,16 +47,26 @@ export class Client {
   ) {
     this.storage = options.storage ?? deviceStorage();
     this.shuffler = (options.shuffler ?? task.shuffler).replace(/\/+$/, "");
+    this.ephemeral = options.ephemeral ?? task.ephemeral;
+  }
+
+  /** Gets the task's one-time token, where it has an issuer; best long before `send`, so that the times of the
+   * two say nothing. `send` does this if it was not done. */
+  async prepare(): Promise<void> {
+    this.task.checkTime();
+    checkPolicy(this.task, this.task.policy);
+    await this.storage.update((record) => this.admit(record));
+    await this.bearer();
   }
 
   /** Sends a value, once; throws with code "answered" if this device has answered this task. */
   async send(value: Value): Promise<Receipt> {
     const { task } = this;
-    task.checkTime();
-    checkPolicy(task, task.policy);
+    const ask = await this.asking();
+    await this.prepare();
     const body = await this.storage.alone(async () => {
       await this.storage.update((record) => this.admit(record));
-      const id = join((await sha256(ascii(this.options.token))).slice(0, 8), crypto.getRandomValues(new Uint8Array(8)));
+      const id = join((await this.bearer())[1].slice(0, 8), crypto.getRandomValues(new Uint8Array(8)));
       const made = await this.encrypt(value, id);
       await this.storage.update((record) => {
         this.admit(record);
@@ -73,20 +86,24 @@ export class Client {
       });
       return made;
     });
-    return this.post(body);
+    return this.post(ask, body);
   }
 
   /** Sends the stored report again, the very same bytes; null if the shuffler has it already. */
   async resume(): Promise<Receipt | null> {
-    const stored = await this.storage.update((record) => record.reports[this.task.id]);
+    const stored = await this.stored();
     if (stored === undefined) fail("refused", "Nothing is stored for this task; use send.");
-    return stored && this.post(stored);
+    return stored && this.post(await this.asking(), stored);
   }
 
   /** Whether a report of this device waits to be sent, was acknowledged, or is not there. */
   async state(): Promise<"none" | "waiting" | "answered"> {
-    const stored = await this.storage.update((record) => record.reports[this.task.id]);
+    const stored = await this.stored();
     return stored === undefined ? "none" : stored ? "waiting" : "answered";
+  }
+
+  private stored(): Promise<Bytes | null | undefined> {
+    return this.storage.update((record) => record.reports[this.task.id]);
   }
 
   private now(): number {
@@ -103,52 +120,62 @@ export class Client {
   private async encrypt(value: Value, reportId: Bytes): Promise<Bytes> {
     const { task, options } = this;
     const wanted = options.worker ?? task.reportSize >= LARGE_REPORT;
-    if (wanted && typeof Worker !== "undefined" && !options.ephemeral && !task.cells.length) {
-      const made = await (await import("./offload.js")).inWorker({ text: task.text, id: task.id, value, reportId });
+    if (wanted && typeof Worker !== "undefined" && !this.ephemeral && !task.cells.length) {
+      const made = await (await import("./offload.js")).inWorker(task, value, reportId);
       if (made) return made;
     }
-    return encryptReport(task, value, reportId, systemWords, options.ephemeral ?? webKey);
+    return encryptReport(task, value, reportId, systemWords, this.ephemeral ?? webKey);
   }
 
-  private async post(body: Bytes): Promise<Receipt> {
+  /** How the shuffler is asked. */
+  private asking(): Promise<Ask> {
+    return toShuffler(this.shuffler, this.task.gateway, this.options.relay ?? this.task.relay, this.ephemeral);
+  }
+
+  /** The token that the report carries, and the hash by which the shuffler knows it. */
+  private async bearer(): Promise<readonly [string, Bytes]> {
+    const { task, storage, options: { token } } = this;
+    if (!task.issuer) return [token, await sha256(ascii(token))];
+    return (await import("./tokens.js")).oneTimeToken(task, storage, token, this.deliver.bind(this));
+  }
+
+  private async post(ask: Ask, body: Bytes): Promise<Receipt> {
     const { task } = this;
+    const [token] = await this.bearer();
+    const { status } = await this.deliver(ask, "reports", token, "application/octet-stream", body, "The shuffler refused the report", "The shuffler did not take the report; it is stored: send it later with resume.");
+    await this.storage.update((record) => {
+      if (task.repeat) delete record.reports[task.id];
+      else record.reports[task.id] = null;
+      delete record.tokens?.[task.id];
+    });
+    return { status };
+  }
+
+  /** Posts the same bytes until they are taken or refused for good. */
+  async deliver(ask: Ask, what: string, token: string, type: string, body: Bytes, refusal: string, vain: string): Promise<Response> {
     const attempts = this.options.attempts ?? 8;
     for (let attempt = 0; attempt < attempts; attempt++) {
-      const answer = await this.request(body);
+      const answer = await ask(`/tasks/${this.task.id}/${what}`, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${token}`, "Content-Type": type },
+        body,
+      });
       const status = answer?.status ?? 0;
-      if (status === 200 || status === 201) {
-        await this.storage.update((record) => {
-          if (task.repeat) delete record.reports[task.id];
-          else record.reports[task.id] = null;
-        });
-        return { status };
-      }
+      if (status === 200 || status === 201) return answer!;
       if (answer && status < 500 && ![408, 425, 429].includes(status)) {
         const data = (await answer.json().catch(() => null)) as { type?: unknown; detail?: unknown } | null;
         const code = String(data?.type).split(":").at(-1)!;
-        if (code !== "interrupted")
-          throw new ShuffledpError("refused", `The shuffler refused the report: ${String(data?.detail ?? status).slice(0, 500)}`, status, code);
+        if (code !== "interrupted") throw new ShuffledpError("refused", `${refusal}: ${String(data?.detail ?? status).slice(0, 500)}`, status, code);
       }
       const asked = Number(answer?.headers.get("Retry-After")) || 0;
       if (asked > MOST_WAIT || attempt === attempts - 1) break;
       const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** attempt) * (0.5 + Math.random());
       await new Promise((resolve) => setTimeout(resolve, 1000 * Math.max(asked, pause)));
     }
-    return fail("unreachable", "The shuffler did not take the report; it is stored: send it later with resume.");
-  }
-
-  private request(body: Bytes): Promise<Response | null> {
-    return fetch(`${this.shuffler}/tasks/${this.task.id}/reports`, {
-      method: "POST",
-      headers: { Authorization: `Bearer ${this.options.token}`, "Content-Type": "application/octet-stream" },
-      body,
-      credentials: "omit",
-      cache: "no-store",
-      redirect: "error",
-      referrerPolicy: "no-referrer",
-      signal: AbortSignal.timeout(REQUEST_MS),
-    }).catch(() => null);
+    return fail("unreachable", vain);
   }
 }
+
+export type Deliver = Client["deliver"];
 
 export const createClient = (task: Task, options: ClientOptions): Client => new Client(task, options);

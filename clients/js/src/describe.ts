@@ -21,6 +21,10 @@ export interface Description {
   readonly guarantee: string;
   readonly operators: Operators;
   readonly shuffler: string;
+  /** The server that gives the one-time token which the report carries, and the relay that passes the report on,
+   * where there are such. */
+  readonly issuer: string | undefined;
+  readonly relay: string | undefined;
   readonly analyzerKey: string;
   /** The keys with which collector, shuffler and analyzer have signed the task. */
   readonly signers: Signers;
@@ -61,6 +65,8 @@ export async function describe(task: Task, storage: Storage = deviceStorage()): 
         : "ε-differential privacy in the shuffle model, up to a probability of 2⁻⁶⁴ per batch",
     operators,
     shuffler: task.shuffler,
+    issuer: task.issuer?.url,
+    relay: task.relay,
     analyzerKey: hex(task.key.raw),
     signers: task.logged.signers,
     newKeys,
@@ -78,6 +84,8 @@ export async function describe(task: Task, storage: Storage = deviceStorage()): 
       `Your answer is randomized and encrypted on this device before it is sent. Among ${number(about.users)} users it costs you ε = ${about.epsilon} (${about.guarantee}).`,
       `${number(about.messages)} encrypted messages are sent, ${number(about.bytes)} bytes, whatever you answer.`,
       `Who asks: ${operators.collector}. Who mixes the answers: ${operators.shuffler} (${about.shuffler}). Who computes the result: ${operators.analyzer}. The last two together could read your answer.`,
+      ...(task.issuer ? [`${task.issuer.url} gives this device one token for this question and cannot recognize it later; the mixer sees that token and not who you are.`] : []),
+      ...(task.relay ? [`The answer goes through ${task.relay}, which sees your address and cannot read the answer; the mixer does not see your address.`] : []),
       `All three have signed this question, and it stands in a public log, so that everybody is asked the same.${newKeys ? " This device sees their keys for the first time and would trust them from now on." : ""}`,
       answered
         ? `You have answered this question. This device has spent ε = ${about.spent} of ${about.allowed} in ${about.days} days.`

@@ -26,11 +26,11 @@ const sent = ({ charges, reports }: DeviceRecord): Sent[] =>
 /** What this device has sent or has stored to send, oldest first; never the answers, which are not stored. */
 export const history = (storage: Storage = deviceStorage()): Promise<Sent[]> => storage.update(sent);
 
-/** Everything that this device remembers, as JSON. */
+/** Everything that this device remembers, as JSON; of one-time tokens, which are secret, the ids of their tasks. */
 export const exportHistory = (storage: Storage = deviceStorage()): Promise<string> =>
-  storage.update((record) => JSON.stringify({ format: "shuffledp device history 1", reports: sent(record), keys: record.keys }, null, 2));
+  storage.update((record) => JSON.stringify({ format: "shuffledp device history 1", reports: sent(record), keys: record.keys, tokens: Object.keys(record.tokens ?? {}) }, null, 2));
 
-/** Forgets what reports were for, and with `keys` also the keys of servers. The budget is not freed: what each
+/** Forgets what reports were for, the tokens of tasks that have expired, and with `keys` also the keys of servers. The budget is not freed: what each
  * report cost, and when, stays. */
 export const wipe = (storage: Storage = deviceStorage(), { keys = false, now = Date.now() / 1000 } = {}): Promise<Wiped> =>
   storage.update((record) => {
@@ -43,6 +43,7 @@ export const wipe = (storage: Storage = deviceStorage(), { keys = false, now = D
     });
     const known = new Set(charges.map(({ task }) => task));
     for (const task of Object.keys(reports)) if (!known.has(task)) delete reports[task];
+    for (const [task, { expires }] of Object.entries(record.tokens ?? {})) if (expires <= now) delete record.tokens![task];
     if (keys) for (const shuffler of Object.keys(record.keys)) delete record.keys[shuffler];
     known.delete("");
     return { reports: charges.length - waiting, waiting, tasks: known.size };

@@ -56,29 +56,53 @@ const NOTHING = new Uint8Array(0);
 
 const labeled = (suite: Bytes, label: string, input: Bytes): Bytes => join(VERSION, suite, ascii(label), input);
 
+/** HKDF with SHA-256. */
+export const hkdf = async (secret: CryptoKey, salt: Bytes, info: Bytes, size: number): Promise<Bytes> =>
+  new Uint8Array(await crypto.subtle.deriveBits({ name: "HKDF", hash: "SHA-256", salt, info }, secret, 8 * size));
+
+export const hkdfKey = (input: Bytes): Promise<CryptoKey> => crypto.subtle.importKey("raw", input, "HKDF", false, ["deriveBits"]);
+
 /** LabeledExpand(LabeledExtract(salt, …), …): one call of WebCrypto's HKDF. */
-async function derive(secret: CryptoKey, salt: Bytes, suite: Bytes, label: string, context: Bytes, size: number): Promise<Bytes> {
-  const info = join(bytesOf(size, 2), labeled(suite, label, context));
-  return new Uint8Array(await crypto.subtle.deriveBits({ name: "HKDF", hash: "SHA-256", salt, info }, secret, 8 * size));
+const derived = (secret: CryptoKey, salt: Bytes, suite: Bytes, label: string, context: Bytes, size: number): Promise<Bytes> =>
+  hkdf(secret, salt, join(bytesOf(size, 2), labeled(suite, label, context)), size);
+
+/** HMAC with SHA-256, which is also HKDF's Extract. */
+export async function hmac(key: Bytes, data: Bytes): Promise<Bytes> {
+  const imported = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", imported, data));
 }
 
-const hkdfKey = (input: Bytes): Promise<CryptoKey> => crypto.subtle.importKey("raw", input, "HKDF", false, ["deriveBits"]);
+/** One message to a public key: the encapsulated key, what encrypts the message, what derives further secrets. */
+export interface Sending {
+  readonly publicKey: Bytes;
+  seal(plain: Bytes): Promise<Bytes>;
+  derive(label: string, size: number): Promise<Bytes>;
+}
+
+/** Begins messages to a public key under `info`, each with an ephemeral key of its own. */
+export async function context(recipient: Bytes, info: Bytes, ephemeral: Ephemeral): Promise<() => Promise<Sending>> {
+  const extract = (label: string, input: Bytes) => hmac(new Uint8Array(32), labeled(SUITE, label, input));
+  const context = join(bytesOf(0, 1), await extract("psk_id_hash", NOTHING), await extract("info_hash", info));
+  const schedule = await hkdfKey(labeled(SUITE, "secret", NOTHING));
+  return async () => {
+    const { publicKey, shared } = await ephemeral();
+    const exchange = await hkdfKey(labeled(KEM, "eae_prk", await shared(recipient)));
+    const secret = await derived(exchange, NOTHING, KEM, "shared_secret", join(publicKey, recipient), 32);
+    const derive = (label: string, size: number) => derived(schedule, secret, SUITE, label, context, size);
+    const seal = async (plain: Bytes) => {
+      const [key, iv] = await Promise.all([derive("key", 16), derive("base_nonce", 12)]);
+      const cipher = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["encrypt"]);
+      return new Uint8Array(await crypto.subtle.encrypt({ name: "AES-GCM", iv }, cipher, plain));
+    };
+    return { publicKey, seal, derive };
+  };
+}
 
 /** Encrypts messages to a public key under `info`: encapsulated key, ciphertext, tag. */
 export async function sealer(recipient: Bytes, info: Bytes, ephemeral: Ephemeral): Promise<(plain: Bytes) => Promise<Bytes>> {
-  const zeros = await crypto.subtle.importKey("raw", new Uint8Array(32), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  const extract = async (label: string, input: Bytes) => new Uint8Array(await crypto.subtle.sign("HMAC", zeros, labeled(SUITE, label, input)));
-  const context = join(bytesOf(0, 1), await extract("psk_id_hash", NOTHING), await extract("info_hash", info));
-  const schedule = await hkdfKey(labeled(SUITE, "secret", NOTHING));
+  const begin = await context(recipient, info, ephemeral);
   return async (plain) => {
-    const { publicKey, shared } = await ephemeral();
-    const exchange = await hkdfKey(labeled(KEM, "eae_prk", await shared(recipient)));
-    const secret = await derive(exchange, NOTHING, KEM, "shared_secret", join(publicKey, recipient), 32);
-    const [key, iv] = await Promise.all([
-      derive(schedule, secret, SUITE, "key", context, 16),
-      derive(schedule, secret, SUITE, "base_nonce", context, 12),
-    ]);
-    const cipher = await crypto.subtle.importKey("raw", key, "AES-GCM", false, ["encrypt"]);
-    return join(publicKey, new Uint8Array(await crypto.subtle.encrypt({ name: "AES-GCM", iv }, cipher, plain)));
+    const { publicKey, seal } = await begin();
+    return join(publicKey, await seal(plain));
   };
 }

@@ -1,5 +1,5 @@
 /** Answer shuffledp tasks from a browser. */
-export { loadTask, type LoadOptions, type Operators, type Task } from "./task.js";
+export { loadCurrentTask, loadTask, type Issuer, type LoadOptions, type Operators, type Task } from "./task.js";
 export { createClient, type Client, type ClientOptions, type Receipt } from "./client.js";
 export { ShuffledpError, type ErrorCode } from "./errors.js";
 export type { Description } from "./describe.js";

@@ -59,8 +59,7 @@ const webVerify: Verify = async (key, signature, text) => {
 
 const refuse = (what: string): never => fail("task", `${what}; do not answer this task, and tell whoever asks it.`);
 
-async function fetched(url: string): Promise<string> {
-  const answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" }).catch(() => null);
+async function loaded(answer: Response | null): Promise<string> {
   if (answer?.status === 404) refuse("The shuffler has no proof that this task is in the public log of tasks");
   if (!answer?.ok) fail("unreachable", `The proof of this task could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`);
   return answer.text();
@@ -93,11 +92,10 @@ async function includes(entry: Bytes, index: number, size: number, path: readonl
   return !last && hex(found) === root;
 }
 
-/** Checks the proof of a task, given or loaded from the shuffler; throws unless everybody else is asked the
- * same task, as far as the keys can tell. */
-export async function logged(task: Task, source: string, given?: string, verify: Verify = webVerify): Promise<Logged> {
-  const where = source.trimStart().startsWith("{") ? `${task.shuffler}/tasks/${task.id}` : source;
-  const { task: id, keys, signatures, log } = read(given ?? (await fetched(`${where}/proof`)));
+/** Checks the proof of a task, given or loaded with `load`; throws unless everybody else is asked the same task,
+ * as far as the keys can tell. */
+export async function logged(task: Task, load: () => Promise<Response | null>, given?: string, verify: Verify = webVerify): Promise<Logged> {
+  const { task: id, keys, signatures, log } = read(given ?? (await loaded(await load())));
   const pinned = PINNED(task.policy.signing ?? {}, "policy.signing_keys");
   if (id !== task.id) refuse("The proof belongs to another task");
   for (const role of ROLES) {

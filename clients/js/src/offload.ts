@@ -1,10 +1,12 @@
 /** Has a report made in a Worker. Loaded only for large reports. */
 import { ShuffledpError } from "./errors.js";
 import type { Bytes } from "./hpke.js";
+import type { Value } from "./questions.js";
+import type { Task } from "./task.js";
 import type { WorkerAnswer, WorkerOrder } from "./worker.js";
 
 /** The report, made in a Worker; null where no Worker can be started. */
-export function inWorker(order: WorkerOrder): Promise<Bytes | null> {
+export function inWorker({ text, id }: Task, value: Value, reportId: Bytes): Promise<Bytes | null> {
   return new Promise((resolve, reject) => {
     let worker: Worker;
     try {
@@ -21,7 +23,7 @@ export function inWorker(order: WorkerOrder): Promise<Bytes | null> {
       if ("body" in data) resolve(data.body);
       else reject(new ShuffledpError(data.code, data.message));
     };
-    worker.postMessage(order);
+    worker.postMessage({ text, id, value, reportId } satisfies WorkerOrder);
   });
 }
 

@@ -1,7 +1,7 @@
 /** What a device agrees to: limits that no task can raise. The names are those of Python's policy. */
 import { fail } from "./errors.js";
 import { hex } from "./hpke.js";
-import { add, atMost, exact, parse, show, ZERO, type Rational } from "./rational.js";
+import { add, atMost, parse, rational, show, ZERO, type Rational } from "./rational.js";
 import { anything, choice, list, record, textOf, whole } from "./schema.js";
 import type { DeviceRecord } from "./storage.js";
 import type { Task } from "./task.js";
@@ -59,8 +59,8 @@ export function readPolicy(settings: PolicySettings = {}): Policy {
     signing_keys: anything,
   })(settings, "policy");
   return {
-    perTask: epsilon("most_epsilon_per_task", exact(2)),
-    perPeriod: epsilon("most_epsilon_per_period", exact(4)),
+    perTask: epsilon("most_epsilon_per_task", rational(2)),
+    perPeriod: epsilon("most_epsilon_per_period", rational(4)),
     days: other.period_days ?? 30,
     leastUsers: other.least_users ?? 100,
     repeat: other.allow_repeat ?? false,

@@ -1,9 +1,9 @@
 /** The questions that can be asked: how a value becomes the values of cells, and what that costs. */
 import { boundedCell, EPSILON, type Cell, type CellKind } from "./cells.js";
 import { fail } from "./errors.js";
-import { atMost, larger, subtract, type Rational } from "./rational.js";
+import { atMost, larger, type Rational } from "./rational.js";
 import type { Words } from "./sampling.js";
-import { choice, list, record, textOf, whole, type Check } from "./schema.js";
+import { choice, record, textOf, whole, type Check } from "./schema.js";
 
 /** A BigInt is for labels of frequencies beyond ±(2⁵³ − 1). */
 export type Value = number | string | bigint;
@@ -79,37 +79,14 @@ const integers =
 export const LABEL: Check<Value> = (data, name) =>
   (typeof data === "number" ? whole(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER) : textOf(0, 1000))(data, name);
 
-const histogram: Reader = (data, cellOf) => {
-  const { epsilon, cell, labels, other } = record({
-    query: QUERY,
-    epsilon: EPSILON,
-    cell: zeroOrOne(cellOf),
-    labels: list(LABEL, 2, 10 ** 6),
-    other: (one, name): Value | null => (one === null ? one : LABEL(one, name)),
-  })(data, "protocol");
-  const places = new Map(labels.map((one, place) => [one, place]));
-  if (places.size < labels.length || (other !== null && !places.has(other))) bad("Buckets need different labels, and the one for others must be one of them");
-  return {
-    uses: [{ cell, copies: labels.length, up: cell.upLoss, down: subtract(epsilon, cell.upLoss) }],
-    loss: epsilon,
-    lossRule: "up + down",
-    allowsTopUp: true,
-    values: { kind: "label", labels, other },
-    encode(value) {
-      const place = places.get(value) ?? places.get(other as Value) ?? wrong("one of the labels of this task");
-      return [labels.map((_, bucket) => Number(bucket === place))];
-    },
-  };
-};
-
 export type Readers = Partial<Record<ReturnType<typeof QUERY>, Reader>>;
 
-/** How to read the question of a task; questions about numbers, and frequencies, are loaded only when one is asked. */
+/** How to read the question of a task; those beyond counts and integer sums are loaded only when one is asked. */
 export async function readersFor(task: string): Promise<Readers> {
   return {
     count: integers(zeroOrOne),
     "integer-sum": integers((cellOf) => cellOf),
-    histogram,
+    ...(/"query":"histogram"/.test(task) && (await import("./labels.js")).READERS),
     ...(/"query":"(real-sum|quantiles)"/.test(task) && (await import("./numbers.js")).READERS),
     ...(/"query":"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
   };

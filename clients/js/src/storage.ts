@@ -22,12 +22,20 @@ export interface Charge {
   readonly bytes?: number;
 }
 
+/** The one-time token of a task: what the issuer was asked to sign, until it has, then the token. Secret. */
+export type TokenState = { readonly expires: number } & (
+  | { readonly input: string; readonly body: string; readonly inverse: string }
+  | { readonly token: string }
+);
+
 export interface DeviceRecord {
   readonly charges: Charge[];
   /** The keys that were first seen at each shuffler: encryption, collector, shuffler, analyzer. */
   readonly keys: Record<string, Record<string, string>>;
   /** By task: the encrypted report until it is acknowledged, then null. */
   readonly reports: Record<string, Bytes | null>;
+  /** By task, where it has an issuer, until its report is acknowledged; missing in records that never had one. */
+  tokens?: Record<string, TokenState>;
 }
 
 /** Where the record lies. */

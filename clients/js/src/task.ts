@@ -1,9 +1,10 @@
 /** A task: everything that device, shuffler and analyzer agree on, named by the SHA-256 of its text. */
+import { direct, toShuffler } from "./asking.js";
 import type { CellKind } from "./cells.js";
 import type { Description } from "./describe.js";
 import { fail } from "./errors.js";
 import type { Logged, Verify } from "./logged.js";
-import { ascii, fromHex, hex, sha256, type Bytes } from "./hpke.js";
+import { ascii, fromHex, hex, sha256, type Bytes, type Ephemeral } from "./hpke.js";
 import { checkPolicy, readPolicy, type Policy, type PolicySettings } from "./policy.js";
 import { questionOf, readersFor, type Question, type Readers } from "./questions.js";
 import { text as written, type Rational } from "./rational.js";
@@ -19,11 +20,23 @@ const URL_FORM =
   /^(https:\/\/([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])|http:\/\/(127\.0\.0\.1|localhost|\[::1\]))(:[1-9][0-9]{0,4})?(\/[A-Za-z0-9._~-]+)*$/;
 const LATEST = 253_402_300_799;
 const OPERATOR = textOf(1, 200, SHOWN);
+export const SERVER = textOf(1, 300, URL_FORM);
+/** A key configuration of RFC 9458: number, X25519, public key, HKDF-SHA256 and AES-128-GCM. */
+const GATEWAY = textOf(82, 82, /^[0-9a-f]{2}0020[0-9a-f]{64}000400010001$/);
 
 export interface Operators {
   readonly collector: string;
   readonly shuffler: string;
   readonly analyzer: string;
+}
+
+/** Who gives the one-time tokens that reports carry. */
+export interface Issuer {
+  readonly url: string;
+  /** In hexadecimal digits; used for this task and no other. */
+  readonly key: string;
+  /** Whether tokens are for attested enrolments only. */
+  readonly attested: boolean;
 }
 
 export interface LoadOptions {
@@ -36,6 +49,11 @@ export interface LoadOptions {
   readonly proof?: string;
   /** Another check of Ed25519 signatures than WebCrypto's: see @shuffledp/client/noble. */
   readonly verify?: Verify;
+  /** A relay through which the proof is loaded and the report is sent, so that the shuffler does not learn this
+   * device's address. */
+  readonly relay?: string;
+  /** Another maker of X25519 keys than WebCrypto: see @shuffledp/client/noble. */
+  readonly ephemeral?: Ephemeral;
   /** Milliseconds since 1970; for tests. */
   readonly clock?: () => number;
 }
@@ -61,6 +79,13 @@ export class Task {
   readonly batchReports: number;
   readonly users: number;
   readonly protocol: Question;
+  /** Who gives the one-time tokens that reports carry, where somebody does. */
+  readonly issuer: Issuer | undefined;
+  /** The shuffler's key for requests that come through a relay. */
+  readonly gateway: string | undefined;
+  /** As `loadTask` was told. */
+  relay: string | undefined;
+  ephemeral: Ephemeral | undefined;
   /** Who has signed it; `loadTask` finds that out. */
   logged!: Logged;
   readonly key: { readonly id: number; readonly epoch: number; readonly raw: Bytes };
@@ -82,7 +107,7 @@ export class Task {
       name: textOf(1, 100, SHOWN),
       question: textOf(1, 1000, SHOWN),
       operators: record({ collector: OPERATOR, shuffler: OPERATOR, analyzer: OPERATOR }),
-      shuffler: textOf(1, 300, URL_FORM),
+      shuffler: SERVER,
       not_before: whole(0, LATEST),
       expires: whole(1, LATEST),
       report_size: whole(1, 65535),
@@ -97,6 +122,9 @@ export class Task {
       }),
       publish_noise: choice("none", "full"),
       certificate: certificateOf(readers, cells),
+    }, {
+      gateway: GATEWAY,
+      issuer: anything,
     })(readCanonical(text), "task");
     const { batch, analyzer_key: key } = task;
     this.name = task.name;
@@ -111,12 +139,14 @@ export class Task {
     this.key = { id: key.key_id, epoch: key.epoch, raw: fromHex(key.public) };
     this.protocol = task.certificate;
     this.users = this.protocol.users;
+    this.issuer = task.issuer as Issuer | undefined; // `loadTask` checks it
+    this.gateway = task.gateway;
     this.batchReports = batch.reports;
     this.shortBatches = batch.at_least > 0 && batch.at_least < batch.reports;
     const added = batch.top_up !== "none";
     if (
       this.expires <= this.notBefore || batch.reports < this.users || batch.at_least > batch.reports ||
-      (!added && (batch.at_least || batch.wait_seconds)) ||
+      (!added && (batch.at_least || batch.wait_seconds)) || (task.repeat && "issuer" in task) ||
       (!this.protocol.allowsTopUp && (added || task.publish_noise !== "none"))
     )
       fail("task", "The task's dates or its batches do not fit its question; ask for a new task.");
@@ -199,7 +229,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   let { id } = options;
   if (!text.trimStart().startsWith("{")) {
     id ??= /([0-9a-f]{64})$/.exec(text)?.[1];
-    const answer = await fetch(text, { credentials: "omit", referrerPolicy: "no-referrer" }).catch(() => null);
+    const answer = await direct(text)("");
     if (!answer?.ok) fail("unreachable", `The task could not be loaded (HTTP ${answer?.status ?? 0}); try again later.`);
     text = await answer.text();
   }
@@ -210,6 +240,15 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   task.checkTime();
   checkPolicy(task, task.policy);
   await task.prove();
-  task.logged = await (await import("./logged.js")).logged(task, String(source), options.proof, options.verify);
+  if (task.issuer !== undefined) (await import("./tokens.js")).checkIssuer(task.issuer);
+  Object.assign(task, { relay: options.relay, ephemeral: options.ephemeral });
+  const proof = async () => options.relay || text === String(source)
+    ? (await toShuffler(task.shuffler, task.gateway, options.relay, options.ephemeral))(`/tasks/${found}/proof`)
+    : direct(String(source))("/proof");
+  task.logged = await (await import("./logged.js")).logged(task, proof, options.proof, options.verify);
   return task;
 }
+
+/** The task of a series that is asked now: the one of a server (shuffler or analyzer) whose name begins so. */
+export const loadCurrentTask = async (server: string, name: string, options: LoadOptions = {}): Promise<Task> =>
+  (await import("./series.js")).current(loadTask, server, name, options);

@@ -1,14 +1,18 @@
 /** Hooks for tests: chosen random words, chosen ephemeral keys, storage in memory. Never for people. */
-import { ascii, bytesOf, fromHex, hex, join, sha256, sharedWith, type Bytes, type Ephemeral } from "./hpke.js";
+import { ascii, bytesOf, context, fromHex, hex, join, sha256, sharedWith, type Bytes, type Ephemeral } from "./hpke.js";
+import { ANSWER_NONCE_BYTES, answerKeys, REQUEST } from "./oblivious.js";
 import type { Words } from "./sampling.js";
 import { emptyRecord, type DeviceRecord, type Storage } from "./storage.js";
 
+export { blind, finalize, verifies } from "./blind.js";
 export { boundedCell } from "./cells.js";
 export { fromHex, hex, sealer } from "./hpke.js";
+export { binaryRequest, binaryResponse, sealRequest } from "./oblivious.js";
 export { negativeBinomial, poisson } from "./paper.js";
 export { readCanonical } from "./schema.js";
 export { encryptReport, plainNumbers } from "./report.js";
 export { CutNoise, draw, finite, zeroWith } from "./sampling.js";
+export { challengeOf, modulusOf, tokenOf, tokenRequest } from "./tokens.js";
 
 /** These 64-bit words, one after the other (hexadecimal digits); an error after the last one. */
 export function givenWords(words: readonly string[]): Words & { left(): number } {
@@ -32,6 +36,30 @@ export function givenKeys(secrets: readonly string[]): Ephemeral {
     if (secret === undefined) throw new RangeError("More keys were asked for than were given.");
     const key = await crypto.subtle.importKey("pkcs8", join(PKCS8, fromHex(secret)), { name: "X25519" }, false, ["deriveBits"]);
     return { publicKey: await sharedWith(key, PUBLIC_BASE), shared: (peer: Bytes) => sharedWith(key, peer) };
+  };
+}
+
+/** A gateway of Oblivious HTTP with this private key (hexadecimal digits): gives its key, as tasks name it, and how it
+ * answers a sealed request. */
+export async function givenGateway(secret: string, respond: (request: Bytes) => Bytes, nonce?: Bytes): Promise<{ key: string; answer(sealed: Bytes): Promise<Bytes> }> {
+  const { publicKey: own, shared } = await givenKeys([secret])();
+  const aes = async (use: "encrypt" | "decrypt", key: Bytes, iv: Bytes, data: Bytes): Promise<Bytes> => {
+    const cipher = await crypto.subtle.importKey("raw", key, "AES-GCM", false, [use]);
+    return new Uint8Array(await crypto.subtle[use]({ name: "AES-GCM", iv }, cipher, data));
+  };
+  return {
+    key: `010020${hex(own)}000400010001`,
+    async answer(sealed) {
+      const [header, enc] = [sealed.slice(0, 7), sealed.slice(7, 39)];
+      const info = join(ascii(REQUEST), bytesOf(0, 1), header);
+      // the recipient's key schedule is the sender's, with the same exchanged secret
+      const begin = await context(own, info, async () => ({ publicKey: enc, shared: () => shared(enc) }));
+      const { derive } = await begin();
+      const request = await aes("decrypt", await derive("key", 16), await derive("base_nonce", 12), sealed.slice(39));
+      const drawn = nonce ?? crypto.getRandomValues(new Uint8Array(ANSWER_NONCE_BYTES));
+      const [key, iv] = await answerKeys(derive, enc, drawn);
+      return join(drawn, await aes("encrypt", key, iv, respond(request)));
+    },
   };
 }
 

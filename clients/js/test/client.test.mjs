@@ -2,42 +2,22 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, test } from "node:test";
-import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 
 import { createClient, loadTask } from "@shuffledp/client";
 import { exportHistory, history, wipe } from "@shuffledp/client/device";
 import { nobleKey, nobleVerify } from "@shuffledp/client/noble";
 import { givenWords, hex, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
+import { changedText, clock, fails, idOf, loadText, refusal, restore, textOf, vectors, withoutPauses } from "../test-support.mjs";
 
-const vectors = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"));
-const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks].find((task) => task.name === name).text;
 const KEY = vectors.encryption.analyzer_key.public;
-const clock = () => vectors.now * 1000;
-const idOf = (text) => createHash("sha256").update(text).digest("hex");
-const loadText = async (text, options) => loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
 const load = (name, policy = {}, more = {}) => loadText(textOf(name), { policy, ...more });
 const once = { token: "once-test", attempts: 4 };
-const { fetch: realFetch, setTimeout: realTimeout } = globalThis;
-/** The pauses that the client has asked for, in milliseconds; none is really waited for. */
 let pauses = [];
-beforeEach(() => {
-  pauses = [];
-  globalThis.setTimeout = (work, pause) => {
-    pauses.push(pause);
-    return realTimeout(work, 0);
-  };
-});
-afterEach(() => void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout }));
+beforeEach(() => (pauses = withoutPauses()));
+afterEach(restore);
 
-/** The canonical text of a task after a change. */
-function changed(name, change) {
-  const sorted = (one) =>
-    Array.isArray(one) ? one.map(sorted) : one && typeof one === "object" ? Object.fromEntries(Object.keys(one).sort().map((field) => [field, sorted(one[field])])) : one;
-  const data = JSON.parse(textOf(name));
-  change(data);
-  return JSON.stringify(sorted(data));
-}
+const changed = (name, change) => changedText(textOf(name), change);
 
 /** A shuffler that gives these answers, one after the other; "away" for none. */
 function shuffler(...answers) {
@@ -50,12 +30,6 @@ function shuffler(...answers) {
   };
   return bodies;
 }
-const refusal = (status, code, headers = {}) =>
-  new Response(JSON.stringify({ type: `urn:shuffledp:problem:${code}`, detail: "No." }), { status, headers });
-const fails = (code) => (error) => {
-  assert.equal(error.code, code, String(error));
-  return true;
-};
 
 test("a value is sent once, in a request as the protocol says", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));

@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> None:
     from shuffledp.service.demo import run_demo
 
     users = whole(args.users, "users", least=2, most=100_000)
-    more = [role for role in ("issuer", "relay") if getattr(args, role)]
-    found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep, more)
+    found = run_demo(users, args.epsilon, lambda line: note(args, line), args.keep, _more(args))
     result = found["result"]
     low, high = result["interval"]
     emit(
@@ -79,4 +78,10 @@ def run_page(args: argparse.Namespace) -> None:
         port=whole(args.port, "port", least=0, most=65_535),
         question=args.question or QUESTION,
         keep=args.keep,
+        more=_more(args),
     )
+
+
+def _more(args: argparse.Namespace) -> list[str]:
+    """The servers that are asked for beside shuffler and analyzer."""
+    return [role for role in ("issuer", "relay") if getattr(args, role)]

@@ -62,6 +62,28 @@ class Servers:
         urls = {"shuffler": self.shuffler, "analyzer": self.analyzer, "issuer": self.issuer}
         register_everywhere(task, urls, self.collector_tokens, self.signing_keys["collector"])
 
+    def introduce(self, say: Say) -> None:
+        """Says which servers there are."""
+        say(f"shuffler on {self.shuffler}, analyzer on {self.analyzer}")
+        if self.issuer:
+            say(f"issuer on {self.issuer}: reports carry one-time tokens")
+        if self.relay:
+            say(f"relay on {self.relay}: the shuffler sees no addresses of devices")
+
+    def new_parties(self) -> dict[str, Any]:
+        """What a new task says about issuer and gateway, where these servers have them."""
+        keys = IssuerKeyFolder(self.folder / "issuer-keys")
+        return {
+            "issuer": TokenIssuer(self.issuer, keys.new()) if self.issuer else None,
+            "gateway": gateway_key(self.shuffler) if self.relay else None,
+        }
+
+    def enrol(self, count: int) -> list[str]:
+        """Fresh tokens of devices, enrolled at the issuer if there is one, else at the shuffler."""
+        if self.issuer:
+            return enrol(self.issuer, self.operator_token, count, EACH_PREFIX, attested=False)
+        return enrol(self.shuffler, self.operator_token, count, EACH_PREFIX)
+
 
 def free_port() -> int:
     """A port on which no program listens now."""
@@ -151,11 +173,14 @@ collector_token_sha256 = "{sha["collector at analyzer"]}"
 shuffler_token_sha256 = "{sha["shuffler"]}"
 operator_token_sha256 = "{sha["operator of analyzer"]}"
 drain_seconds = 0
-""" + _more_tables(folder, ports, sha)
+""" + _more_tables(folder, ports, sha, origins)
 
 
-def _more_tables(folder: Path, ports: dict[str, int], sha: dict[str, str]) -> str:
+def _more_tables(
+    folder: Path, ports: dict[str, int], sha: dict[str, str], origins: Sequence[str]
+) -> str:
     """The tables of the servers that not every deployment has."""
+    allowed = f"allow_origins = {json.dumps(list(origins))}"
     issuer = f"""
 [issuer]
 listen = "127.0.0.1:{ports.get("issuer")}"
@@ -164,12 +189,14 @@ spool = "{folder}/issuer"
 keys = "{folder}/issuer-keys"
 collector_token_sha256 = "{sha["collector at issuer"]}"
 operator_token_sha256 = "{sha["operator"]}"
+{allowed}
 drain_seconds = 0
 """
     relay = f"""
 [relay]
 listen = "127.0.0.1:{ports.get("relay")}"
 shuffler = "http://127.0.0.1:{ports["shuffler"]}"
+{allowed}
 """
     return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
@@ -198,11 +225,7 @@ def run_demo(
     folder = Path(tempfile.mkdtemp(prefix="shuffledp-demo-"))
     try:
         with local_servers(folder, more=more) as servers:
-            say(f"shuffler on {servers.shuffler}, analyzer on {servers.analyzer}")
-            if servers.issuer:
-                say(f"issuer on {servers.issuer}: reports carry one-time tokens")
-            if servers.relay:
-                say(f"relay on {servers.relay}: the shuffler sees no addresses of devices")
+            servers.introduce(say)
             return _one_round(servers, users, epsilon, say)
     finally:
         if keep:
@@ -214,16 +237,12 @@ def run_demo(
 def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str, Any]:
     plan = plan_count(users, epsilon, padded=True)
     key = KeyFolder(servers.folder / "keys").all()[-1].public
-    issuer = None
-    if servers.issuer:
-        issuer = TokenIssuer(servers.issuer, IssuerKeyFolder(servers.folder / "issuer-keys").new())
     task = Task.create(
         plan.to_dict(),
         key,
         "demo: who has it?",
         BatchRule(users),
-        issuer=issuer,
-        gateway=gateway_key(servers.shuffler) if servers.relay else None,
+        **servers.new_parties(),
     )
     servers.register(task)
     say(
@@ -231,11 +250,7 @@ def _one_round(servers: Servers, users: int, epsilon: str, say: Say) -> dict[str
         "per report, whatever the value"
     )
     values = simulated(users)
-    if servers.issuer:
-        tokens = enrol(servers.issuer, servers.operator_token, users, EACH_PREFIX, attested=False)
-    else:
-        tokens = enrol(servers.shuffler, servers.operator_token, users, EACH_PREFIX)
-    send_all(servers, task, values, tokens, say)
+    send_all(servers, task, values, servers.enrol(users), say)
     result = _wait_result(servers, task)
     return {"truth": sum(values), **result}
 

@@ -2,7 +2,8 @@
 
 People answer in their browsers, with the client of clients/js, whose bundle lies in `pages/client`;
 simulated users send the other answers. The page asks this site for a token, as a real site would
-after it knows that a person is there; reports go from the browser to the shuffler itself.
+after it knows that a person is there; reports go from the browser to the shuffler itself, or
+through a relay.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,9 +30,8 @@ from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Operators, Task
-from shuffledp.service.client.collector import enrol, results
+from shuffledp.service.client.collector import results
 from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
-from shuffledp.service.tokens import EACH_PREFIX
 
 PAGES = files("shuffledp.service") / "pages"
 QUESTION = "Do you cycle to work at least once a week?"
@@ -58,22 +58,26 @@ class Survey:
                 Route("/survey.{kind}", self.answer_part),
                 Route("/client/{name}.js", self.answer_client),
                 Route("/task.json", lambda _: JSONResponse(self._where())),
+                Route("/task-text.json", lambda _: Response(self.task.canonical())),
                 Route("/live.json", self.answer_live),
                 Route("/token", self.answer_token, methods=["POST"]),
             ]
         )
 
     def _where(self) -> dict[str, str]:
-        name = self.task.id.hex()
-        return {"task": f"{self.servers.shuffler}/tasks/{name}", "id": name}
+        """Where the page finds the task: here if a relay hides visitors from the shuffler."""
+        name, relay = self.task.id.hex(), self.servers.relay
+        place = "/task-text.json" if relay else f"{self.servers.shuffler}/tasks/{name}"
+        return {"task": place, "id": name, "relay": relay}
 
     def _page(self, *path: str) -> Response:
         file = PAGES.joinpath(*path)
         if not file.is_file():
             return Response("There is no such page.\n", 404, media_type="text/plain")
+        servers = self.servers
+        asked = " ".join(filter(None, (servers.relay or servers.shuffler, servers.issuer)))
         policy = (
-            f"default-src 'self'; connect-src 'self' {self.servers.shuffler}; img-src data:; "
-            "frame-ancestors 'none'"
+            f"default-src 'self'; connect-src 'self' {asked}; img-src data:; frame-ancestors 'none'"
         )
         headers = {"Content-Security-Policy": policy, "Cache-Control": "no-store"}
         kind = KINDS[path[-1].rpartition(".")[2]]
@@ -91,9 +95,7 @@ class Survey:
 
     async def answer_token(self, _: Request) -> Response:
         """A token for one more browser. (A real site asks first who it is.)"""
-        (token,) = await asyncio.to_thread(
-            enrol, self.servers.shuffler, self.servers.operator_token, 1, EACH_PREFIX
-        )
+        (token,) = await asyncio.to_thread(self.servers.enrol, 1)
         return JSONResponse({"token": token}, headers={"Cache-Control": "no-store"})
 
     async def answer_live(self, _: Request) -> Response:
@@ -113,7 +115,7 @@ class Survey:
 
 
 def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Survey:
-    """A survey of so many users, registered at both servers."""
+    """A survey of so many users, registered at all servers."""
     plan = plan_count(users, epsilon, padded=True)
     task = Task.create(
         plan.to_dict(),
@@ -123,6 +125,7 @@ def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Su
         question=question,
         operators=OPERATORS,
         shuffler=servers.shuffler,
+        **servers.new_parties(),
     )
     servers.register(task)
     return Survey(servers=servers, task=task)
@@ -137,9 +140,11 @@ def run_survey(
     port: int = 0,
     question: str = QUESTION,
     keep: bool = False,
+    more: Sequence[str] = (),
     ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serves the survey until it is interrupted, and cleans up; `ready` is told its URL.
+    """Serves the survey until it is interrupted, and cleans up; `more` names further servers to
+    run, and `ready` is told the page's URL.
 
     Of the users, `browsers` are people who answer on the page; the others are simulated.
     """
@@ -147,7 +152,8 @@ def run_survey(
     port = port or free_port()
     site = f"http://127.0.0.1:{port}"
     try:
-        with local_servers(folder, origins=(site,)) as servers:
+        with local_servers(folder, origins=(site,), more=more) as servers:
+            servers.introduce(say)
             survey = make_survey(servers, users, epsilon, question)
             values = simulated(users - browsers)
             crowd = threading.Thread(target=_crowd, args=(survey, values, say), daemon=True)
@@ -174,6 +180,6 @@ def run_survey(
 
 def _crowd(survey: Survey, values: list[int], say: Say) -> None:
     """Sends the simulated users' answers, spread over some seconds."""
-    tokens = enrol(survey.servers.shuffler, survey.servers.operator_token, len(values), EACH_PREFIX)
+    tokens = survey.servers.enrol(len(values))
     pause = ARRIVAL_SECONDS / len(values)
     send_all(survey.servers, survey.task, values, tokens, say, lambda: time.sleep(pause))

@@ -45,7 +45,7 @@ async function resume(client) {
 
 async function start() {
   const survey = await (await fetch("/task.json")).json();
-  const task = await loadTask(survey.task, { id: survey.id });
+  const task = await loadTask(survey.task, { id: survey.id, relay: survey.relay });
   await showConsent(task);
   const client = createClient(task, { token: await token() });
   const trouble = (error) => say(error.message, true);
@@ -67,6 +67,8 @@ async function start() {
   });
   const state = await client.state();
   open(state === "none");
+  // a one-time token is got before the answer, so that the times of the two say less
+  if (state === "none" && task.issuer) client.prepare().catch(trouble);
   if (state === "answered") say("You have answered this question.");
   await resume(client);
 }

@@ -1,0 +1,158 @@
+// Reports through a relay: RFC 9458's example, and a relay and a gateway that are functions.
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+
+import { createClient, loadTask } from "@shuffledp/client";
+import { nobleKey } from "@shuffledp/client/noble";
+import { binaryRequest, binaryResponse, fromHex, givenGateway, givenKeys, hex, madeProof, memoryStorage, sealRequest } from "@shuffledp/client/testing";
+import { changedText, clock, fails, idOf, loadText, readVectors, refusal, restore, textOf, withoutPauses } from "../test-support.mjs";
+
+const rfc = readVectors("rfc").rfc9458;
+const SECRET = rfc.gateway_secret;
+const RELAY = "https://relay.example";
+const ascii = (bytes) => Buffer.from(bytes).toString("latin1");
+const joined = (...parts) => new Uint8Array(Buffer.concat(parts.map((part) => Buffer.from(part))));
+
+beforeEach(() => void withoutPauses());
+afterEach(restore);
+
+test("RFC 9458: the example of appendix A", async () => {
+  const { key: gateway } = await givenGateway(SECRET, (one) => one);
+  assert.equal(gateway.slice(0, 70), rfc.key_configuration.slice(0, 70), "the same number and public key");
+  const [sealed, open] = await sealRequest(gateway, fromHex(rfc.request), givenKeys([rfc.ephemeral_secret]));
+  assert.equal(hex(sealed), rfc.encapsulated_request);
+  assert.equal(hex(await open(fromHex(rfc.encapsulated_response))), rfc.response);
+  for (const wrong of [`00${rfc.encapsulated_response}`, rfc.encapsulated_response.slice(2), rfc.encapsulated_response.slice(0, 34), ""])
+    await assert.rejects(open(fromHex(wrong)));
+  const [, other] = await sealRequest(gateway, fromHex(rfc.request), givenKeys(["11".repeat(32)]));
+  await assert.rejects(other(fromHex(rfc.encapsulated_response)), "it answers another request");
+});
+
+test("binary HTTP is written and read as RFC 9292 says", () => {
+  assert.equal(hex(binaryRequest(["GET", "https", "example.com", "/"], {}, new Uint8Array(0), 1)).slice(0, rfc.request.length), rfc.request);
+  assert.equal(binaryRequest(["POST", "https", "a", "/b"], { Authorization: "x" }, new Uint8Array(700), 512).length, 1024);
+  const long = binaryRequest(["POST", "https", "a", "/b"], {}, new Uint8Array(20_000).fill(7), 512);
+  assert.ok(hex(long).includes(`80004e20${"07".repeat(20_000)}`), "lengths of four bytes");
+  assert.deepEqual(binaryResponse(fromHex(rfc.response)), { status: 200, fields: [], content: new Uint8Array(0) });
+  const whole = binaryResponse(fromHex(`0140c9${"04"}01610162${"03"}010203${"00"}0000`));
+  assert.deepEqual(whole, { status: 201, fields: [["a", "b"]], content: fromHex("010203") });
+  for (const wrong of ["", "00", "0140", "014064", "01425800", "0140c80501", "0140c800030102", "0140c80000000001"])
+    assert.throws(() => binaryResponse(fromHex(wrong)), fails("unreachable"), wrong);
+});
+
+/** A task for reports through the relay. */
+async function relayed(change = () => {}) {
+  const { key } = await givenGateway(SECRET, (one) => one);
+  return changedText(textOf("count, bounded"), (task) => change(Object.assign(task, { gateway: key })));
+}
+
+const response = (status, fields = {}, content = "") => {
+  const sized = (bytes) => joined(bytes.length < 64 ? [bytes.length] : [64 + (bytes.length >> 8), bytes.length & 255], bytes);
+  const text = (one) => sized(Buffer.from(one));
+  const lines = joined(...Object.entries(fields).flatMap(([name, value]) => [text(name), text(value)]));
+  const made = joined([1, 64 + (status >> 8), status & 255], sized(lines), text(content), [0]);
+  return joined(made, new Uint8Array(1024 - (made.length % 1024)));
+};
+
+/** A relay with a gateway behind it that gives these responses; `outside` are answers of the relay itself. */
+async function relay(responses, outside = []) {
+  const seen = [];
+  let inner;
+  const gateway = await givenGateway(SECRET, (request) => {
+    inner.push(ascii(request));
+    return responses.length > 1 ? responses.shift() : responses[0];
+  });
+  globalThis.fetch = async (url, { body, headers, method, ...how }) => {
+    inner = [];
+    seen.push({ url: String(url), size: body.length, headers, method, how, inner });
+    const next = outside.shift();
+    if (next === "away") throw new TypeError("Failed to fetch");
+    return next ?? new Response(await gateway.answer(body));
+  };
+  return seen;
+}
+
+test("proof and report go through the relay, sealed, in requests of one size", async () => {
+  const text = await relayed();
+  const proof = await madeProof(idOf(text));
+  const sizes = [];
+  for (const value of [0, 1]) {
+    const seen = await relay([response(200, { "content-type": "application/json" }, proof), response(201)]);
+    const task = await loadTask(text, { clock, relay: `${RELAY}/` });
+    assert.deepEqual(await createClient(task, { token: "each-secret", storage: memoryStorage() }).send(value), { status: 201 });
+    assert.equal(seen.length, 2);
+    for (const { url, method, headers, how } of seen) {
+      assert.deepEqual([url, method, headers], [`${RELAY}/relay`, "POST", { "Content-Type": "message/ohttp-req" }]);
+      assert.deepEqual([how.credentials, how.referrerPolicy, how.redirect], ["omit", "no-referrer", "error"]);
+    }
+    const [asked, sent] = seen.map(({ inner }) => inner[0]);
+    assert.ok(asked.startsWith(`\0\x03GET\x05https\x10shuffler.example\x40\x4d/tasks/${task.id}/proof`), JSON.stringify(asked.slice(0, 60)));
+    assert.ok(sent.includes(`/tasks/${task.id}/reports`) && !sent.includes("/v1"), "the path without that of the shuffler");
+    assert.ok(sent.includes("\x0dauthorization\x12Bearer each-secret\x0ccontent-type\x18application/octet-stream"));
+    sizes.push(seen.map(({ size }) => size));
+  }
+  assert.deepEqual(sizes[0], sizes[1]);
+  for (const size of sizes[0]) assert.equal((size - 55) % 512, 0);
+});
+
+test("refusals inside are read, and what is not now is sent again, newly sealed", async () => {
+  const text = await relayed();
+  const storage = memoryStorage();
+  const seen = await relay([response(503, { "retry-after": "2" }), response(200)], ["away", new Response("{}", { status: 503 })]);
+  const task = await loadText(text, { relay: RELAY });
+  assert.deepEqual(await createClient(task, { token: "each-x", storage }).send(1), { status: 200 });
+  assert.equal(seen.length, 4);
+  const sent = seen.slice(2).map(({ inner }) => inner[0]);
+  assert.equal(sent[0], sent[1], "the same report inside");
+  await relay([response(409, { "content-type": "application/problem+json" }, JSON.stringify({ type: "urn:shuffledp:problem:token-used", detail: "Used." }))]);
+  await assert.rejects(createClient(task, { token: "each-x", storage: memoryStorage() }).send(1), (error) => {
+    assert.deepEqual([error.code, error.status, error.problem], ["refused", 409, "token-used"]);
+    return true;
+  });
+});
+
+test("a relay cannot acknowledge a report", async () => {
+  const text = await relayed();
+  const other = await givenGateway("22".repeat(32), () => response(201));
+  const sealed = async () => other.answer((await sealRequest(other.key, new Uint8Array(3), givenKeys(["33".repeat(32)])))[0]);
+  for (const fake of [new Response(null, { status: 200 }), new Response(null, { status: 201 }), new Response(await sealed()), new Response(response(201))]) {
+    await relay([response(201)], [fake]);
+    const task = await loadText(text, { relay: RELAY });
+    const client = createClient(task, { token: "each-x", storage: memoryStorage(), attempts: 1 });
+    await assert.rejects(client.send(1), fails("unreachable"));
+    assert.equal(await client.state(), "waiting");
+    assert.deepEqual(await client.resume(), { status: 201 });
+  }
+  await relay([response(201)], [refusal(403, "malformed")]);
+  const client = createClient(await loadText(text, { relay: RELAY }), { token: "each-x", storage: memoryStorage() });
+  await assert.rejects(client.send(1), fails("refused"));
+});
+
+test("a task without a gateway key, or with a malformed one, is not sent through a relay", async () => {
+  const seen = await relay([response(201)]);
+  const without = textOf("count, bounded");
+  await assert.rejects(loadTask(without, { clock, relay: RELAY }), fails("task"));
+  const task = await loadText(without);
+  await assert.rejects(createClient(task, { token: "each-x", relay: RELAY, storage: memoryStorage() }).send(1), fails("task"));
+  const { gateway } = JSON.parse(await relayed());
+  const wrong = [gateway.slice(2), gateway.toUpperCase(), gateway.replace("0020", "0010"), gateway.replace("00010001", "00010003"), null, 7];
+  for (const one of wrong) await assert.rejects(loadText(await relayed((data) => (data.gateway = one))), fails("task"), String(one));
+  const zero = await relayed((data) => (data.gateway = `${gateway.slice(0, 6)}${"00".repeat(32)}${gateway.slice(70)}`));
+  const storage = memoryStorage();
+  await assert.rejects(createClient(await loadText(zero, { relay: RELAY }), { token: "each-x", storage }).send(1), fails("task"));
+  assert.equal(seen.length, 0);
+});
+
+test("a task with a gateway key can be answered without a relay, and with keys of noble curves", async () => {
+  const seen = [];
+  globalThis.fetch = async (url) => (seen.push(String(url)), new Response(null, { status: 201 }));
+  const text = await relayed();
+  const task = await loadText(text);
+  await createClient(task, { token: "each-x", storage: memoryStorage() }).send(1);
+  assert.deepEqual(seen, [`https://shuffler.example/v1/tasks/${task.id}/reports`]);
+  const through = await relay([response(201)]);
+  await createClient(await loadText(text, { relay: RELAY, ephemeral: nobleKey }), { token: "each-x", storage: memoryStorage() }).send(1);
+  assert.equal(through.length, 1);
+  const about = await (await loadText(text, { relay: RELAY })).describe(memoryStorage());
+  assert.match(about.sentences.join(" "), /goes through https:\/\/relay\.example/);
+});

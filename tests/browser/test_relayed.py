@@ -1,0 +1,282 @@
+"""The JavaScript client in a real browser, where there are an issuer and a relay: reports carry
+one-time tokens, and the shuffler sees no address of a browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from browsers import Browser
+from client_site import POLICY, client_site
+
+from shuffledp.planning.counting import plan_count
+from shuffledp.sealed.blind_rsa import BlindPrivateKey
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
+from shuffledp.sealed.keys import KeyFolder
+from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.task import Task
+from shuffledp.sealed.task_tokens import TokenIssuer
+from shuffledp.service.client.collector import enrol, gateway_key, register, results
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.sending import Client
+from shuffledp.service.demo import Servers, local_servers
+from shuffledp.service.tokens import EACH_PREFIX
+
+USERS = 20
+TRUSTING = ClientPolicy(least_users=1)
+OPEN = """
+    const [text, token, relay, policy, more] = args;
+    const { loadTask, loadCurrentTask, createClient, BrowserStorage } = await import("/client.js");
+    const seen = (window.seen ??= []);
+    const real = (window.real ??= window.fetch);
+    window.fetch = async (where, how) => {
+        const one = { where: String(where), method: how.method ?? "GET" };
+        if (how.body) Object.assign(one, { size: how.body.length, body: [...how.body].join() });
+        seen.push(one);
+        const answer = await real(where, how);
+        one.status = answer.status;
+        if (more.lose && one.where.endsWith("/tokens")) throw new TypeError("the answer was lost");
+        return answer;
+    };
+    const task = await loadTask(text, { policy, relay });
+    const storage = new BrowserStorage(more.database ?? "shuffledp");
+    const client = createClient(task, { token, storage, attempts: 2 });
+"""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """All four servers, and a page of another origin that may talk to those that it needs."""
+
+    servers: Servers
+    site: str
+
+    def task(self, name: str, issuer: TokenIssuer | None = None) -> Task:
+        """A count for reports with tokens, through the relay; registered everywhere, but at the
+        issuer only if it is the real one."""
+        keys = IssuerKeyFolder(self.servers.folder / "issuer-keys")
+        task = Task.create(
+            plan_count(USERS, 2, mse_overhead=2, cell="bounded").to_dict(),
+            KeyFolder(self.servers.folder / "keys").all()[-1].public,
+            name,
+            BatchRule(USERS),
+            shuffler=self.servers.shuffler,
+            issuer=issuer or TokenIssuer(self.servers.issuer, keys.new()),
+            gateway=gateway_key(self.servers.shuffler),
+        )
+        servers = self.servers
+        urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler}
+        if issuer is None:
+            urls["issuer"] = servers.issuer
+        for role, url in urls.items():
+            key = servers.signing_keys["collector"]
+            register(task, url, servers.collector_tokens[role], key)
+        return task
+
+    def enrolment(self) -> str:
+        """A fresh token, enrolled at the issuer."""
+        (token,) = enrol(
+            self.servers.issuer, self.servers.operator_token, 1, EACH_PREFIX, attested=False
+        )
+        return token
+
+    def args(self, task: Task, token: str = "", **more: Any) -> list[Any]:
+        """The arguments of `OPEN`, with a fresh enrolment."""
+        text = task.canonical().decode()
+        return [text, token or self.enrolment(), self.servers.relay, POLICY, more]
+
+    def reports(self, task: Task) -> int:
+        """How many reports of a task wait at the shuffler."""
+        status = httpx.get(f"{self.servers.shuffler}/status").json()["tasks"]
+        return int(next(one["have"] for one in status if one["task"] == task.id.hex()))
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    folder = tmp_path_factory.mktemp("servers")
+    with (
+        client_site(tmp_path_factory.mktemp("site")) as site,
+        local_servers(folder, origins=(site,), more=("issuer", "relay")) as servers,
+    ):
+        yield Deployment(servers, site)
+
+
+def test_a_batch_of_python_and_browser_answers_with_tokens_through_the_relay(
+    deployment: Deployment, browser: Browser, tmp_path: Path
+) -> None:
+    """The analyzer counts all of them; the browser talks to issuer and relay, never to the
+    shuffler, and sends equally many bytes for every value."""
+    task, servers = deployment.task("mixed"), deployment.servers
+    values = [int(user % 3 == 0) for user in range(USERS)]
+    browser.open(deployment.site)
+    for user, value in enumerate(values):
+        if user % 2:
+            with Client(
+                task,
+                servers.shuffler,
+                deployment.enrolment(),
+                tmp_path / str(user),
+                policy=TRUSTING,
+                relay=servers.relay,
+            ) as client:
+                client.send(value)
+        else:
+            args = deployment.args(task, database=f"mixed {user}")
+            sent = browser.work(OPEN + f"return await client.send({value});", *args)
+            assert sent == {"status": 201}, sent
+    seen = browser.run("window.seen")
+    token, relay = f"{servers.issuer}/tasks/{task.id.hex()}/tokens", f"{servers.relay}/relay"
+    assert [one["where"] for one in seen] == [relay, token, relay] * (USERS // 2)
+    assert len({(one["where"], one["size"]) for one in seen}) == 3  # proof, token, report
+    loaded = browser.run("performance.getEntriesByType('resource').map((one) => one.name)")
+    assert loaded and not any(name.startswith(servers.shuffler) for name in loaded)
+    (result,) = _results(servers, task)
+    estimate = result["result"]["estimate"]
+    low, high = result["result"]["interval"]
+    # five times the width of the 95% interval, so that the test fails by chance next to never
+    low, high = estimate - 5 * (estimate - low), estimate + 5 * (high - estimate)
+    assert low <= sum(values) <= high
+    assert not low <= sum(values) + 10 * USERS <= high
+    assert abs(result["anomaly"]) < 6
+
+
+def _results(servers: Servers, task: Task) -> list[dict[str, Any]]:
+    """The result, once it is published."""
+    for _ in range(300):
+        if found := results(servers.analyzer, task.id.hex()):
+            return found
+        threading.Event().wait(0.1)
+    raise AssertionError("no result")
+
+
+def test_a_second_answer_is_refused(deployment: Deployment, browser: Browser) -> None:
+    """By the device; and by the issuer, if the same enrolment answers on another device."""
+    task, token = deployment.task("second"), deployment.enrolment()
+    browser.open(deployment.site)
+    twice = "await client.send(1); return await client.send(0);"
+    own = browser.work(OPEN + twice, *deployment.args(task, token, database="own"))
+    assert own["error"] == "answered"
+    other = browser.work(
+        OPEN
+        + "try { return await client.send(0); } catch ({ code, status, problem }) "
+        + "{ return { code, status, problem, state: await client.state() }; }",
+        *deployment.args(task, token, database="other"),
+    )
+    assert other == {"code": "refused", "status": 409, "problem": "token-issued", "state": "none"}
+    assert deployment.reports(task) == 1
+
+
+def test_a_lost_answer_of_the_issuer_does_not_cost_the_enrolment_its_token(
+    deployment: Deployment, browser: Browser
+) -> None:
+    task, token = deployment.task("lost"), deployment.enrolment()
+    browser.open(deployment.site)
+    lost = browser.work(
+        OPEN + "return await client.prepare();",
+        *deployment.args(task, token, lose=True, database="lost"),
+    )
+    assert lost["error"] == "unreachable", lost
+    before = browser.run("window.seen.filter((one) => one.where.endsWith('/tokens'))")
+    assert [one["status"] for one in before] == [200, 200]
+    browser.open(deployment.site)  # as if the browser had been closed meanwhile
+    found = browser.work(
+        OPEN + "return [await client.send(1), seen];",
+        *deployment.args(task, token, database="lost"),
+    )
+    receipt, seen = found
+    assert receipt == {"status": 201}
+    asked = [one["body"] for one in [*before, *seen] if one["where"].endswith("/tokens")]
+    assert len(asked) == 3 and len(set(asked)) == 1
+    assert deployment.reports(task) == 1
+
+
+class OtherKey(BaseHTTPRequestHandler):
+    """An issuer that signs with another key than the task names."""
+
+    key: BlindPrivateKey
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Access-Control-Allow-Origin", self.headers["Origin"])
+        self.send_header("Access-Control-Allow-Headers", "Authorization, Content-Type")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_OPTIONS(self) -> None:
+        self._answer(204)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        number = int.from_bytes(body[3:], "big") % self.key.public.modulus
+        self._answer(200, self.key.sign(number.to_bytes(256, "big")))
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+def test_with_a_wrong_issuer_key_nothing_is_sent(
+    deployment: Deployment, browser: Browser, tmp_path: Path
+) -> None:
+    """The issuer has another key than the task names: it does not know the task, or signs what does
+    not hold. No report leaves the browser and nothing is spent."""
+    keys = IssuerKeyFolder(tmp_path / "keys")
+    named, used = keys.new(), keys.new()
+    key = keys.find(used)
+    assert key is not None
+    handler = type("Handler", (OtherKey,), {"key": key})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        for url in (deployment.servers.issuer, f"http://127.0.0.1:{server.server_port}"):
+            task = deployment.task(f"wrong key at {url}", TokenIssuer(url, named))
+            browser.open(deployment.site)
+            sent = "try { return await client.send(1); } catch ({ code, message }) "
+            after = (
+                "{ const charges = await storage.update((record) => record.charges.length); "
+                "return { code, message, charges, state: await client.state(), seen }; }"
+            )
+            found = browser.work(OPEN + sent + after, *deployment.args(task, database=url))
+            assert (found["code"], found["charges"], found["state"]) == ("refused", 0, "none")
+            kinds = [one["where"].rpartition("/")[2] for one in found["seen"]]
+            assert kinds[0] == "relay" and set(kinds[1:]) == {"tokens"}  # the proof alone
+            assert deployment.reports(task) == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_page_of_another_origin_gets_no_token_and_sends_nothing(
+    deployment: Deployment, browser: Browser
+) -> None:
+    """Web security is on: neither issuer nor relay permit it (localhost is another origin)."""
+    task = deployment.task("foreign")
+    browser.open(deployment.site.replace("127.0.0.1", "localhost"))
+    args = deployment.args(task)
+    assert browser.work(OPEN + "return await client.send(1);", *args)["error"] == "unreachable"
+    args[2] = None  # no relay: the proof comes with the task
+    proof = httpx.get(f"{deployment.servers.shuffler}/tasks/{task.id.hex()}/proof").text
+    script = OPEN.replace("{ policy, relay }", "{ policy, relay, proof: more.proof }")
+    args[4] = {"proof": proof}
+    asked = browser.work(script + "return await client.prepare();", *args)
+    assert asked["error"] == "unreachable" and "issuer" in asked["message"]
+
+
+def test_the_task_that_is_asked_now_is_found(deployment: Deployment, browser: Browser) -> None:
+    task = deployment.task("found by its name")
+    browser.open(deployment.site)
+    found = browser.work(
+        """const [server, name, policy] = args;
+        const { loadCurrentTask } = await import("/client.js");
+        return (await loadCurrentTask(server, name, { policy })).id;""",
+        deployment.servers.shuffler,
+        "found by",
+        POLICY,
+    )
+    assert found == task.id.hex()
