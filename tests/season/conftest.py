@@ -7,29 +7,32 @@ from pathlib import Path
 
 import postgres_server as postgres
 import pytest
+from browsers import Browser
+from client_site import client_site
 from season_backup import Backups
 from season_play import Season
 from season_stage import Stage
 from service_needs import missing
 
-SITE = "http://127.0.0.1:1"
-
 
 @pytest.fixture
-def season(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Season]:
+def season(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser) -> Iterator[Season]:
     """All servers, with a series that is registered and people who are enrolled."""
     programs = postgres.programs()
     if programs is None:
         missing("PostgreSQL", postgres.HOW)
         return
-    with postgres.running(programs) as socket:
-        stage = Stage(tmp_path / "servers", postgres.new_database(programs, socket), SITE)
+    (tmp_path / "site").mkdir()
+    with client_site(tmp_path / "site") as site, postgres.running(programs) as socket:
+        browser.open(site)
+        stage = Stage(tmp_path / "servers", postgres.new_database(programs, socket), site)
         for role in ("shuffler", "analyzer", "issuer"):
             name = f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"
             monkeypatch.setenv(name, stage.tokens[f"collector at {role}"])
         monkeypatch.setenv("SHUFFLEDP_OPERATOR_TOKEN", stage.tokens["operator"])
         with stage.running():
-            found = Season(tmp_path, stage, Backups(tmp_path / "copies", programs, socket))
+            backups = Backups(tmp_path / "copies", programs, socket)
+            found = Season(tmp_path, stage, backups, browser)
             with stage.telling():
                 found.prepare()
             yield found

@@ -112,9 +112,9 @@ class Person:
             transport=self._transport(),
         )
 
-    async def answer(self, stage: Stage, name: str) -> Task:
-        """Answers this week's task of a series until it is acknowledged; gives the task. Raises
-        what the client raises where it refuses."""
+    async def answer(self, stage: Stage, name: str) -> bytes:
+        """Answers this week's task of a series until it is acknowledged; gives the task's id.
+        Raises what the client raises where it refuses."""
         task = await self.current(stage, name)
         async with self.sender(stage, task) as client:
             await insist(client.prepare)
@@ -124,7 +124,7 @@ class Person:
                 await client.send(self.value)
             await insist(client.resume)
         assert self.outbox.answered(task.id)
-        return task
+        return task.id
 
     def charges(self) -> list[Fraction]:
         """What each report of this device has cost."""

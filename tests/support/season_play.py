@@ -15,7 +15,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from browsers import Browser
 from season_backup import Backups
+from season_browser import BrowserPerson
 from season_devices import FalseClient, Person
 from season_stage import KILLED, Stage, command
 
@@ -56,8 +58,9 @@ class Wave:
 class Season:
     """The stage, the people and what has happened so far."""
 
-    def __init__(self, folder: Path, stage: Stage, backups: Backups) -> None:
+    def __init__(self, folder: Path, stage: Stage, backups: Backups, browser: Browser) -> None:
         self.folder, self.stage, self.backups = folder, stage, backups
+        self._browser = browser
         self.waves: list[Wave] = []
         self._kills = itertools.cycle(random.sample(KILLED, len(KILLED)))
         self.tasks: list[Task] = []
@@ -97,7 +100,11 @@ class Season:
         more: dict[str, Any] = {} if frugal else {"most_epsilon_per_period": Fraction(6)}
         policy = ClientPolicy(analyzer_keys=keys, signing_keys=self._signers, **more)
         folder = self.folder / "devices" / str(number)
-        return Person(number=number, secret=token, value=value, policy=policy, folder=folder)
+        facts = {"number": number, "secret": token, "value": value}
+        facts |= {"policy": policy, "folder": folder}
+        if number in range(DEVICES, DEVICES + GUESTS):
+            return BrowserPerson(**facts, browser=self._browser)
+        return Person(**facts)
 
     # during the season
 
@@ -113,7 +120,7 @@ class Season:
 
         async def answer(person: Person) -> None:
             async with places:
-                assert await person.answer(self.stage, SERIES) == wave.task
+                assert await person.answer(self.stage, SERIES) == wave.task.id
 
         async def kill() -> None:
             for name in itertools.islice(self._kills, kills):

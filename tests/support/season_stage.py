@@ -23,7 +23,7 @@ from service_needs import missing
 
 from shuffledp.cli.main import main
 from shuffledp.sealed.clock import DAY_SECONDS
-from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
+from shuffledp.service.demo import configuration, free_port, new_tokens
 
 ROLES = ("analyzer", "shuffler", "issuer", "relay")
 KILLED = (*ROLES, "door")
@@ -61,6 +61,7 @@ class Stage:
         self.ports = {role: free_port() for role in ROLES}
         self.urls = {role: f"http://127.0.0.1:{port}" for role, port in self.ports.items()}
         self.tokens = new_tokens()
+        self.http = httpx.Client(timeout=60)
         self.kills: Counter[str] = Counter()
         self._origin, self._days = origin, 0
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -82,6 +83,11 @@ class Stage:
     def clock(self) -> float:
         """The time of servers and devices."""
         return time.time() + self._days * DAY_SECONDS
+
+    @property
+    def milliseconds_ahead(self) -> int:
+        """By how much this clock is ahead of the machine's."""
+        return 1000 * self._days * DAY_SECONDS
 
     def pass_days(self, days: int) -> None:
         """Moves the clock forward, for every program at once."""
@@ -114,6 +120,7 @@ class Stage:
             yield
         finally:
             self.stop(*self._running)
+            self.http.close()
 
     def _start(self, role: str) -> None:
         doors = ("--processes", str(DOORS)) if role == "shuffler" else ()
@@ -128,10 +135,17 @@ class Stage:
 
     def wait_ready(self, role: str) -> None:
         """Waits until a server answers, and all doors of the shuffler are there."""
+
+        def ready() -> bool:
+            with contextlib.suppress(httpx.TransportError):
+                answer = self.http.get(f"{self.urls[role]}/readyz")
+                return answer.status_code == 200 and (
+                    role != "shuffler" or len(self.doors()) == DOORS
+                )
+            return False
+
         with self.telling():
-            wait_ready(self.urls[role], PATIENCE_SECONDS)
-            if role == "shuffler":
-                assert wait_for(lambda: len(self.doors()) == DOORS, PATIENCE_SECONDS), "no doors"
+            assert wait_for(ready, PATIENCE_SECONDS), f"the {role} is not ready"
 
     def doors(self) -> list[int]:
         """The ids of the processes that answer the shuffler's public address."""
@@ -198,7 +212,7 @@ class Stage:
             nonlocal found
             with contextlib.suppress(httpx.TransportError):
                 url = f"{self.urls['analyzer']}/tasks/{task_id.hex()}/results"
-                found = httpx.get(url, timeout=60).json()["results"]
+                found = self.http.get(url).json()["results"]
             return len(found) >= count
 
         with self.telling():
