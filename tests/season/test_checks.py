@@ -126,6 +126,7 @@ def test_planted_enrolments_values_and_addresses_are_found(tmp_path: Path, place
     names = checks.token_forms("enrolment", token)
     names |= {b"127.77.100.8": "address", b"way-of-my-own-1": "value"}
     needles = checks.Needles(names)
+    assert not needles.inside(bytes(place))
     for planted in (token.encode(), raw, raw.hex().encode(), b"127.77.100.8", b"way-of-my-own-1"):
         (tmp_path / "store.db").write_bytes(bytes(place) + planted)
         assert needles.search(tmp_path), planted

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from season_play import (
     Wave,
 )
 from season_stage import COMMAND, KILLED, command
+from service_issuer import code
 
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.opening import Tally
@@ -57,10 +59,23 @@ def test_a_whole_season(season: Season) -> None:
 
 
 def first_week(season: Season) -> None:
-    """Calm, but for the kills."""
+    """Calm, but for the kills. While the last batch comes in, the shuffler's store is copied; after
+    the batch was delivered, the store is lost and the copy put back."""
     task, people = season.tasks[0], [*season.people[: DEVICES - GUESTS], *season.guests]
-    for start in range(0, len(people), BATCH):
-        season.batch(season.wave(people[start : start + BATCH], task, KILLS_PER_WAVE + 1))
+    kills = KILLS_PER_WAVE + 1
+    for start in (0, BATCH):
+        season.batch(season.wave(people[start : start + BATCH], task, kills))
+    last = people[2 * BATCH :]
+    with ThreadPoolExecutor(1) as thread:
+        copying = thread.submit(season.backups.back_up, season.stage, "old", ["shuffler"])
+        half = season.wave(last[: BATCH // 2], task, kills)
+        copying.result()
+    season.batch(half, season.wave(last[BATCH // 2 :], task))
+    season.shuffler_has_scrubbed(task)
+    with season.stage.telling():
+        season.backups.lose_and_restore(season.stage, "old", ["shuffler"])
+        for person in (last[0], last[-1]):  # whether the copy knows them or not
+            asyncio.run(nobody_answers_twice(season, person, task, (410, 410), "task-closed"))
 
 
 def second_week(season: Season) -> None:
@@ -70,29 +85,32 @@ def second_week(season: Season) -> None:
     season.batch(season.wave(people[:BATCH], task))
     half = season.wave(people[BATCH : BATCH + BATCH // 2], task)
     with season.stage.telling():
-        season.backups.back_up(season.stage)
-        season.backups.lose_and_restore(season.stage)
-        asyncio.run(nobody_answers_twice(season, half.people[0], task))
+        season.backups.back_up(season.stage, "new")
+        season.backups.lose_and_restore(season.stage, "new")
+        asyncio.run(nobody_answers_twice(season, half.people[0], task, (200, 409), "token-used"))
     season.batch(half, season.wave(people[BATCH + BATCH // 2 : 2 * BATCH], task))
     season.batch(season.wave([*people[2 * BATCH : DEVICES - GUESTS], *season.guests], task))
     season.batch(forged_wave(season, people[-1], task))
 
 
-async def nobody_answers_twice(season: Season, person: Person, task: Task) -> None:
-    """After the restore as before: a retry is a duplicate, everything else is refused."""
-    token = {"Authorization": f"Bearer {person.tokens[task.id]}"}
+async def nobody_answers_twice(
+    season: Season, person: Person, task: Task, statuses: tuple[int, int], reason: str
+) -> None:
+    """What becomes of the same report of a person, sent again, and of another one; the second is
+    refused for a reason, and there is no second token."""
+    bearer = {"Authorization": f"Bearer {person.tokens[task.id]}"}
     async with httpx.AsyncClient(base_url=season.stage.urls["shuffler"], timeout=60) as http:
         path = f"/tasks/{task.id.hex()}/reports"
-        again = await http.post(path, content=person.outbox.bodies[task.id], headers=token)
-        assert again.status_code == 200, again.text
-        other = await http.post(path, content=encrypt_report(task, "bike"), headers=token)
-        assert (other.status_code, other.json()["type"].rpartition(":")[2]) == (409, "token-used")
+        again = await http.post(path, content=person.outbox.bodies[task.id], headers=bearer)
+        other = await http.post(path, content=encrypt_report(task, "bike"), headers=bearer)
+    assert (again.status_code, other.status_code) == statuses, (again.text, other.text)
+    assert code(other) == reason
     assert task.issuer is not None
     request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
     async with httpx.AsyncClient(base_url=season.stage.urls["issuer"], timeout=60) as http:
         bearer = {"Authorization": f"Bearer {person.secret}"}
         asked = await http.post(f"/tasks/{task.id.hex()}/tokens", content=request, headers=bearer)
-        assert (asked.status_code, asked.json()["type"].rpartition(":")[2]) == (409, "token-issued")
+    assert (asked.status_code, code(asked)) == (409, "token-issued")
 
 
 def forged_wave(season: Season, victim: Person, task: Task) -> Wave:
@@ -197,8 +215,8 @@ def the_forger_saw_nothing_but_noise(season: Season, published: list[dict[str, A
 def stored_tallies(store: Path) -> dict[str, Tally]:
     """What the analyzer has counted, by batch, before any noise was added."""
     with apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY) as database:
-        rows = database.execute("SELECT id, tally FROM batches").fetchall()
-    return {bytes(name).hex(): Tally.from_json(str(text)) for name, text in rows}
+        rows = database.execute("SELECT hex(id), tally FROM batches").fetchall()
+    return {str(name).lower(): Tally.from_json(str(text)) for name, text in rows}
 
 
 def nothing_secret_is_in_any_file(season: Season) -> None:

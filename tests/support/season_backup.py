@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import postgres_server as postgres
 from season_stage import Stage, command
 
-SQLITE_ROLES = ("analyzer", "issuer")
-STORES = (*SQLITE_ROLES, "shuffler")
+STORES = ("analyzer", "issuer", "shuffler")
 
 
 @dataclass(frozen=True)
 class Backups:
-    """Where the copies are, and how PostgreSQL's programs are called."""
+    """Where copies are, and how PostgreSQL's programs are called."""
 
     folder: Path
     programs: Path
@@ -24,27 +24,36 @@ class Backups:
     def _run(self, program: str, *words: str) -> None:
         subprocess.run([self.programs / program, *words], check=True)
 
-    def back_up(self, stage: Stage) -> None:
-        """Copies the stores of all servers while they run."""
-        self.folder.mkdir()
-        for role in SQLITE_ROLES:
-            copy = str(self.folder / f"{role}.db")
-            command("backup", "--store", f"sqlite:{stage.folder}/{role}.db", "--output", copy)
-        url = stage.settings["SHUFFLEDP_SHUFFLER_STORE"]
-        self._run("pg_dump", "--format=custom", f"--file={self.folder}/shuffler.dump", url)
+    def back_up(self, stage: Stage, name: str, roles: Sequence[str] = STORES) -> None:
+        """Copies the stores of servers while they run; `name` is the copy's."""
+        copies = self.folder / name
+        copies.mkdir(parents=True)
+        for role in roles:
+            if role == "shuffler":
+                url = stage.settings["SHUFFLEDP_SHUFFLER_STORE"]
+                self._run("pg_dump", "--format=custom", f"--file={copies}/shuffler.dump", url)
+            else:
+                store = f"sqlite:{stage.folder}/{role}.db"
+                command("backup", "--store", store, "--output", str(copies / f"{role}.db"))
 
-    def lose_and_restore(self, stage: Stage) -> None:
-        """Destroys all stores, puts the copies back, and starts the servers again. What knows what
-        has happened (report keys, ledger, replay memory) stays, as the runbook says."""
-        stage.stop(*STORES)
-        for role in SQLITE_ROLES:
+    def lose_and_restore(self, stage: Stage, name: str, roles: Sequence[str] = STORES) -> None:
+        """Destroys the stores of servers, puts the copies back, and starts them again. What knows
+        what has happened since (report keys, ledger, replay memory) stays, as the runbook says."""
+        stage.stop(*roles)
+        for role in roles:
+            if role == "shuffler":
+                stage.settings["SHUFFLEDP_SHUFFLER_STORE"] = self._restored(stage, name)
+                continue
             for file in stage.folder.glob(f"{role}.db*"):
                 file.unlink()
-            copy = str(self.folder / f"{role}.db")
-            command("restore", "--backup", copy, "--store", f"sqlite:{stage.folder}/{role}.db")
+            copy, store = str(self.folder / name / f"{role}.db"), f"{stage.folder}/{role}.db"
+            command("restore", "--backup", copy, "--store", f"sqlite:{store}")
+        stage.start(*roles)
+
+    def _restored(self, stage: Stage, name: str) -> str:
+        """The shuffler's store, lost and put back into an empty database."""
         lost = stage.settings["SHUFFLEDP_SHUFFLER_STORE"].partition("?")[0].rpartition("/")[2]
         self._run("dropdb", "-h", self.socket, "-U", "postgres", lost)
         fresh = postgres.new_database(self.programs, self.socket)
-        self._run("pg_restore", f"--dbname={fresh}", f"{self.folder}/shuffler.dump")
-        stage.settings["SHUFFLEDP_SHUFFLER_STORE"] = fresh
-        stage.start(*STORES)
+        self._run("pg_restore", f"--dbname={fresh}", f"{self.folder}/{name}/shuffler.dump")
+        return fresh

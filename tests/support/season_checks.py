@@ -184,8 +184,9 @@ class Needles:
     def inside(self, data: bytes) -> set[str]:
         """The names of the needles that are in some bytes."""
         found: set[str] = set()
-        for shift in range(PREFIX_BYTES):
-            words = np.frombuffer(data, "<u8", max(0, (len(data) - shift) // PREFIX_BYTES), shift)
+        for shift in range(min(PREFIX_BYTES, len(data))):
+            end = len(data) - (len(data) - shift) % PREFIX_BYTES
+            words = np.frombuffer(data[shift:end], "<u8")
             likely = np.flatnonzero(self._ends[(words & np.uint64(0xFFFF)).astype(np.int64)])
             hits = likely[np.isin(words[likely], self._prefixes)]
             for hit in hits.tolist():

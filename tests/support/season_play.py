@@ -4,6 +4,7 @@ each, and kill −9 meanwhile."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import secrets
@@ -15,11 +16,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import httpx
 from browsers import Browser
+from raw_sockets import wait_for
 from season_backup import Backups
 from season_browser import BrowserPerson
 from season_devices import FalseClient, Person
-from season_stage import KILLED, Stage, command
+from season_stage import KILLED, PATIENCE_SECONDS, Stage, command
 
 from shuffledp.sealed.signing import SigningKey
 from shuffledp.sealed.task import Task, task_from_json
@@ -100,7 +103,7 @@ class Season:
         more: dict[str, Any] = {} if frugal else {"most_epsilon_per_period": Fraction(6)}
         policy = ClientPolicy(analyzer_keys=keys, signing_keys=self._signers, **more)
         folder = self.folder / "devices" / str(number)
-        facts = {"number": number, "secret": token, "value": value}
+        facts: dict[str, Any] = {"number": number, "secret": token, "value": value}
         facts |= {"policy": policy, "folder": folder}
         if number in range(DEVICES, DEVICES + GUESTS):
             return BrowserPerson(**facts, browser=self._browser)
@@ -138,6 +141,20 @@ class Season:
             whole.forged |= wave.forged
         self.waves.append(whole)
         self.stage.results(task.id, sum(wave.task == task for wave in self.waves))
+
+    def shuffler_has_scrubbed(self, task: Task) -> None:
+        """Waits until the shuffler has deleted all delivered reports of a task."""
+        url = f"{self.stage.urls['shuffler']}/status"
+
+        def scrubbed() -> bool:
+            with contextlib.suppress(httpx.TransportError):
+                tasks = self.stage.http.get(url).json()["tasks"]
+                found = next(one for one in tasks if one["task"] == task.id.hex())
+                return {batch["state"] for batch in found["batches"]} == {"scrubbed"}
+            return False
+
+        with self.stage.telling():
+            assert wait_for(scrubbed, PATIENCE_SECONDS), "a delivered batch is not scrubbed"
 
 
 def make_series(stage: Stage, folder: Path) -> list[Task]:

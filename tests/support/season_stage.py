@@ -65,7 +65,7 @@ class Stage:
         self.kills: Counter[str] = Counter()
         self._origin, self._days = origin, 0
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._programs = dict.fromkeys(ROLES, COMMAND)
+        self._programs: dict[str, tuple[str, ...]] = dict.fromkeys(ROLES, COMMAND)
         self.config = folder / "service.toml"
         self.config.write_text(configuration(folder, self.ports, self.tokens))
         self._clock = folder.with_name("clock")
