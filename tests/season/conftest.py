@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +24,14 @@ def season(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser) ->
         missing("PostgreSQL", postgres.HOW)
         return
     (tmp_path / "site").mkdir()
-    with client_site(tmp_path / "site") as site, postgres.running(programs) as socket:
+    with (
+        client_site(tmp_path / "site") as site,
+        postgres.running(programs) as socket,
+        tempfile.TemporaryDirectory(prefix="season-") as temporary,
+    ):
         browser.open(site)
-        stage = Stage(tmp_path / "servers", postgres.new_database(programs, socket), site)
+        store = postgres.new_database(programs, socket)
+        stage = Stage(tmp_path / "servers", temporary, store, site)
         for role in ("shuffler", "analyzer", "issuer"):
             name = f"SHUFFLEDP_COLLECTOR_TOKEN_{role.upper()}"
             monkeypatch.setenv(name, stage.tokens[f"collector at {role}"])

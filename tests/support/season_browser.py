@@ -12,7 +12,7 @@ from browsers import Browser
 from season_devices import Person, insist
 from season_stage import Stage
 
-from shuffledp.service.errors import Unreachable
+from shuffledp.service.errors import PolicyRefused, Unreachable
 
 OPEN = """
     const [server, name, token, value, database, relay, policy, ahead] = args;
@@ -71,6 +71,8 @@ class BrowserPerson(Person):
             found = self.browser.work(OPEN, *args, self.policy.to_dict(), ahead)
         if found.get("error") in AWAY:
             raise Unreachable("A server is away.")
+        if found.get("error") == "policy":
+            raise PolicyRefused(found["message"])
         assert "error" not in found, found
         return dict(found)
 

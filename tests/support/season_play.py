@@ -99,8 +99,9 @@ class Season:
     def _person(self, number: int, token: str) -> Person:
         value = ("bike", "walk", f"way-of-my-own-{secrets.token_hex(12)}")[random.randrange(3)]
         keys = tuple(task.key.raw.hex() for task in self.tasks)
-        frugal = number < DEVICES and number % FRUGAL == 0
-        more: dict[str, Any] = {} if frugal else {"most_epsilon_per_period": Fraction(6)}
+        more: dict[str, Any] = (
+            {} if number % FRUGAL == 0 else {"most_epsilon_per_period": Fraction(6)}
+        )
         policy = ClientPolicy(analyzer_keys=keys, signing_keys=self._signers, **more)
         folder = self.folder / "devices" / str(number)
         facts: dict[str, Any] = {"number": number, "secret": token, "value": value}

@@ -55,7 +55,7 @@ def command(*words: str) -> str:
 class Stage:
     """The servers: how to start, kill and stop them, and what time it is."""
 
-    def __init__(self, folder: Path, shuffler_store: str, origin: str) -> None:
+    def __init__(self, folder: Path, temporary: str, shuffler_store: str, origin: str) -> None:
         self.folder = folder
         self.folder.mkdir()
         self.ports = {role: free_port() for role in ROLES}
@@ -71,7 +71,10 @@ class Stage:
         self._clock = folder.with_name("clock")
         self._library = faketime()
         self.pass_days(0)
+        self.temporary = Path(temporary)
+        """Where the servers' temporary files are: a short path, as sockets need it."""
         self.settings = {
+            "TMPDIR": temporary,
             "SHUFFLEDP_SHUFFLER_STORE": shuffler_store,
             "SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": self.tokens["shuffler"],
             "SHUFFLEDP_SHUFFLER_RETRY_SECONDS": "1",
