@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,11 @@ from shuffledp.service.errors import PolicyRefused
 
 WEEK_DAYS = 7
 FORGER = (str(Path(season_forger.__file__)),)
+KNOWN = ((200, ""), (409, "token-used"), (409, "token-issued"))
+GONE_FOR_CLOSING = ((410, "task-closed"), (410, "task-closed"), (409, "token-issued"))
+GONE_BY_DATE = ((410, "task-expired"),) * 3
+"""What somebody is told who answers again: in the same week, after the task was closed, and when
+its week is over."""
 
 
 @pytest.mark.attack("a season of kill −9, lost stores, forged and poisoned batches")
@@ -76,7 +82,7 @@ def first_week(season: Season) -> None:
     with season.stage.telling():
         season.backups.lose_and_restore(season.stage, "old", ["shuffler"])
         for person in (last[0], last[-1]):  # whether the copy knows them or not
-            asyncio.run(nobody_answers_twice(season, person, task, (410, 410), "task-closed"))
+            asyncio.run(answers_again(season, person, task, GONE_FOR_CLOSING))
 
 
 def second_week(season: Season) -> None:
@@ -88,30 +94,36 @@ def second_week(season: Season) -> None:
     with season.stage.telling():
         season.backups.back_up(season.stage, "new")
         season.backups.lose_and_restore(season.stage, "new")
-        asyncio.run(nobody_answers_twice(season, half.people[0], task, (200, 409), "token-used"))
+        asyncio.run(answers_again(season, half.people[0], task, KNOWN))
     season.batch(half, season.wave(people[BATCH + BATCH // 2 : 2 * BATCH], task))
     season.batch(season.wave([*people[2 * BATCH : DEVICES - GUESTS], *season.guests], task))
     season.batch(forged_wave(season, people[-1], task))
 
 
-async def nobody_answers_twice(
-    season: Season, person: Person, task: Task, statuses: tuple[int, int], reason: str
+async def answers_again(
+    season: Season, person: Person, task: Task, expected: Sequence[tuple[int, str]]
 ) -> None:
-    """What becomes of the same report of a person, sent again, and of another one; the second is
-    refused for a reason, and there is no second token."""
-    bearer = {"Authorization": f"Bearer {person.tokens[task.id]}"}
-    async with httpx.AsyncClient(base_url=season.stage.urls["shuffler"], timeout=60) as http:
-        path = f"/tasks/{task.id.hex()}/reports"
-        again = await http.post(path, content=person.outbox.bodies[task.id], headers=bearer)
-        other = await http.post(path, content=encrypt_report(task, "bike"), headers=bearer)
-    assert (again.status_code, other.status_code) == statuses, (again.text, other.text)
-    assert code(other) == reason
-    assert task.issuer is not None
-    request = TokenRequest.make(task.issuer.key, task_challenge(task)).to_bytes()
-    async with httpx.AsyncClient(base_url=season.stage.urls["issuer"], timeout=60) as http:
-        bearer = {"Authorization": f"Bearer {person.secret}"}
-        asked = await http.post(f"/tasks/{task.id.hex()}/tokens", content=request, headers=bearer)
-    assert (asked.status_code, code(asked)) == (409, "token-issued")
+    """A person who has answered sends the same report again, and another one, and asks for a second
+    token: what each of them is told."""
+    stage, path = season.stage, f"/tasks/{task.id.hex()}"
+    async with httpx.AsyncClient(timeout=60) as http:
+
+        async def post(role: str, end: str, token: str, content: bytes) -> tuple[int, str]:
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = await http.post(
+                stage.urls[role] + path + end, content=content, headers=headers
+            )
+            return answer.status_code, "" if answer.is_success else code(answer)
+
+        token, issuer = person.tokens[task.id], task.issuer
+        assert issuer is not None
+        request = TokenRequest.make(issuer.key, task_challenge(task)).to_bytes()
+        told = [
+            await post("shuffler", "/reports", token, person.outbox.bodies[task.id]),
+            await post("shuffler", "/reports", token, encrypt_report(task, "bike")),
+            await post("issuer", "/tokens", person.secret, request),
+        ]
+    assert told == list(expected)
 
 
 def forged_wave(season: Season, victim: Person, task: Task) -> Wave:
@@ -136,6 +148,7 @@ def third_week(season: Season) -> None:
     """Some devices refuse, because their budget is spent; the last batch is that of a crowd."""
     season.stage.pass_days(WEEK_DAYS)
     task = season.tasks[2]
+    asyncio.run(answers_again(season, season.people[0], season.tasks[1], GONE_BY_DATE))
     frugal = [one for one in (*season.people, *season.guests) if one.number % FRUGAL == 0]
     for person in frugal:
         with pytest.raises(PolicyRefused, match="has spent 4 of the 4"):

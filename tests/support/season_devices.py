@@ -23,6 +23,7 @@ from shuffledp.sealed.wire import Upload
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.retries import TEMPORARY_STATUSES
 from shuffledp.service.client.sending import AsyncClient, new_report_id
 from shuffledp.service.errors import Unreachable
 
@@ -83,7 +84,9 @@ class Person:
                     answer = await http.get(stage.urls["analyzer"] + path)
                 except httpx.TransportError:
                     raise Unreachable("The analyzer is away.") from None
-                answer.raise_for_status()
+                if answer.status_code in TEMPORARY_STATUSES:
+                    raise Unreachable("The analyzer is busy.")
+                assert answer.status_code == 200, answer.text
                 return answer
 
             listed = (await insist(lambda: ask("/current"))).json()["tasks"]

@@ -215,7 +215,8 @@ class Stage:
             nonlocal found
             with contextlib.suppress(httpx.TransportError):
                 url = f"{self.urls['analyzer']}/tasks/{task_id.hex()}/results"
-                found = self.http.get(url).json()["results"]
+                answer = self.http.get(url)
+                found = answer.json()["results"] if answer.status_code == 200 else found
             return len(found) >= count
 
         with self.telling():
