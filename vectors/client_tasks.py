@@ -7,10 +7,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from naive_client import Data, F, public
+from naive_client import Data, F
+from naive_encryption import public
 
 from shuffledp import (
     certify,
+    plan_by_group,
     plan_count,
     plan_histogram,
     plan_integer_sum,
@@ -120,6 +122,23 @@ def frequency_tasks() -> dict[str, Task]:
             )
             found[name] = make_task(certify(protocol).to_dict(), name)
     return found
+
+
+def group_tasks() -> dict[str, Task]:
+    """Tasks by group: every answer, with and without sizes, labels of both types."""
+    plans = {
+        "count by group": plan_by_group(100, 2, ["ä", ""], mse_overhead=8, padded=True),
+        "integer sum by group": plan_by_group(
+            100, 2, [7, -1, 0], answer="integer-sum", largest=3, mse_overhead=16, padded=True
+        ),
+        "real sum by group": plan_by_group(
+            200, 2, ["a", "b"], answer="real-sum", bounds=("-1", "5/2"), mse_overhead=64
+        ),
+        "mean by group": plan_by_group(
+            200, 2, ["a", "b", "7"], answer="mean", bounds=(0, 10), mse_overhead=64
+        ),
+    }
+    return {name: make_task(plan.to_dict(), name) for name, plan in plans.items()}
 
 
 def text_of(data: Any) -> str:

@@ -3,8 +3,9 @@
     python vectors/make_client.py
 
 Tasks are planned and certified by the package. Everything that a client computes from them (draws,
-messages, ciphertexts, reports) comes from `naive_client.py`, and proofs of tasks from
-`naive_proof.py`, which were written from docs/protocol.md and share no code with the package.
+messages, ciphertexts, reports) comes from `naive_client.py` and `naive_encryption.py`, and proofs
+of tasks from `naive_proof.py`, which were written from docs/protocol.md and share no code with the
+package.
 Random words, ephemeral keys and the analyzer's key are hashes of the names of the cases, or chosen
 where a case needs rare ones.
 """
@@ -26,28 +27,22 @@ from client_tasks import (
     SECRET,
     described,
     frequency_tasks,
+    group_tasks,
     make_tasks,
     text_of,
 )
-from naive_client import (
-    LAWS,
-    Data,
-    Words,
-    info_of,
-    report_bytes,
-    report_numbers,
-    sealed,
-)
+from naive_client import LAWS, Data, Words, report_numbers
+from naive_encryption import info_of, report_bytes, sealed
 
 from shuffledp.sealed.task import Task
 
 FILE = Path(__file__).resolve().parent / "client.json"
 NOTE = (
-    "Made by vectors/make_client.py: tasks by the planner of the package, all draws, messages and "
-    "ciphertexts by vectors/naive_client.py, proofs by vectors/naive_proof.py, which were written "
-    "from docs/protocol.md and share no code with the package. Random words are 16 hexadecimal "
-    "digits; a case takes exactly the words that it lists. Keys and tokens in "
-    "this file are public: never use them."
+    "Made by vectors/make_client.py: tasks by the planner of the package, all draws and messages "
+    "by vectors/naive_client.py, ciphertexts by vectors/naive_encryption.py, proofs by "
+    "vectors/naive_proof.py, which were written from docs/protocol.md and share no code with the "
+    "package. Random words are 16 hexadecimal digits; a case takes exactly the words that it "
+    "lists. Keys and tokens in this file are public: never use them."
 )
 ALL_ONES = (1 << 64) - 1
 
@@ -144,6 +139,10 @@ VALUES: dict[str, list[Any]] = {
     "frequencies": ["a", "ä 🙂", "", "fourteen bytes", "any other text of some length"],
     "frequencies of numbers": [0, 1, 999_999, 123_456, 7],
     "quantiles on two levels": [0.0, 0.125, 0.99, 1.0],
+    "count by group": [["ä", 1], ["", 1], ["", 0]],
+    "integer sum by group": [[7, 3], [-1, 1], [0, 0], [0, 2]],
+    "real sum by group": [["a", 2.5], ["b", 0.1], ["b", -1], ["a", -0.3]],
+    "mean by group": [["7", 10], ["a", 0.1], ["b", 9.999999999999998]],
 }
 FIRST_WORDS: list[list[int]] = [
     [],
@@ -271,7 +270,7 @@ def canonical() -> list[Data]:
 
 def client_vectors() -> Data:
     """Everything in vectors/client.json."""
-    tasks, frequent = make_tasks(), frequency_tasks()
+    tasks, frequent, grouped = make_tasks(), frequency_tasks(), group_tasks()
     return {
         "format": "shuffledp client vectors 1",
         "note": NOTE,
@@ -287,6 +286,10 @@ def client_vectors() -> Data:
         "frequencies": {
             "tasks": [described(name, task) for name, task in frequent.items()],
             "values": values(frequent),
+        },
+        "groups": {
+            "tasks": [described(name, task) for name, task in grouped.items()],
+            "values": values(grouped),
         },
     }
 

@@ -1,24 +1,20 @@
 """A client written from docs/protocol.md alone, in the plainest way: it makes the vectors.
 
 It shares no code with the package. Rational laws are inverted in fractions, the others with mpmath
-at a precision far above what a comparison needs; HPKE is written out from RFC 9180 on the
-primitives of `cryptography`. It is slow, and it is no client for real people: its random words are
-given.
+at a precision far above what a comparison needs; how messages are encrypted is in
+`naive_encryption.py`. It is slow, and it is no client for real people: its random words are given.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-import hmac
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
 import mpmath
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 Data = dict[str, Any]
 F = Fraction
@@ -233,7 +229,24 @@ def encoded(protocol: Data, value: Any, words: Words) -> list[tuple[Data, int]]:
         ]
         place = known[0] if known else labels.index(protocol["other"])
         return [(protocol["cell"], int(number == place)) for number in range(len(labels))]
+    if query == "by-group":
+        return by_group(protocol, value, words)
     return real_sum(protocol, value, words) if query == "real-sum" else quantiles(protocol, value)
+
+
+def by_group(protocol: Data, value: list[Any], words: Words) -> list[tuple[Data, int]]:
+    label, number = value
+    labels, cells = protocol["labels"], [digit["cell"] for digit in protocol["digits"]]
+    own = next(at for at, one in enumerate(labels) if type(one) is type(label) and one == label)
+    if protocol["answer"] in ("count", "integer-sum"):
+        held = [(cells[0], number)]
+    else:
+        held = real_sum({**protocol, "digits": cells}, number, words)
+    if "sizes" in protocol:
+        held.append((protocol["sizes"]["cell"], 1))
+    return [
+        (cell, digit if group == own else 0) for cell, digit in held for group in range(len(labels))
+    ]
 
 
 def real_sum(protocol: Data, value: float, words: Words) -> list[tuple[Data, int]]:
@@ -295,56 +308,3 @@ def report_numbers(task: Data, value: Any, words: Words) -> tuple[list[tuple[int
     while len(set(keys)) < size:
         keys = [words.next() for _ in range(size)]
     return sent, [number for _, number in sorted(zip(keys, numbers, strict=True))]
-
-
-# HPKE (RFC 9180): base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM
-
-KEM = b"KEM" + (0x0020).to_bytes(2, "big")
-SUITE = b"HPKE" + b"".join(number.to_bytes(2, "big") for number in (0x0020, 0x0001, 0x0001))
-
-
-def extract(suite: bytes, salt: bytes, label: bytes, key: bytes) -> bytes:
-    labelled = b"HPKE-v1" + suite + label + key
-    return hmac.new(salt or bytes(32), labelled, hashlib.sha256).digest()
-
-
-def expand(suite: bytes, key: bytes, label: bytes, info: bytes, length: int) -> bytes:
-    labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info
-    return hmac.new(key, labelled + b"\x01", hashlib.sha256).digest()[:length]
-
-
-def public(secret: bytes) -> bytes:
-    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-
-
-def info_of(task_id: bytes, key: Data) -> bytes:
-    return (
-        b"shuffledp/v1 msg"
-        + task_id
-        + int(key["epoch"]).to_bytes(4, "big")
-        + int(key["key_id"]).to_bytes(2, "big")
-    )
-
-
-def sealed(number: int, recipient: bytes, info: bytes, ephemeral: bytes) -> bytes:
-    """One encrypted message of 52 bytes."""
-    enc = public(ephemeral)
-    shared = X25519PrivateKey.from_private_bytes(ephemeral).exchange(
-        X25519PublicKey.from_public_bytes(recipient)
-    )
-    secret = expand(
-        KEM, extract(KEM, b"", b"eae_prk", shared), b"shared_secret", enc + recipient, 32
-    )
-    context = b"\x00" + extract(SUITE, b"", b"psk_id_hash", b"")
-    context += extract(SUITE, b"", b"info_hash", info)
-    schedule = extract(SUITE, secret, b"secret", b"")
-    key = expand(SUITE, schedule, b"key", context, 16)
-    nonce = expand(SUITE, schedule, b"base_nonce", context, 12)
-    return enc + AESGCM(key).encrypt(nonce, number.to_bytes(4, "big"), b"")
-
-
-def report_bytes(task: Data, task_id: bytes, report_id: bytes, messages: list[bytes]) -> bytes:
-    key_id = task["analyzer_key"]["key_id"]
-    head = b"SDP1\x01" + task_id + report_id
-    head += b"".join(number.to_bytes(2, "big") for number in (key_id, len(messages), 52))
-    return head + b"".join(messages)

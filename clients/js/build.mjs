@@ -3,7 +3,7 @@
 // reserves and the worker are loaded when they are needed.
 import { build } from "esbuild";
 
-const later = ["describe", "device", "frequencies", "labels", "logged", "numbers", "offload", "relaying", "reserve", "series", "tokens", "worker"];
+const later = ["describe", "device", "enrolment", "frequencies", "groups", "labels", "logged", "numbers", "offload", "relaying", "reserve", "series", "tokens", "worker"];
 await build({
   entryPoints: { client: "dist/index.js", ...Object.fromEntries(later.map((name) => [name, `dist/${name}.js`])) },
   external: later.map((name) => `./${name}.js`),

@@ -10,7 +10,7 @@ export const readVectors = (name) => JSON.parse(readFileSync(new URL(`../../vect
 export const vectors = readVectors("client");
 export const clock = () => vectors.now * 1000;
 export const idOf = (text) => createHash("sha256").update(text).digest("hex");
-export const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks].find((task) => task.name === name).text;
+export const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks, ...vectors.groups.tasks].find((task) => task.name === name).text;
 export const loadText = async (text, options) => loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
 
 /** The canonical text of a task after a change. */
@@ -34,6 +34,18 @@ export function withoutPauses() {
   return pauses;
 }
 export const restore = () => void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout });
+
+/** A shuffler that gives these answers, one after the other; "away" for none. */
+export function shuffler(...answers) {
+  const bodies = [];
+  globalThis.fetch = async (url, { body, headers, method }) => {
+    bodies.push({ url, hex: hex(body), size: body.length, headers, method });
+    const next = answers.length > 1 ? answers.shift() : answers[0];
+    if (next === "away") throw new TypeError("Failed to fetch");
+    return next.clone();
+  };
+  return bodies;
+}
 
 export const refusal = (status, code, headers = {}) =>
   new Response(JSON.stringify({ type: `urn:shuffledp:problem:${code}`, detail: "No." }), { status, headers });

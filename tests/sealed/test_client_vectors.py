@@ -38,8 +38,12 @@ from shuffledp.service.errors import PolicyRefused
 
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "client.json").read_text("utf-8"))
-LATER = VECTORS["frequencies"]
-TASKS = {entry["name"]: entry for entry in [*VECTORS["tasks"], *LATER["tasks"]]}
+LATER = [VECTORS["frequencies"], VECTORS["groups"]]
+VALUES = [*VECTORS["values"], *(case for step in LATER for case in step["values"])]
+TASKS = {
+    entry["name"]: entry
+    for entry in [*VECTORS["tasks"], *(task for step in LATER for task in step["tasks"])]
+}
 
 
 class GivenWords(Entropy):
@@ -142,7 +146,7 @@ def test_draws(entry: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_values(name: str) -> None:
     task, tried = read(name), 0
-    for case in [*VECTORS["values"], *LATER["values"]]:
+    for case in VALUES:
         if case["task"] == name:
             words = GivenWords(case["words"])
             assert report_numbers(task, value_of(task, case["value"]), words) == case["numbers"]
@@ -255,24 +259,28 @@ def test_proofs_of_tasks(case: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def naive(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def naive(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
+    """The naive client, and how it encrypts."""
     monkeypatch.syspath_prepend(str(FOLDER))
     before = set(sys.modules)
-    yield importlib.import_module("naive_client")
+    yield importlib.import_module("naive_client"), importlib.import_module("naive_encryption")
     for name in set(sys.modules) - before:
         sys.modules.pop(name)
 
 
-def test_the_maker_of_the_vectors_agrees_with_itself_and_the_library(naive: Any) -> None:
+def test_the_maker_of_the_vectors_agrees_with_itself_and_the_library(
+    naive: tuple[Any, Any],
+) -> None:
     """The file is what the naive client gives now, and the library opens what it encrypts."""
+    client, encryption = naive
     for entry in VECTORS["draws"]:
         for case in entry["cases"][:3]:
-            words = naive.Words(int(word, 16) for word in case["words"])
-            assert naive.LAWS[entry["law"]["law"]](entry["law"]).draw(words) == case["draw"]
+            words = client.Words(int(word, 16) for word in case["words"])
+            assert client.LAWS[entry["law"]["law"]](entry["law"]).draw(words) == case["draw"]
     given = VECTORS["encryption"]
     info, key = bytes.fromhex(given["info"]), bytes.fromhex(given["analyzer_key"]["public"])
     for case in given["cases"]:
-        message = naive.sealed(case["number"], key, info, bytes.fromhex(case["ephemeral"]))
+        message = encryption.sealed(case["number"], key, info, bytes.fromhex(case["ephemeral"]))
         assert message.hex() == case["message"]
     by_library = encrypt_all([5], PublicKey.from_dict(given["analyzer_key"]), bytes(32))
     assert len(by_library) == len(message) == 52

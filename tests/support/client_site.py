@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 BUNDLE = Path(str(files("shuffledp.service") / "pages" / "client"))
+WIDE = 5
+"""An estimate may miss by so many intervals, so that tests fail by chance next to never."""
 POLICY = {"least_users": 1, "most_epsilon_per_period": "1000"}
 
 
@@ -40,3 +42,13 @@ def client_site(folder: Path) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def check_count(published: Mapping[str, Any], values: Sequence[int]) -> None:
+    """Checks that a published count fits what the users hold, and does not fit something else."""
+    estimate = published["result"]["estimate"]
+    low, high = published["result"]["interval"]
+    low, high = estimate - WIDE * (estimate - low), estimate + WIDE * (high - estimate)
+    assert low <= sum(values) <= high
+    assert not low <= sum(values) + 10 * len(values) <= high
+    assert abs(published["anomaly"]) < 6

@@ -141,7 +141,7 @@ def code(answer: httpx.Response) -> str:
 class IssuerProgram:
     """An issuer as a program of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: Any) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
@@ -153,6 +153,7 @@ class IssuerProgram:
             "keys": f"{folder}/issuer-keys",
             "collector_token_sha256": sha(COLLECTOR),
             "operator_token_sha256": sha(OPERATOR),
+            **more,
         }
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         self.config = folder / "issuer.toml"
@@ -180,10 +181,13 @@ class IssuerProgram:
             self.program.wait(60)
             self.http.close()
 
-    def prepare(self, task: Task, count: int) -> list[str]:
+    def register(self, task: Task) -> None:
         self.http.put(
             f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
         ).raise_for_status()
+
+    def prepare(self, task: Task, count: int) -> list[str]:
+        self.register(task)
         secrets = [new_token(EACH_PREFIX) for _ in range(count)]
         self.http.post(
             "/tokens",

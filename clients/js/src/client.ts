@@ -4,7 +4,7 @@ import { toShuffler, type Ask } from "./asking.js";
 import { fail, ShuffledpError } from "./errors.js";
 import { ascii, hex, join, sha256, webKey, type Bytes, type Ephemeral } from "./hpke.js";
 import { checkBudget, checkPolicy } from "./policy.js";
-import type { Value } from "./questions.js";
+import type { Answer } from "./questions.js";
 import { text } from "./rational.js";
 import { encryptReport } from "./report.js";
 import { systemWords } from "./sampling.js";
@@ -60,7 +60,7 @@ export class Client {
   }
 
   /** Sends a value, once; throws with code "answered" if this device has answered this task. */
-  async send(value: Value): Promise<Receipt> {
+  async send(value: Answer): Promise<Receipt> {
     const { task } = this;
     const ask = await this.asking();
     await this.prepare();
@@ -117,7 +117,7 @@ export class Client {
     this.task.logged.trust(record, this.shuffler);
   }
 
-  private async encrypt(value: Value, reportId: Bytes): Promise<Bytes> {
+  private async encrypt(value: Answer, reportId: Bytes): Promise<Bytes> {
     const { task, options } = this;
     const wanted = options.worker ?? task.reportSize >= LARGE_REPORT;
     if (wanted && typeof Worker !== "undefined" && !this.ephemeral && !task.cells.length) {

@@ -6,8 +6,8 @@ export type ErrorCode =
   | "policy" // the task asks for more than this device agrees to
   | "value" // the value does not fit the question
   | "answered" // this device has answered this task
-  | "refused" // the shuffler refused the report for good
-  | "unreachable"; // the shuffler did not take the report; it is stored: resume later
+  | "refused" // the shuffler refused the report for good, or the issuer a token
+  | "unreachable"; // a server does not answer now; a report that was made is stored: resume later
 
 export class ShuffledpError extends Error {
   constructor(

@@ -83,7 +83,7 @@ const frequencies: Reader = (data, cellOf) => {
     allowsTopUp: true,
     values: { kind: "any", candidates },
     async encode(value, words) {
-      const number = await labelNumber(seed, value);
+      const number = await labelNumber(seed, value as Value);
       const group = drawGroup(groups, words);
       const place = await placeOf(number, seed, group, Math.log2(k));
       const held = copies > 1 ? Array.from({ length: k }, (_, i) => Number(i === place)) : [place];

@@ -5,6 +5,6 @@ export { ShuffledpError, type ErrorCode } from "./errors.js";
 export type { Description } from "./describe.js";
 export type { Logged, Signers, Verify } from "./logged.js";
 export type { PolicySettings } from "./policy.js";
-export type { Value, Values } from "./questions.js";
+export type { Answer, Value, Values } from "./questions.js";
 export type { Ephemeral, EphemeralKey } from "./hpke.js";
 export { BrowserStorage, type Charge, type DeviceRecord, type Storage } from "./storage.js";

@@ -21,7 +21,7 @@ const histogram: Reader = (data, cellOf) => {
     allowsTopUp: true,
     values: { kind: "label", labels, other },
     encode(value) {
-      const place = places.get(value) ?? places.get(other as Value) ?? wrong("one of the labels of this task");
+      const place = places.get(value as Value) ?? places.get(other as Value) ?? wrong("one of the labels of this task");
       return [labels.map((_, bucket) => Number(bucket === place))];
     },
   };

@@ -1,22 +1,22 @@
 /** Questions about numbers: real sums and quantiles. Loaded only for tasks that ask one. */
-import { EPSILON } from "./cells.js";
-import { bad, QUERY, wrong, zeroOrOne, type Reader, type Readers, type Value } from "./questions.js";
+import { EPSILON, type Cell } from "./cells.js";
+import { bad, QUERY, wrong, zeroOrOne, type Answer, type Reader, type Readers } from "./questions.js";
 import { add, atMost, exact, floor, over, rational, subtract, text, times, ZERO } from "./rational.js";
 import type { Rational } from "./rational.js";
-import { draw, zeroWith } from "./sampling.js";
+import { draw, zeroWith, type Words } from "./sampling.js";
 import { choice, exactly, list, record, whole } from "./schema.js";
 
 const LIMIT = 10n ** 100n;
-const BOUND = exactly([-LIMIT, 1n], [LIMIT, 1n]);
+export const BOUND = exactly([-LIMIT, 1n], [LIMIT, 1n]);
 
-function sum(parts: Iterable<Rational>): Rational {
+export function sum(parts: Iterable<Rational>): Rational {
   let total = ZERO;
   for (const part of parts) total = add(total, part);
   return total;
 }
 
 /** Checks bounds; gives how a number between them is taken, exactly. */
-function between(low: Rational, high: Rational): (value: Value) => Rational {
+function between(low: Rational, high: Rational): (value: Answer) => Rational {
   const width = subtract(high, low);
   if (!atMost([1n, LIMIT], width)) bad("The lower bound must lie below the upper bound");
   return (value) => {
@@ -28,40 +28,46 @@ function between(low: Rational, high: Rational): (value: Value) => Rational {
   };
 }
 
-const reals: Reader = (data, cellOf) => {
-  const { low, high, digits: cells } = record({ query: QUERY, epsilon: EPSILON, low: BOUND, high: BOUND, digits: list(cellOf, 1, 25) })(data, "protocol");
+/** How numbers between bounds become digits: each cell for 0..D is a digit of base D + 1, the most significant first. */
+export function digitsOf(cells: readonly Cell[], low: Rational, high: Rational): (value: Answer, words: Words) => number[] {
   const within = between(low, high);
   let grid = 1; // values are rounded to 0..grid − 1 steps
   for (const { largest } of cells) {
     grid *= largest + 1;
     if (grid > 1 << 24) bad("The digits span too many grid points");
   }
+  return (value, words) => {
+    const [n, d] = over(times(subtract(within(value), low), rational(grid - 1)), subtract(high, low));
+    let code = floor(n, d); // then rounded up with the probability of what is left over
+    const stays: Rational = [d - (n - code * d), d];
+    code += BigInt(draw(zeroWith(stays), words));
+    const digits = [];
+    for (let left = Number(code), place = cells.length - 1; place >= 0; place--) {
+      const base = cells[place]!.largest + 1;
+      digits.unshift(left % base);
+      left = Math.floor(left / base);
+    }
+    return digits;
+  };
+}
+
+const reals: Reader = (data, cellOf) => {
+  const { low, high, digits: cells } = record({ query: QUERY, epsilon: EPSILON, low: BOUND, high: BOUND, digits: list(cellOf, 1, 25) })(data, "protocol");
+  const encode = digitsOf(cells, low, high);
   return {
     uses: cells.map((cell) => ({ cell, copies: 1, up: cell.upLoss, down: cell.upLoss })),
     loss: sum(cells.map((cell) => cell.upLoss)),
     lossRule: "sum over cells of max(up, down)",
     allowsTopUp: true,
     values: { kind: "number", least: text(low), most: text(high) },
-    encode(value, words) {
-      const [n, d] = over(times(subtract(within(value), low), rational(grid - 1)), subtract(high, low));
-      let code = floor(n, d); // then rounded up with the probability of what is left over
-      const stays: Rational = [d - (n - code * d), d];
-      code += BigInt(draw(zeroWith(stays), words));
-      const digits = [];
-      for (let left = Number(code), place = cells.length - 1; place >= 0; place--) {
-        const base = cells[place]!.largest + 1;
-        digits.unshift(left % base);
-        left = Math.floor(left / base);
-      }
-      return [digits];
-    },
+    encode: (value, words) => [encode(value, words)],
   };
 };
 
 const UNIT_SECONDS = { day: 86400, second: 1 };
 
 /** A date without a zone in whole units since 1970; null for anything else. */
-function dateNumber(value: Value, unit: "day" | "second"): number | null {
+function dateNumber(value: Answer, unit: "day" | "second"): number | null {
   const found = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?)?$/.exec(String(value));
   const time = found ? Date.parse(`${found[1]}T${found[2] ?? "00:00"}${found[3] ?? ":00"}Z`) : NaN;
   if (!found || Number.isNaN(time) || !new Date(time).toISOString().startsWith(found[1]!)) return null;
@@ -86,7 +92,7 @@ const quantiles: Reader = (data, cellOf) => {
   const bins = levels.at(-1)!.copies;
   const dates = unit && ([dateText(low, unit), dateText(high, unit)] as const);
 
-  function bin(value: Value): number {
+  function bin(value: Answer): number {
     if (!points) {
       const [n, d] = over(times(subtract(within(value), low), rational(bins)), subtract(high, low));
       return Math.min(Number(floor(n, d)), bins - 1);

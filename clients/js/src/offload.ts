@@ -1,12 +1,12 @@
 /** Has a report made in a Worker. Loaded only for large reports. */
 import { ShuffledpError } from "./errors.js";
 import type { Bytes } from "./hpke.js";
-import type { Value } from "./questions.js";
+import type { Answer } from "./questions.js";
 import type { Task } from "./task.js";
 import type { WorkerAnswer, WorkerOrder } from "./worker.js";
 
 /** The report, made in a Worker; null where no Worker can be started. */
-export function inWorker({ text, id }: Task, value: Value, reportId: Bytes): Promise<Bytes | null> {
+export function inWorker({ text, id }: Task, value: Answer, reportId: Bytes): Promise<Bytes | null> {
   return new Promise((resolve, reject) => {
     let worker: Worker;
     try {

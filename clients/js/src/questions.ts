@@ -8,6 +8,9 @@ import { choice, record, textOf, whole, type Check } from "./schema.js";
 /** A BigInt is for labels of frequencies beyond ±(2⁵³ − 1). */
 export type Value = number | string | bigint;
 
+/** What a person answers: a value, or in tasks by group the label of a group and a number. */
+export type Answer = Value | readonly [group: Value, value: number];
+
 /** A cell, how many copies of it run side by side, and what a change may cost. */
 export interface CellUse {
   readonly cell: Cell;
@@ -22,7 +25,8 @@ export type Values =
   | { readonly kind: "number"; readonly least: string; readonly most: string }
   | { readonly kind: "date"; readonly least: string; readonly most: string; readonly unit: "day" | "second" }
   | { readonly kind: "label"; readonly labels: readonly Value[]; readonly other: Value | null }
-  | { readonly kind: "any"; readonly candidates: readonly Value[] };
+  | { readonly kind: "any"; readonly candidates: readonly Value[] }
+  | { readonly kind: "group"; readonly labels: readonly Value[]; readonly value: Values };
 
 /** What cells hold, in the order of their numbers; the number of the first of them (0); +1 messages beside
  * those of the cells. */
@@ -40,10 +44,10 @@ export interface Question {
   readonly users: number;
   /** How many messages every report has beside those of its cells. */
   readonly calls: number;
-  encode(value: Value, words: Words): Held | Promise<Held>;
+  encode(value: Answer, words: Words): Held | Promise<Held>;
 }
 
-export const QUERY = choice("count", "integer-sum", "real-sum", "histogram", "quantiles", "frequencies");
+export const QUERY = choice("count", "integer-sum", "real-sum", "histogram", "quantiles", "frequencies", "by-group");
 
 export type Reader = (data: unknown, cell: Check<Cell>) => Omit<Question, "query" | "epsilon" | "users" | "calls"> & Partial<Question>;
 
@@ -88,6 +92,7 @@ export async function readersFor(task: string): Promise<Readers> {
     "integer-sum": integers((cellOf) => cellOf),
     ...(/"query":"histogram"/.test(task) && (await import("./labels.js")).READERS),
     ...(/"query":"(real-sum|quantiles)"/.test(task) && (await import("./numbers.js")).READERS),
+    ...(/"query":"by-group"/.test(task) && (await import("./groups.js")).READERS),
     ...(/"query":"frequencies"/.test(task) && (await import("./frequencies.js")).READERS),
   };
 }

@@ -1,6 +1,6 @@
 /** One report: a value, randomized, padded, put into random order, encrypted. */
 import { bytesOf, ascii, fromHex, join, sealer, type Bytes, type Ephemeral } from "./hpke.js";
-import type { Value } from "./questions.js";
+import type { Answer } from "./questions.js";
 import type { Words } from "./sampling.js";
 import { MESSAGE_BYTES, type Task } from "./task.js";
 
@@ -8,7 +8,7 @@ const DUMMY = 0xffffffff;
 const AT_ONCE = 64;
 
 /** The numbers of a report's messages, in the order in which they are encrypted. */
-export async function plainNumbers(task: Task, value: Value, words: Words): Promise<number[]> {
+export async function plainNumbers(task: Task, value: Answer, words: Words): Promise<number[]> {
   let numbers: number[];
   do {
     const [plus, minus]: [number[], number[]] = [[], []];
@@ -39,7 +39,7 @@ function shuffled(numbers: readonly number[], words: Words): number[] {
 /** A whole report as it is posted. */
 export async function encryptReport(
   task: Task,
-  value: Value,
+  value: Answer,
   reportId: Bytes,
   words: Words,
   ephemeral: Ephemeral,

@@ -241,7 +241,8 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   checkPolicy(task, task.policy);
   await task.prove();
   if (task.issuer !== undefined) (await import("./tokens.js")).checkIssuer(task.issuer);
-  Object.assign(task, { relay: options.relay, ephemeral: options.ephemeral });
+  task.relay = options.relay;
+  task.ephemeral = options.ephemeral;
   const proof = async () => options.relay || text === String(source)
     ? (await toShuffler(task.shuffler, task.gateway, options.relay, options.ephemeral))(`/tasks/${found}/proof`)
     : direct(String(source))("/proof");
@@ -249,6 +250,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   return task;
 }
 
-/** The task of a series that is asked now: the one of a server (shuffler or analyzer) whose name begins so. */
+/** The task of a series that is asked now: the one whose name begins so, in the list of a shuffler, or of a site
+ * that copies the shuffler's answers. With a relay the proof comes through it, and any such list will do. */
 export const loadCurrentTask = async (server: string, name: string, options: LoadOptions = {}): Promise<Task> =>
   (await import("./series.js")).current(loadTask, server, name, options);

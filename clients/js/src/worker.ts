@@ -2,7 +2,7 @@
 import { ShuffledpError, type ErrorCode } from "./errors.js";
 import { webKey, type Bytes } from "./hpke.js";
 import { readPolicy } from "./policy.js";
-import { readersFor, type Value } from "./questions.js";
+import { readersFor, type Answer } from "./questions.js";
 import { encryptReport } from "./report.js";
 import { systemWords } from "./sampling.js";
 import { Task } from "./task.js";
@@ -10,7 +10,7 @@ import { Task } from "./task.js";
 export interface WorkerOrder {
   readonly text: string;
   readonly id: string;
-  readonly value: Value;
+  readonly value: Answer;
   readonly reportId: Bytes;
 }
 export type WorkerAnswer = { readonly body: Bytes } | { readonly code: ErrorCode; readonly message: string };

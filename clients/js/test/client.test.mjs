@@ -7,8 +7,8 @@ import { gzipSync } from "node:zlib";
 import { createClient, loadTask } from "@shuffledp/client";
 import { exportHistory, history, wipe } from "@shuffledp/client/device";
 import { nobleKey, nobleVerify } from "@shuffledp/client/noble";
-import { givenWords, hex, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
-import { changedText, clock, fails, idOf, loadText, refusal, restore, textOf, vectors, withoutPauses } from "../test-support.mjs";
+import { givenWords, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
+import { changedText, clock, fails, idOf, loadText, refusal, restore, shuffler, textOf, vectors, withoutPauses } from "../test-support.mjs";
 
 const KEY = vectors.encryption.analyzer_key.public;
 const load = (name, policy = {}, more = {}) => loadText(textOf(name), { policy, ...more });
@@ -18,18 +18,6 @@ beforeEach(() => (pauses = withoutPauses()));
 afterEach(restore);
 
 const changed = (name, change) => changedText(textOf(name), change);
-
-/** A shuffler that gives these answers, one after the other; "away" for none. */
-function shuffler(...answers) {
-  const bodies = [];
-  globalThis.fetch = async (url, { body, headers, method }) => {
-    bodies.push({ url, hex: hex(body), size: body.length, headers, method });
-    const next = answers.length > 1 ? answers.shift() : answers[0];
-    if (next === "away") throw new TypeError("Failed to fetch");
-    return next.clone();
-  };
-  return bodies;
-}
 
 test("a value is sent once, in a request as the protocol says", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));
@@ -349,9 +337,9 @@ test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
 
 test("pages load what a question needs beside the core, from the bundle", async () => {
   const { loadTask: bundled } = await import("../dist/bundle/client.js");
-  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded"]) {
+  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded", "histogram, bounded", "mean by group"]) {
     const task = await bundled(textOf(name), { clock, proof: await madeProof(idOf(textOf(name))), policy: { least_users: 1 } });
-    assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks).find((one) => one.name === name).report_bytes);
+    assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks, vectors.groups.tasks).find((one) => one.name === name).report_bytes);
   }
 });
 

@@ -67,6 +67,7 @@ async function relay(responses, outside = []) {
     seen.push({ url: String(url), size: body.length, headers, method, how, inner });
     const next = outside.shift();
     if (next === "away") throw new TypeError("Failed to fetch");
+    if (typeof next === "number") return new Response(await gateway.answer(body), { status: next });
     return next ?? new Response(await gateway.answer(body));
   };
   return seen;
@@ -95,6 +96,17 @@ test("proof and report go through the relay, sealed, in requests of one size", a
   for (const size of sizes[0]) assert.equal((size - 55) % 512, 0);
 });
 
+test("a task that is loaded from another site has its proof through the relay all the same", async () => {
+  const text = await relayed();
+  const seen = await relay([response(200, {}, await madeProof(idOf(text)))]);
+  const through = globalThis.fetch;
+  const direct = [];
+  globalThis.fetch = async (url, how) => (how.body ? through(url, how) : (direct.push(String(url)), new Response(text)));
+  const where = `https://survey.example/tasks/${idOf(text)}`;
+  assert.equal((await loadTask(where, { clock, relay: RELAY })).relay, RELAY);
+  assert.deepEqual([direct, seen.length], [[where], 1]);
+});
+
 test("refusals inside are read, and what is not now is sent again, newly sealed", async () => {
   const text = await relayed();
   const storage = memoryStorage();
@@ -115,7 +127,7 @@ test("a relay cannot acknowledge a report", async () => {
   const text = await relayed();
   const other = await givenGateway("22".repeat(32), () => response(201));
   const sealed = async () => other.answer((await sealRequest(other.key, new Uint8Array(3), givenKeys(["33".repeat(32)])))[0]);
-  for (const fake of [new Response(null, { status: 200 }), new Response(null, { status: 201 }), new Response(await sealed()), new Response(response(201))]) {
+  for (const fake of [new Response(null, { status: 200 }), new Response(null, { status: 201 }), new Response(await sealed()), new Response(response(201)), 201, 299]) {
     await relay([response(201)], [fake]);
     const task = await loadText(text, { relay: RELAY });
     const client = createClient(task, { token: "each-x", storage: memoryStorage(), attempts: 1 });

@@ -5,8 +5,9 @@ import { afterEach, beforeEach, test } from "node:test";
 
 import { createClient } from "@shuffledp/client";
 import { exportHistory, wipe } from "@shuffledp/client/device";
+import { enrolByEvidence } from "@shuffledp/client/enrolment";
 import { blind, challengeOf, finalize, fromHex, hex, memoryStorage, modulusOf, tokenOf, tokenRequest, verifies } from "@shuffledp/client/testing";
-import { changedText, clock, fails, loadText, readVectors, refusal, restore, signer, signing, withoutPauses } from "../test-support.mjs";
+import { changedText, clock, fails, idOf, loadText, readVectors, refusal, restore, signer, signing, withoutPauses } from "../test-support.mjs";
 
 const rfc = readVectors("rfc");
 const vector = readVectors("tokens");
@@ -177,6 +178,18 @@ test("two tabs at once ask for one token and send one report", async () => {
   assert.equal(bodies("reports").length, 1);
 });
 
+test("a token that another tab has used meanwhile is not stored again", async () => {
+  servers();
+  const storage = memoryStorage();
+  const sign = globalThis.fetch;
+  globalThis.fetch = async (...request) => {
+    await storage.update(({ tokens }) => delete tokens[vector.id]); // acknowledged in the other tab
+    return sign(...request);
+  };
+  await createClient(await load(), { ...enrolled, storage }).prepare();
+  assert.deepEqual(await storage.update(({ tokens }) => tokens), {});
+});
+
 test("without a valid token nothing is sent to the shuffler", async () => {
   const other = rfc.rfc9474[0];
   const cases = [
@@ -221,6 +234,20 @@ test("tokens are exported by their tasks alone, and wiped once their tasks have 
   assert.deepEqual(await held(), [task.id], "it can still be used");
   await wipe(storage, { now: task.expires });
   assert.deepEqual(await held(), []);
+});
+
+test("a device enrols by evidence, with a hash alone", async () => {
+  const asked = servers({ enrolments: [Response.json({ state: "enrolled" }, { status: 201 })] });
+  const token = await enrolByEvidence("https://issuer.example/", "a ticket");
+  assert.match(token, /^each-[A-Za-z0-9_-]{43}$/);
+  const [{ url, body, headers, how }] = asked;
+  assert.deepEqual([url, headers, how.credentials], ["https://issuer.example/enrolments", { "Content-Type": "application/json" }, "omit"]);
+  const sent = JSON.parse(Buffer.from(body, "hex").toString());
+  assert.deepEqual(sent, { sha256: idOf(token), evidence: "a ticket" });
+  for (const [answer, code] of [[refusal(403, "not-attested"), "refused"], [refusal(503, "attest"), "unreachable"], ["away", "unreachable"]]) {
+    servers({ enrolments: [answer] });
+    await assert.rejects(enrolByEvidence("https://issuer.example", "no ticket"), fails(code));
+  }
 });
 
 test("what is asked of the issuer is said before", async () => {

@@ -17,7 +17,7 @@ const load = async (text, id, now) =>
   loadTask(text, { id, policy, proof: await madeProof(id), cells: [paperCell], clock: () => now * 1000 });
 
 const loaded = {};
-const tasks = [...vectors.tasks, ...vectors.frequencies.tasks];
+const tasks = [...vectors.tasks, ...vectors.frequencies.tasks, ...vectors.groups.tasks];
 for (const task of tasks) loaded[task.name] = await load(task.text, task.id, vectors.now);
 
 test("canonical texts", async () => {
@@ -95,7 +95,7 @@ for (const { law, cases } of vectors.draws)
   });
 
 test("values become messages", async () => {
-  for (const { task, value, words: given, numbers } of [...vectors.values, ...vectors.frequencies.values]) {
+  for (const { task, value, words: given, numbers } of [...vectors.values, ...vectors.frequencies.values, ...vectors.groups.values]) {
     const words = givenWords(given);
     assert.deepEqual(await plainNumbers(loaded[task], value, words), numbers, `${task}: ${value}`);
     assert.equal(words.left(), 0, `${task}: ${value}`);
