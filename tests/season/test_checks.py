@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,11 +30,17 @@ TRUTH = dict(zip(LABELS, (50, 30, 20), strict=True))
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFolder:
+    """The analyzer's keys."""
+    found = KeyFolder(tmp_path_factory.mktemp("keys"))
+    found.new()
+    return found
+
+
+@pytest.fixture(scope="module")
+def task(keys: KeyFolder) -> Task:
     """A task like those of the season."""
     plan = plan_histogram(USERS, 2, LABELS, other=LABELS[-1], mse_overhead=4, padded=True)
-    keys = KeyFolder(tmp_path_factory.mktemp("keys"))
-    keys.new()
     return Task.create(plan.to_dict(), keys.all()[-1].public, "way to work", BatchRule(USERS))
 
 
@@ -87,8 +94,22 @@ def test_a_result_without_noise_is_found(task: Task) -> None:
     assert not checks.too_often_nothing(task, np.concatenate(noise))
     nothing = np.zeros(BATCHES * len(LABELS), np.int64)
     assert checks.too_often_nothing(task, nothing)
-    key = KeyFolder(Path("/nowhere"))
-    assert key.holds(task.key) is None  # without the analyzer's key no report is opened
+
+
+def test_one_report_is_what_remains_of_a_batch_without_the_forged_ones(
+    task: Task, keys: KeyFolder
+) -> None:
+    key = keys.holds(task.key)
+    assert key is not None
+    forged, victim = [encrypt_report(task, "walk") for _ in range(9)], encrypt_report(task, "bike")
+
+    def opened(*bodies: bytes) -> list[int]:
+        return checks.opened_sum(task, key, bodies).tolist()
+
+    rest = np.subtract(opened(*forged, victim), opened(*forged))
+    assert rest.tolist() == opened(victim)
+    assert sum(opened(*forged)) > 0
+    assert np.subtract(opened(*forged, victim), opened(*forged[5:])).tolist() != opened(victim)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +124,11 @@ def test_a_result_without_noise_is_found(task: Task) -> None:
     ],
 )
 def test_a_planted_one_time_token_is_found(tmp_path: Path, form: object) -> None:
-    token = TaskToken(np.random.bytes(INPUT_BYTES), np.random.bytes(MODULUS_BYTES))
+    token = TaskToken(os.urandom(INPUT_BYTES), os.urandom(MODULUS_BYTES))
     needles = checks.Needles(checks.token_forms("a token", token.text))
     log = tmp_path / "deep" / "shuffler.log"
     log.parent.mkdir()
-    rest = np.random.bytes(100_001)
+    rest = os.urandom(100_001)
     log.write_bytes(rest)
     assert needles.search(tmp_path) == {}
     assert callable(form)

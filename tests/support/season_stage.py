@@ -36,8 +36,9 @@ LOG_LINES = 12
 
 def faketime() -> Path:
     """The library that moves clocks; without it the season is left out, loudly."""
-    places = [Path("/usr/lib"), Path("/usr/local/lib")]
-    found = [file for place in places for file in place.glob("**/faketime/libfaketimeMT.so.1")]
+    file = "faketime/libfaketimeMT.so.1"
+    places = [Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/local/lib")]
+    found = [one for place in places for one in (*place.glob(file), *place.glob(f"*/{file}"))]
     if not found:
         missing("libfaketime", "Debian: apt-get install libfaketime")
     return found[0]
