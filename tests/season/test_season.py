@@ -40,7 +40,9 @@ from shuffledp.sealed.opening import Tally
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_tokens import TokenRequest, task_challenge
+from shuffledp.service.client.one_time import spent_name
 from shuffledp.service.errors import PolicyRefused
+from shuffledp.service.tokens import token_hash
 
 WEEK_DAYS = 7
 FORGER = (str(Path(season_forger.__file__)),)
@@ -250,5 +252,13 @@ def nothing_secret_is_in_any_file(season: Season) -> None:
             names |= checks.token_forms("a one-time token", token)
     for who, token in season.stage.tokens.items():
         names |= checks.token_forms(f"the token of the {who}", token)
-    places = [season.folder, season.stage.temporary, Path(season.backups.socket)]
-    assert checks.Needles(names).search(*places) == {}
+    secret, postgres = checks.Needles(names), Path(season.backups.socket)
+    spent = {spent_name(token): "spent" for one in everybody for token in one.tokens.values()}
+    assert secret.search(season.folder, season.stage.temporary, postgres) == {}
+    assert checks.Needles(spent).search(postgres / "data" / "pg_wal")
+    season.backups.write_all(season.stage)
+    assert secret.search(postgres) == {}
+    # the search reads what is stored: hashes of the same tokens are found where they must be
+    enrolled = {token_hash(person.secret): "enrolled" for person in everybody}
+    assert "servers/issuer.db" in checks.Needles(enrolled).search(season.folder)
+    assert checks.Needles(spent).search(postgres / "data" / "base")

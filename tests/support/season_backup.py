@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
 import postgres_server as postgres
 from season_stage import Stage, command
 
@@ -49,6 +51,16 @@ class Backups:
             copy, store = str(self.folder / name / f"{role}.db"), f"{stage.folder}/{role}.db"
             command("restore", "--backup", copy, "--store", f"sqlite:{store}")
         stage.start(*roles)
+
+    def write_all(self, stage: Stage) -> None:
+        """Has PostgreSQL write all that it holds in memory to its files."""
+
+        async def checkpoint() -> None:
+            connection = await asyncpg.connect(stage.settings["SHUFFLEDP_SHUFFLER_STORE"])
+            await connection.execute("CHECKPOINT")
+            await connection.close()
+
+        asyncio.run(checkpoint())
 
     def _restored(self, stage: Stage, name: str) -> str:
         """The shuffler's store, lost and put back into an empty database."""
