@@ -24,36 +24,49 @@ async def uploaded(trio: Trio, task: Task, count: int) -> None:
 
 
 @pytest.mark.attack("a store put back from before a delivery")
-def test_delivered_reports_are_not_counted_again_after_a_restore(tmp_path: Path) -> None:
-    """Backup with 15 of 20 reports; their batch is delivered; the backup is put back."""
+@pytest.mark.parametrize("repeat", [False, True])
+def test_delivered_reports_are_not_counted_again_after_a_restore(
+    tmp_path: Path, repeat: bool
+) -> None:
+    """Backup with 15 of 20 reports; their batch is delivered; the backup is put back. The store
+    does not know who sent the other 5: they cannot answer again, unless the task takes one answer
+    in every batch."""
     store, copy = f"sqlite:{tmp_path}/shuffler.db", tmp_path / "copy.db"
 
-    async def first() -> Task:
+    async def first() -> tuple[Task, Task, str]:
         async with Trio(tmp_path).running() as trio:
-            task = trio.task()
-            await trio.register(task)
+            task, next_one = trio.task(repeat=repeat), trio.task("next")
+            for one in (task, next_one):
+                await trio.register(one)
+            (token,) = await trio.enrol()
             await uploaded(trio, task, 15)
             size = await asyncio.to_thread(back_up, store, copy)
             assert size > 0 and copy.stat().st_mode & 0o077 == 0
             with pytest.raises(ConfigError, match="another service"):
                 restore(copy, store)
-            await uploaded(trio, task, 5)
+            await uploaded(trio, task, 4)
+            assert (await trio.post(task, encrypt_report(task, 1), token)).status_code == 201
             await trio.results(task)
             await trio.scrubbed(task)
-            return task
+            return task, next_one, token
 
-    async def second(task: Task) -> None:
+    async def second(task: Task, next_one: Task, token: str) -> None:
         async with Trio(tmp_path).running() as trio:
             status = await trio.status(task)
             assert status["have"] == 0 and status["next_batch"] == 2
             assert [batch["state"] for batch in status["batches"]] == ["scrubbed"]
-            await uploaded(trio, task, USERS)
-            results = await trio.results(task, 2)
-            assert [result["reports"] for result in results] == [USERS, USERS]
+            again = await trio.post(task, encrypt_report(task, 1), token)
+            assert again.status_code == (201 if repeat else 410), again.text
+            await uploaded(trio, next_one, USERS)
+            (result,) = await trio.results(next_one)
+            assert result["reports"] == USERS
+            if repeat:
+                await uploaded(trio, task, USERS - 1)
+            assert len(await trio.results(task, 1 + repeat)) == 1 + repeat
 
-    task = asyncio.run(first())
+    found = asyncio.run(first())
     restore(copy, store)
-    asyncio.run(second(task))
+    asyncio.run(second(*found))
 
 
 def test_a_restore_goes_on_where_nothing_was_delivered(tmp_path: Path) -> None:

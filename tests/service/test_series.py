@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -15,9 +16,11 @@ from service_trio import COLLECTOR, Trio, bearing
 
 from shuffledp.cli.main import main
 from shuffledp.sealed.clock import DAY_SECONDS
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import task_from_json
+from shuffledp.sealed.task_tokens import TokenIssuer
 
 BEGIN = "2031-01-06"
 
@@ -69,6 +72,33 @@ def test_a_series_beyond_the_budget_is_refused(
     assert "8 of" in capsys.readouterr().out
     assert main([*words[:-2], "--device-budget", "8", "--until", "2031-01-06"]) == 2
     assert "1 to 1,000 tasks" in capsys.readouterr().err
+
+
+def test_every_task_of_a_series_has_an_issuer_key_of_its_own(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The issuer gives a key to one task: a series with one key could not be registered."""
+    assert main([*words, "--device-budget", "8", "--issuer-key", "none.json"]) == 2
+    assert "has no issuer" in capsys.readouterr().err
+    keys = IssuerKeyFolder(tmp_path / "issuer-keys")
+    made = [keys.new() for _ in range(4)]
+    files = [tmp_path / f"issuer-{place}.json" for place in range(4)]
+    for file, key in zip(files, made, strict=True):
+        file.write_text(json.dumps({"issuer_key": key.spki.hex()}))
+    issuer = TokenIssuer("https://issuer.example", made[0], attested=True)
+    task = Trio(tmp_path).task("dark mode", cell="bounded", issuer=issuer)
+    (tmp_path / "task.json").write_bytes(task.canonical())
+
+    def ask(*names: Path) -> int:
+        more = [word for name in names for word in ("--issuer-key", str(name))]
+        return main([*words, "--device-budget", "8", *more])
+
+    for given in ([], files[:1], files[:3], [*files[:3], files[0]]):
+        assert ask(*given) == 2
+        assert "an issuer key of its own" in capsys.readouterr().err
+    assert ask(*files) == 0
+    tasks = [task_from_json(file.read_bytes()) for file in sorted((tmp_path / "season").iterdir())]
+    assert [task.issuer for task in tasks] == [replace(issuer, key=key) for key in made]
 
 
 def test_results_by_date(

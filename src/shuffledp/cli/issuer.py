@@ -13,7 +13,7 @@ from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
     from shuffledp.sealed.task import Task
-    from shuffledp.sealed.task_tokens import TokenIssuer
+    from shuffledp.sealed.task_tokens import IssuerKey, TokenIssuer
 
 
 def add_to(commands: Commands) -> None:
@@ -73,17 +73,24 @@ def add_issuer(parser: argparse.ArgumentParser) -> None:
 
 def given_issuer(args: argparse.Namespace) -> TokenIssuer | None:
     """The issuer that the options name; None if they name none."""
-    from shuffledp.sealed.task_tokens import IssuerKey, TokenIssuer
+    from shuffledp.sealed.task_tokens import TokenIssuer
 
     if not (args.issuer or args.issuer_key or args.attested):
         return None
     if not (args.issuer and args.issuer_key):
         raise ParameterError("--issuer and --issuer-key go together; give both or neither.")
-    data = read_json(args.issuer_key)
+    return TokenIssuer(args.issuer.rstrip("/"), read_issuer_key(args.issuer_key), args.attested)
+
+
+def read_issuer_key(file: str) -> IssuerKey:
+    """The issuer's key in a file that `issuer new-key` printed."""
+    from shuffledp.sealed.task_tokens import IssuerKey
+
+    data = read_json(file)
     text = data.get("issuer_key") if isinstance(data, dict) else None
     if not isinstance(text, str):
         raise ParameterError("The issuer's key is what `shuffledp issuer new-key` prints.")
-    return TokenIssuer(args.issuer.rstrip("/"), IssuerKey.from_hex(text), args.attested)
+    return IssuerKey.from_hex(text)
 
 
 def issuer_words(task: Task) -> str:

@@ -15,7 +15,9 @@ from shuffledp.sealed.clock import DAY_SECONDS
 from shuffledp.sealed.files import write_whole
 
 if TYPE_CHECKING:
+    from shuffledp.sealed.keys import PublicKey
     from shuffledp.sealed.task import Task
+    from shuffledp.sealed.task_tokens import TokenIssuer
 
 EVERY_DAYS = {"day": 1, "week": 7}
 MOST_TASKS = 1000
@@ -49,6 +51,14 @@ def add_series(actions: Commands) -> None:
         required=True,
         metavar="FILE",
         help="an analyzer's key; given again, each is used for a part of the series, in this order",
+    )
+    parser.add_argument(
+        "--issuer-key",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="for tasks with an issuer: a key from `issuer new-key`; once for each task of the "
+        "series, in their order",
     )
     parser.add_argument(
         "--device-budget",
@@ -107,8 +117,9 @@ def run_series(args: argparse.Namespace) -> None:
     if len(keys) > len(begins):
         raise ParameterError("There are more keys than tasks; give at most one for each.")
     forecast = _forecast(pattern, len(begins), EVERY_DAYS[args.every], args)
+    issuers = _issuers(pattern, len(begins), args.issuer_key)
     tasks = [
-        _member(pattern, start, step, keys[place * len(keys) // len(begins)])
+        _member(pattern, start, step, keys[place * len(keys) // len(begins)], issuers[place])
         for place, start in enumerate(begins)
     ]
     files = _write(tasks, Path(args.folder))
@@ -145,13 +156,38 @@ def _forecast(task: Task, count: int, days: int, args: argparse.Namespace) -> di
     }
 
 
-def _member(pattern: Task, start: int, step: int, key: Any) -> Task:
+def _issuers(pattern: Task, count: int, files: list[str]) -> list[TokenIssuer | None]:
+    """The issuer of each task, with a key of its own: tokens of two tasks with one key would count
+    in either, so that the issuer would refuse the second one."""
+    from shuffledp.cli.issuer import read_issuer_key
+
+    if pattern.issuer is None:
+        if files:
+            raise ParameterError("The task has no issuer; leave --issuer-key out.")
+        return [None] * count
+    keys = [read_issuer_key(file) for file in files]
+    if len({key.id for key in keys}) != len(keys) or len(keys) != count:
+        raise ParameterError(
+            f"Each of the {count:,} tasks needs an issuer key of its own; make {count:,} keys with "
+            "`shuffledp issuer new-key` and give --issuer-key once for each."
+        )
+    return [replace(pattern.issuer, key=key) for key in keys]
+
+
+def _member(
+    pattern: Task, start: int, step: int, key: PublicKey, issuer: TokenIssuer | None
+) -> Task:
     """The task of a series that begins at this time; it ends when the next one begins."""
     from shuffledp.sealed.task import task_from_json
 
     day = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d")
     task = replace(
-        pattern, name=f"{pattern.name} {day}", not_before=start, expires=start + step, key=key
+        pattern,
+        name=f"{pattern.name} {day}",
+        not_before=start,
+        expires=start + step,
+        key=key,
+        issuer=issuer,
     )
     return task_from_json(task.canonical(), task.id)
 

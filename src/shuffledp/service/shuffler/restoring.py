@@ -2,7 +2,9 @@
 
 The folder knows which batches are over; the store may be older, restored from a backup. Reports
 whose key was destroyed were delivered, or were given up by an operator: they are deleted and never
-counted again. Reports whose key is missing without a record stop the start.
+counted again. Who sent the reports of a delivered batch that the store does not know is not known
+either: such a task is closed, so that nobody answers it twice. Reports whose key is missing without
+a record stop the start.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ async def reconcile(
             await store.scrub(batch, _state(reason))
             _say(batch, reason)
     for entry in tasks.by_id.values():
+        first = store.next_batch(entry.number)
         await drop_ended(database, store, entry, keys)
+        dropped = range(first, store.next_batch(entry.number))
+        if any(keys.ended(entry.task.id, number) == DELIVERED for number in dropped):
+            await _close(tasks, entry)
     for entry in tasks.by_id.values():
         unfinished = [
             batch.number
@@ -48,6 +54,14 @@ async def drop_ended(
     """Deletes the waiting reports of a task whose keys were destroyed."""
     while reason := keys.ended(entry.task.id, store.next_batch(entry.number)):
         await _drop_waiting(database, store, entry, reason)
+
+
+async def _close(tasks: TaskRegistry, entry: RegisteredTask) -> None:
+    """Closes a task that the store is too old for, unless its tokens count anew in every batch."""
+    if entry.state == "open" and not entry.task.repeat:
+        await tasks.close(entry)
+        reason = "the store is older than a delivery, so that it is not known who has answered"
+        log("task closed", level="warning", task=entry.task.id.hex(), reason=reason)
 
 
 def _state(reason: str) -> str:

@@ -1,0 +1,80 @@
+"""Devices of a season in a real browser: the JavaScript client on a page of its own origin."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from browsers import Browser
+from season_devices import Person, insist
+from season_stage import Stage
+
+from shuffledp.service.errors import PolicyRefused, Unreachable
+
+OPEN = """
+    const [server, name, token, value, database, relay, policy, ahead] = args;
+    const { loadCurrentTask, createClient, BrowserStorage } = await import("/client.js");
+    const kept = ((window.kept ??= {})[database] ??= {});
+    class KeptStorage extends BrowserStorage {  // the test keeps what must be counted
+        update(change) {
+            return super.update((record) => {
+                const result = change(record);
+                for (const [id, body] of Object.entries(record.reports))
+                    if (body) (kept[id] ??= {}).body = [...body];
+                for (const [id, one] of Object.entries(record.tokens ?? {}))
+                    if (one.token) (kept[id] ??= {}).token = one.token;
+                return result;
+            });
+        }
+    }
+    const clock = () => Date.now() + ahead;
+    const task = await loadCurrentTask(server, name, { policy, relay, clock });
+    const storage = new KeptStorage(database);
+    const client = createClient(task, { token, storage, attempts: 3 });
+    if ((await client.state()) === "none") await client.send(value);
+    else await client.resume();
+    return { id: task.id, state: await client.state(), ...kept[task.id] };
+"""
+CHARGES = """
+    const { BrowserStorage } = await import("/client.js");
+    return new BrowserStorage(args[0]).update((record) => record.charges.map((one) => one.epsilon));
+"""
+AWAY = ("unreachable", "script timeout")
+ONE_WINDOW = threading.Lock()
+
+
+@dataclass(kw_only=True)
+class BrowserPerson(Person):
+    """Somebody who answers on a page; all of them share one window, one after the other."""
+
+    browser: Browser
+
+    @property
+    def _database(self) -> str:
+        return f"person {self.number}"
+
+    async def answer(self, stage: Stage, name: str) -> bytes:
+        found = await insist(lambda: asyncio.to_thread(self._work, stage, name))
+        assert found["state"] == "answered"
+        task_id = bytes.fromhex(found["id"])
+        self.tokens[task_id] = found["token"]
+        self.outbox.bodies[task_id] = bytes(found["body"])
+        return task_id
+
+    def _work(self, stage: Stage, name: str) -> dict[str, Any]:
+        urls, ahead = stage.urls, stage.milliseconds_ahead
+        args = [urls["analyzer"], name, self.secret, self.value, self._database, urls["relay"]]
+        with ONE_WINDOW:
+            found = self.browser.work(OPEN, *args, self.policy.to_dict(), ahead)
+        if found.get("error") in AWAY:
+            raise Unreachable("A server is away.")
+        if found.get("error") == "policy":
+            raise PolicyRefused(found["message"])
+        assert "error" not in found, found
+        return dict(found)
+
+    def charges(self) -> list[Fraction]:
+        return [Fraction(one) for one in self.browser.work(CHARGES, self._database)]
