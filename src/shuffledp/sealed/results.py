@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shuffledp.exact.entropy import SYSTEM, Entropy
@@ -36,7 +37,9 @@ CSV_COLUMNS = (
     "epsilon",
     "reports",
     "anomaly",
+    "implausible",
 )
+SERIES_COLUMNS = ("from", "to", "place", "task")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,11 +163,45 @@ def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
 
 def results_csv(results: Iterable[dict[str, Any]]) -> str:
     """Published results as CSV, one line per number."""
+    return _csv(CSV_COLUMNS, _csv_rows(results))
+
+
+def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
+    """The published results of a series' tasks as CSV: the dates and the place of the task before
+    each line."""
+    return _csv(
+        (*SERIES_COLUMNS, *CSV_COLUMNS),
+        (
+            [*(date_text(one[end]) for end in ("not_before", "expires")), one["place"], one["task"]]
+            + row
+            for one in members
+            for row in _csv_rows(one["results"])
+        ),
+    )
+
+
+def _csv(columns: Iterable[str], rows: Iterable[list[Any]]) -> str:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(CSV_COLUMNS)
+    table.writerow(columns)
+    table.writerows(rows)
+    return out.getvalue()
+
+
+def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
     for one in results:
         result = one["result"]
-        after = (result["confidence"], result["epsilon"], one["reports"], one["anomaly"])
-        table.writerows([one["number"], *line, *after] for line in result_lines(result))
-    return out.getvalue()
+        after = (
+            result["confidence"],
+            result["epsilon"],
+            one["reports"],
+            one["anomaly"],
+            int(one["implausible"]),
+        )
+        for line in result_lines(result):
+            yield [one["number"], *line, *after]
+
+
+def date_text(seconds: int) -> str:
+    """A moment as a date with its time, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

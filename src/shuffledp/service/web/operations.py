@@ -42,7 +42,14 @@ BATCH_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
 KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
-PATH_NAMES = {"task": TASK_NAME, "batch": BATCH_NAME, "first": LOG_PLACE, "size": LOG_PLACE}
+SERIES_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+PATH_NAMES = {
+    "task": TASK_NAME,
+    "batch": BATCH_NAME,
+    "first": LOG_PLACE,
+    "size": LOG_PLACE,
+    "series": SERIES_NAME,
+}
 
 PROBLEM: JsonSchema = {
     "type": "object",
@@ -185,12 +192,19 @@ LISTED_TASK = json_object(
     waiting=COUNT,
     unfinished=COUNT,
 ).schema
+IN_SERIES = json_object(
+    series=SERIES_NAME, name={"type": "string"}, place=COUNT, tasks=COUNT
+).schema
 CURRENT_TASK = json_object(
-    task=TASK_NAME, name={"type": "string"}, not_before=COUNT, expires=COUNT
+    task=TASK_NAME,
+    name={"type": "string"},
+    not_before=COUNT,
+    expires=COUNT,
+    series={"anyOf": [IN_SERIES, {"type": "null"}]},
 ).schema
 SHARED = {
     "page": page("/", "text/html", "The status as a page", inside=True),
-    "style": page("/page.css", "text/css", "The page's style", inside=True),
+    "style": page("/page.css", "text/css", "The pages' style"),
     "script": page("/page.js", "text/javascript", "The page's script", inside=True),
     "status": Operation(
         method="GET",
@@ -258,7 +272,7 @@ SHARED = {
         problems={
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
-            409: ("key-taken", "log-forked"),
+            409: ("key-taken", "log-forked", "series-place"),
             410: ("key-retired", "task-deleted", "task-expired"),
             422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
             503: ("busy", "draining", "analyzer-away"),

@@ -36,7 +36,7 @@ from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.service.web.rates import LIMITED, Rate
 from shuffledp.service.web.retention import Retention
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry, series_facts
 
 LEVELS = (
     Levels("spool_free_bytes", "Room on the disk of the spool folder"),
@@ -254,6 +254,7 @@ class Role(ABC):
             "state": entry.state,
             "report_size": task.report_size,
             "report_bytes": task.report_bytes,
+            "series": series_facts(task),
         }
 
     async def answer_status(self, _: Request) -> Response:

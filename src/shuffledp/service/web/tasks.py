@@ -54,6 +54,19 @@ def _made_ready(body: bytes, task_id: bytes) -> Task:
     return task
 
 
+def series_facts(task: Task) -> dict[str, Any] | None:
+    """What anybody may know of a task's place in its series; None if it stands alone."""
+    if task.series is None:
+        return None
+    found = task.series
+    return {
+        "series": task.series_id,
+        "name": found.name,
+        "place": found.place,
+        "tasks": found.tasks,
+    }
+
+
 class TaskRegistry:
     """All registered tasks by id."""
 
@@ -191,6 +204,7 @@ class TaskRegistry:
                 "name": task.name,
                 "not_before": task.not_before,
                 "expires": task.expires,
+                "series": series_facts(task),
             }
             for task in sorted(found, key=lambda task: (task.not_before, task.id))
         ]
