@@ -172,8 +172,12 @@ def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
     return _csv(
         (*SERIES_COLUMNS, *CSV_COLUMNS),
         (
-            [*(date_text(one[end]) for end in ("not_before", "expires")), one["place"], one["task"]]
-            + row
+            [
+                *(date_text(one[end]) for end in ("not_before", "expires")),
+                one["place"],
+                one["task"],
+                *row,
+            ]
             for one in members
             for row in _csv_rows(one["results"])
         ),

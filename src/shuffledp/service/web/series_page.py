@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from shuffledp.service.web.page import page_frame
 MOST_LABELS = 50
 MOST_OPEN_TABLES = 3
 """With more numbers than this, their tables are folded."""
-TOP, BOTTOM = 6.0, 84.0
+TOP, BOTTOM = 8.0, 84.0
 """Between which heights of the picture, in percent, values are drawn; dates stand below."""
 LEFT, RIGHT = 10.0, 97.0
 STEPS = (1.0, 2.0, 5.0, 10.0)
@@ -132,6 +133,11 @@ def _card(
     if folded:
         table = f"<details><summary>Table</summary>{table}</details>"
     picture = series_svg(label, points, series, scale)
+    if any(point.implausible for point in points):
+        picture += (
+            '<p class="facts">A hollow red dot is implausible: honest clients hardly ever send '
+            "such messages; distrust it.</p>"
+        )
     return f"<article><h2>{escape(label)}</h2>{picture}{table}</article>"
 
 
@@ -172,9 +178,7 @@ def _row(point: Point) -> str:
     )
 
 
-def series_svg(
-    label: str, points: Sequence[Point], series: Mapping[str, Any], scale: Scale
-) -> str:
+def series_svg(label: str, points: Sequence[Point], series: Mapping[str, Any], scale: Scale) -> str:
     """Estimates as dots on their intervals, by date. Places are in percent, so that a narrow page
     moves the dots together and keeps letters and lines as they are."""
     parts = [
@@ -206,10 +210,8 @@ def _x(point: Point, tasks: int) -> float:
 def _lines(scale: Scale) -> Iterator[str]:
     for value in scale.ticks:
         y, style = scale.height(value), "axis zero" if value == 0 else "axis"
-        yield f'<line class="{style}" x1="{LEFT}%" x2="100%" y1="{y:.2f}%" y2="{y:.2f}%"/>'
-        yield (
-            f'<text x="{LEFT - 1}%" y="{y:.2f}%" dy=".35em" text-anchor="end">{value:,.12g}</text>'
-        )
+        yield f'<line class="{style}" x1="0%" x2="100%" y1="{y:.2f}%" y2="{y:.2f}%"/>'
+        yield (f'<text x="0" y="{y:.2f}%" dy="-.3em">{value:,.12g}</text>')
 
 
 def _dates(series: Mapping[str, Any]) -> Iterator[str]:
@@ -219,13 +221,14 @@ def _dates(series: Mapping[str, Any]) -> Iterator[str]:
     for place in places:
         x = LEFT + (RIGHT - LEFT) * (place + 0.5) / tasks
         anchor = "end" if place == tasks - 1 and tasks > 1 else "start" if place == 0 else "middle"
+        style = ' class="between"' if anchor == "middle" else ""
         text = day(series["begin"] + place * series["seconds"])
-        yield f'<text x="{x:.2f}%" y="98%" text-anchor="{anchor}">{text}</text>'
+        yield f'<text{style} x="{x:.2f}%" y="98%" text-anchor="{anchor}">{text}</text>'
 
 
 def _joined(points: Sequence[Point], tasks: int, scale: Scale) -> Iterator[str]:
     """Thin lines between estimates of periods that follow each other; none over a gap."""
-    for one, two in zip(points, points[1:], strict=False):
+    for one, two in itertools.pairwise(points):
         if two.place - one.place <= 1:
             yield (
                 f'<line class="join" x1="{_x(one, tasks):.2f}%" x2="{_x(two, tasks):.2f}%" '
