@@ -67,8 +67,10 @@ def _show(out: Any, found: list[dict[str, Any]]) -> None:
             one["name"],
             one["state"],
             moment_text(one["expires"]),
-            f"{one['waiting']:,}",
-            f"{one['unfinished']:,}",
+            *(
+                "store away" if one[name] is None else f"{one[name]:,}"
+                for name in ("waiting", "unfinished")
+            ),
             one["task"][:16],
         )
     out.print(table if found else "No task is registered here.")

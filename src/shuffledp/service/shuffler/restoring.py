@@ -13,21 +13,19 @@ from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.storage.database import Database, Transaction
 from shuffledp.service.web.logs import log
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.web.tasks import RegisteredTask
 
 
-async def reconcile(
-    database: Database, store: ShufflerStore, tasks: TaskRegistry, keys: ReportKeys
-) -> None:
+async def reconcile(database: Database, store: ShufflerStore, keys: ReportKeys) -> None:
     """Ends the batches whose keys were destroyed; raises `ConfigError` if a key was lost."""
     for batch in await store.batches():
-        reason = keys.ended(tasks.numbered(batch.task).task.id, batch.number)
+        reason = keys.ended(store.entry(batch.task).task.id, batch.number)
         if reason and batch.state != "delivered":
             await store.scrub(batch, _state(reason))
             _say(batch, reason)
-    for entry in tasks.by_id.values():
+    for entry in store.tasks():
         await drop_ended(database, store, entry, keys)
-    for entry in tasks.by_id.values():
+    for entry in store.tasks():
         unfinished = [
             batch.number
             for batch in await store.batches(entry.number)

@@ -182,6 +182,10 @@ def page(path: str, media_type: str, summary: str, **options: Any) -> Operation:
 
 TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
 COUNT: JsonSchema = {"type": "integer"}
+COUNT_OR_AWAY: JsonSchema = {
+    "type": ["integer", "null"],
+    "description": "null: the store of the task cannot be reached",
+}
 LISTED_TASK = json_object(
     task=TASK_NAME,
     name={"type": "string"},
@@ -189,8 +193,8 @@ LISTED_TASK = json_object(
     changed=COUNT,
     not_before=COUNT,
     expires=COUNT,
-    waiting=COUNT,
-    unfinished=COUNT,
+    waiting=COUNT_OR_AWAY,
+    unfinished=COUNT_OR_AWAY,
 ).schema
 IN_SERIES = json_object(
     series=SERIES_NAME, name={"type": "string"}, place=COUNT, tasks=COUNT

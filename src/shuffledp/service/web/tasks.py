@@ -82,6 +82,8 @@ class TaskRegistry:
         self._checking = asyncio.Semaphore(MOST_CHECKS)
         self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
+        self.least_number = 1
+        """New tasks get no smaller number."""
         self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
         """What else a role asks of a new task, and stores with it: raises a `Problem` if it is
         refused."""
@@ -120,7 +122,7 @@ class TaskRegistry:
                     )
                 return int(found[0][0]), False
             top = await transaction.rows("SELECT COALESCE(MAX(number), 0) FROM tasks")
-            number = int(top[0][0]) + 1
+            number = max(int(top[0][0]) + 1, self.least_number)
             await transaction.run(
                 "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
                 number,
