@@ -17,12 +17,14 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.accuracy.chernoff import Unlikely, as_anomaly
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import checked_confidence, show, to_float
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
 
@@ -270,15 +272,18 @@ class Protocol(ABC, Generic[R_co]):
         return replace(batch, plus=batch.plus + shifts, absent=batch.absent + absent)
 
     def anomaly(self, batch: Report, absent: int = 0) -> float:
-        """How implausible the messages of a batch are: standard deviations from what honest users
-        with any values send."""
-        reports = batch.users - absent
-        found = [
-            cell.anomaly(int(plus), int(minus), reports, absent)
-            for cell, plus, minus in zip(self.cells, batch.plus, batch.minus, strict=True)
-        ]
-        away, variance = (sum(part) for part in zip(*found, strict=True))
-        return float(away / math.sqrt(variance))
+        """How implausible the messages of a batch are: as rare among batches of honest users, with
+        any values, as so many standard deviations of a normal law; below 0 if too few."""
+        return as_anomaly(self.unlikely(batch, absent))
+
+    def unlikely(self, batch: Report, absent: int) -> list[Unlikely]:
+        """How unlikely honest users are to send the messages of a batch, looked at in several
+        ways."""
+        parts, end = [], 0
+        for use in self.uses:
+            first, end = end, end + use.copies * use.groups
+            parts.append(CellCounts(use.cell, batch.plus[first:end], batch.minus[first:end]))
+        return unlikely_counts(parts, batch.users - absent, absent)
 
 
 def check_bounds(low: Fraction, high: Fraction) -> None:

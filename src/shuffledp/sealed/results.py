@@ -82,7 +82,12 @@ class ReportToRelease(NamedTuple):
     """Shares of noise in it that were topped up, by the shuffler and by the analyzer."""
 
     def anomaly(self, protocol: Protocol[Result]) -> float:
-        """How implausible it is, in standard deviations."""
+        """How implausible it is, in standard deviations.
+
+        Ensures: it depends on users' values through the released report alone, which is ε-DP (with
+        publish noise: the sums with all noise in them), and on public numbers. So to publish it, or
+        a mark that follows from it, is post-processing and costs no ε.
+        """
         return round(protocol.anomaly(self.report, self.absent), 3)
 
 

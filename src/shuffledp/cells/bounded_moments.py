@@ -1,0 +1,51 @@
+"""ln E[e^(θ·error)] of the bounded cell's estimate, for bounds on its tails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.cells.bounded_error import noise_masses, shift_and_kept
+from shuffledp.exact.finite import CutNegativeBinomial
+
+if TYPE_CHECKING:
+    from shuffledp.cells.bounded import BoundedCell
+
+Floats = NDArray[np.float64]
+
+
+def log_moment(cell: BoundedCell, theta: Floats, users: int, total: float) -> Floats:
+    """ln E[e^(θ·error)] when as many users as possible hold D: the real counterpart of
+    `bounded_error.log_characteristic`, from the same parts."""
+    shift, kept = shift_and_kept(cell)
+    scaled = theta / kept
+    full = total / cell.largest
+    logs = full * _log_user(cell, scaled, cell.largest) + (users - full) * _log_user(
+        cell, scaled, 0
+    )
+    return np.asarray(logs + scaled * (float(1 - cell.data_probability) * total - users * shift))
+
+
+def _log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
+    """ln E[e^(θ(v−x))] of one user whose value is x."""
+
+    def off(law: CutNegativeBinomial, sign: int) -> Floats:
+        """E[e^(±θZ)] − 1."""
+        masses = noise_masses(law)
+        return np.asarray(np.expm1(sign * np.outer(theta, np.arange(len(masses)))) @ masses)
+
+    kept = float(cell.data_probability)
+    y = np.arange(1, cell.largest + 1)
+    ups, downs = (
+        kept * np.array([float(one) for one in side.odds]) for side in (cell.up, cell.down)
+    )
+    up, down = off(cell.up_noise, 1), off(cell.down_noise, -1)
+    muted_up, muted_down = off(cell.up_muted_noise, 1), off(cell.down_muted_noise, -1)
+    jumps = (np.exp(np.outer(theta, cell.up_jump(0) + y - x)) @ ups) * (1 + muted_up) * (1 + down)
+    jumps += (
+        (np.exp(np.outer(theta, cell.down_jump(0) - y - x)) @ downs) * (1 + up) * (1 + muted_down)
+    )
+    muted = float(1 - cell.data_probability)
+    return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - muted))
