@@ -59,8 +59,8 @@ def publish_batch(
         raise BatchHeld(
             "implausible",
             "Honest clients send such totals more rarely than a normal law lies "
-            f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations away, and implausible batches are held "
-            "here; nothing was published, but ε was charged, because that alone tells something: "
-            "discard the batch.",
+            f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations away, and implausible batches are "
+            "held here; nothing was published, but ε was charged, because that alone tells "
+            "something: discard the batch.",
         )
     return published(task, batch, released, result)

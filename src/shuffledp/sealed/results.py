@@ -126,7 +126,8 @@ def published(
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
         "publish_noise": task.publish_noise,
-        "result": shown.to_dict(),
+        # `users` of the result counts shares of noise; here it says how many reported
+        "result": {**shown.to_dict(), "users": batch.reports},
         "anomaly": anomaly,
         "implausible": implausible(anomaly),
         "dropped": {name: batch.tally.dropped[name] for name in BAD_MESSAGES},

@@ -37,6 +37,8 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
             *_signing(config),
             *_store(config.store, config.table, "store"),
         ]
+    if isinstance(config, ShufflerConfig | AnalyzerConfig):
+        found += _signing(config)
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
         found += _folder("gateway_keys", config.gateway_keys_folder, made=True)

@@ -323,6 +323,9 @@ class Shuffler(Role):
     async def measure(self) -> None:
         await status.measure(self.metrics, self.shards)
 
+    async def logged(self) -> set[bytes]:
+        return {bytes(task) for (task,) in await self.database.rows("SELECT task FROM proofs")}
+
     def care(self) -> TaskCare:
         return ShufflerCare(self.shards, self.report_keys)
 
