@@ -121,7 +121,8 @@ def test_small_deviations_of_many_cells_add_up() -> None:
     protocol = plan_histogram(200, 1, 40, mse_overhead=4, cell="bounded").protocol
     cell, size = protocol.cells[0], len(protocol.cells)
     away = 6 * cell.rmse(200)
-    at_zero = -float(cell.estimates(np.array([0]), 200)[0]) * float(cell.data_probability)
+    nothing, one_message = cell.estimates(np.array([0, 1]), 200)
+    at_zero = -nothing / (one_message - nothing)
     low = np.full(size, round(at_zero - away))
     batch = Report(users=200, plus=low, minus=np.zeros(size, np.int64))
     assert protocol.anomaly(batch) < -IMPLAUSIBLE_DEVIATIONS

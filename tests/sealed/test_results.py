@@ -126,7 +126,7 @@ def test_implausible_batches_are_held_after_the_charge(tmp_path: Path) -> None:
     odd = opened(replace(report, minus=report.minus + 10_000))
     ledger = Ledger.create(tmp_path / "budget.json", 10)
     marked = publish_batch(task, odd, ledger=None, confidence=0.95)
-    assert marked["implausible"] and marked["anomaly"] > 6
+    assert marked["implausible"] and abs(marked["anomaly"]) > 6
     with pytest.raises(BatchHeld, match="standard deviations"):
         publish_batch(task, odd, ledger=ledger, confidence=0.95, implausible_rule="hold")
     assert ledger.spent() == task.protocol.epsilon

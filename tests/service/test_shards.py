@@ -152,7 +152,7 @@ async def interrupted(trio: Trio, tasks: dict[str, Task], token: str) -> None:
     async def failing(_: Any) -> Any:
         raise StorageUnavailable("away")
 
-    database.run = failing  # type: ignore[method-assign]
+    database.run = failing  # type: ignore[method-assign, assignment]
     assert code(await send(trio, tasks["b"], token, body)) == "store"
     database.run = run  # type: ignore[method-assign]
     assert code(await send(trio, tasks["c"], token)) == "token-used"

@@ -84,4 +84,5 @@ def as_anomaly(found: Sequence[Unlikely]) -> float:
     law lies more than z standard deviations away (Bonferroni: chances add up at most).
     """
     worst = min(found, key=lambda one: one.log_chance, default=Unlikely(1, 0.0))
-    return worst.sign * as_deviations(worst.log_chance + math.log(max(len(found), 1)))
+    away = as_deviations(worst.log_chance + math.log(max(len(found), 1)))
+    return worst.sign * away if away else 0.0

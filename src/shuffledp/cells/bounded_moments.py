@@ -34,7 +34,7 @@ def _log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
     def off(law: CutNegativeBinomial, sign: int) -> Floats:
         """E[e^(±θZ)] − 1."""
         masses = noise_masses(law)
-        return np.asarray(np.expm1(sign * np.outer(theta, np.arange(len(masses)))) @ masses)
+        return _weighted(np.expm1(sign * np.outer(theta, np.arange(len(masses)))), masses)
 
     kept = float(cell.data_probability)
     y = np.arange(1, cell.largest + 1)
@@ -43,9 +43,21 @@ def _log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
     )
     up, down = off(cell.up_noise, 1), off(cell.down_noise, -1)
     muted_up, muted_down = off(cell.up_muted_noise, 1), off(cell.down_muted_noise, -1)
-    jumps = (np.exp(np.outer(theta, cell.up_jump(0) + y - x)) @ ups) * (1 + muted_up) * (1 + down)
+    jumps = (
+        _weighted(np.exp(np.outer(theta, cell.up_jump(0) + y - x)), ups)
+        * (1 + muted_up)
+        * (1 + down)
+    )
     jumps += (
-        (np.exp(np.outer(theta, cell.down_jump(0) - y - x)) @ downs) * (1 + up) * (1 + muted_down)
+        _weighted(np.exp(np.outer(theta, cell.down_jump(0) - y - x)), downs)
+        * (1 + up)
+        * (1 + muted_down)
     )
     muted = float(1 - cell.data_probability)
     return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - muted))
+
+
+def _weighted(values: Floats, weights: Floats) -> Floats:
+    """The weighted sum of each row; not as a product of matrices, for which NumPy may start threads
+    that wait for each other on a busy machine."""
+    return np.asarray((values * weights).sum(axis=1))

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.chernoff import Floats, Unlikely, log_sum_tail
+from shuffledp.accuracy.chernoff import Unlikely, log_sum_tail
 from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Values, check_one_value_each
+from shuffledp.cells.base import Cell, Counts, Floats, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float

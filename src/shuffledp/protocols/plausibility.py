@@ -17,14 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shuffledp.accuracy.chernoff import (
-    Floats,
-    LogMoment,
-    Unlikely,
-    log_sum_tail,
-    log_tails,
-)
-from shuffledp.cells.base import Cell, Counts
+from shuffledp.accuracy.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
+from shuffledp.cells.base import Cell, Counts, Floats
 
 UP, DOWN = 1, -1
 
@@ -63,12 +57,11 @@ class CellCounts(NamedTuple):
 
         def moment(sign: int, end: float) -> LogMoment:
             def at(theta: Floats) -> Floats:
-                return np.maximum.reduce(
-                    [
-                        cell.log_moment(sign * theta, users, known + t) + sign * theta * (t - end)
-                        for t in (0.0, most)
-                    ]
+                low, high = (
+                    cell.log_moment(sign * theta, users, known + t) + sign * theta * (t - end)
+                    for t in (0.0, most)
                 )
+                return np.asarray(np.maximum(low, high))
 
             return at
 
@@ -86,7 +79,8 @@ class CellCounts(NamedTuple):
                 def at(theta: Floats, sign: int = sign) -> Floats:
                     return cell.minus_moment(sign * theta, reports, absent)
 
-                yield Deviation(sign, sign * (self.minus - mean), at, spread)
+                away = np.asarray(sign * (self.minus - mean), np.float64)
+                yield Deviation(sign, away, at, spread)
 
 
 def unlikely_counts(parts: Iterable[CellCounts], reports: int, absent: int) -> list[Unlikely]:
