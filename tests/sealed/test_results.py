@@ -41,10 +41,13 @@ def opened(report: Report, reports: int = USERS) -> OpenedBatch:
     )
 
 
-def test_the_anomaly_of_honest_batches_is_a_standard_score(tmp_path: Path) -> None:
+def test_the_anomaly_of_honest_batches_is_at_most_a_standard_score(tmp_path: Path) -> None:
     task = Trio(tmp_path).task(cell="paper")
-    scores = [anomaly(task) for _ in range(300)]
-    assert abs(np.mean(scores)) < 0.3 and 0.8 < np.std(scores) < 1.2
+    scores = np.abs([anomaly(task) for _ in range(300)])
+    assert np.mean(scores > 1) < 0.4 and np.mean(scores > 2) < 0.09  # 0.32 and 0.046 at most
+    report = task.protocol.aggregate(np.ones(USERS, np.int64))
+    twin = opened(replace(report, minus=report.minus + 60, plus=report.plus + 60))
+    assert publish_batch(task, twin, ledger=None, confidence=0.95)["anomaly"] > 2
 
 
 @pytest.mark.parametrize("top_up", ["none", "full"])
