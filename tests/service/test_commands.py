@@ -167,7 +167,8 @@ def test_the_demo_ends_with_the_estimate_and_cleans_up(
 
 def test_sigterm_ends_the_demo_and_its_servers(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    words = [sys.executable, "-m", "shuffledp", "demo", "--users", "20000", "--issuer", "--relay"]
+    code = "import sys; from shuffledp.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "demo", "--users", "20000", "--issuer", "--relay"]
     with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as demo:
         assert demo.stderr is not None
         said = [demo.stderr.readline() for _ in range(3)]
