@@ -72,5 +72,17 @@ def table() -> list[str]:
     return lines
 
 
+def honest_tail(users: int = 10_000) -> str:
+    """How often the estimate of honest users lies far from the truth, in words."""
+    cell = plan_count(users, 1, padded=True).protocol.cells[0]
+    errors, masses = cell.error_law(users, users // 2)
+    far = float(masses[np.abs(errors) > IMPLAUSIBLE_DEVIATIONS * cell.rmse(users)].sum())
+    return (
+        f"{100 * far:.2f} % of the honest counts of n = {users:,} lie further than "
+        f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations from the truth"
+    )
+
+
 if __name__ == "__main__":
     print("\n".join(table()))
+    print(honest_tail())

@@ -258,10 +258,26 @@ NUMBERS: list[tuple[str, str, Changes]] = [
 """Tasks whose numbers are not private, or do not fit together."""
 
 
+WEEK = "count, in a series"
+SERIES: list[tuple[str, Changes]] = [
+    ("a series of other steps", {"series.every": "month"}),
+    ("a series without a name", {"series.name": ""}),
+    ("a series of no tasks", {"series.tasks": 0}),
+    ("a series of 1,001 tasks", {"series.tasks": 1001}),
+    ("an unknown field of a series", {"series.id": "00"}),
+    ("a place before the first", {"series.place": 0}),
+    ("a place after the last", {"series.place": 4}),
+    ("a task that is longer than its step", {"expires": BEGIN + 7 * 86_400 + 1}),
+    ("a day that lasts a week", {"series.every": "day"}),
+]
+"""Tasks that do not fit their series."""
+
+
 def refused(tasks: dict[str, Task]) -> list[Data]:
     """Every case: the task that it was made from, why and by which kind of check it is refused."""
     found = []
     cases = [("text", why, COUNT, changes) for why, changes in TEXTS]
+    cases += [("text", why, WEEK, changes) for why, changes in SERIES]
     cases += [("proof", why, name, changes) for why, name, changes in NUMBERS]
     for stage, why, name, changes in cases:
         task = tasks[name]

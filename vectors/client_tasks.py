@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from naive_encryption import public
@@ -23,6 +24,7 @@ from shuffledp.protocols.frequencies import Frequencies
 from shuffledp.protocols.quantiles import Level, Quantiles
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.rules import BatchRule
+from shuffledp.sealed.series import Series
 from shuffledp.sealed.task import Operators, Task
 
 BEGIN, END = 1_700_000_000, 2_000_000_000
@@ -79,10 +81,8 @@ def make_task(plan: Data, name: str, **options: Any) -> Task:
         question=f"Vectors: {name}? ✓",
         operators=OPERATORS,
         shuffler="https://shuffler.example/v1",
-        not_before=BEGIN,
-        expires=END,
         publish_noise="none" if name.startswith("quantiles") else "full",
-        **options,
+        **{"not_before": BEGIN, "expires": END, **options},
     )
 
 
@@ -100,6 +100,12 @@ def make_tasks() -> dict[str, Task]:
     found["count, per index"] = make_task(
         plan_count(10_000, 1, mse_overhead="1/2", padded=True).to_dict(), "count, per index"
     )
+    series = Series(name="count ✓", every="week", tasks=3, place=2)
+    week = replace(
+        make_task(count, "count, in a series", expires=BEGIN + series.seconds), series=series
+    )
+    week.verify()
+    found["count, in a series"] = week
     return found
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from service_issuer import IssuerParty, IssuerProgram, code
-from service_trio import Trio, sha
+from service_issuer import IssuerParty, code, kill_the_issuer
+from service_trio import Trio
 
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.issuer_keys import IssuerKeyFolder
@@ -100,34 +98,4 @@ def test_a_task_with_one_time_tokens_takes_one_answer(tmp_path: Path) -> None:
 def test_a_killed_issuer_gives_the_same_answers_and_no_others(tmp_path: Path) -> None:
     """SIGKILL while requests are on their way: whoever had an answer gets the same one again,
     whoever had none gets one, and nobody gets a second token."""
-    task = IssuerParty(Trio(tmp_path)).task()
-    assert task.issuer is not None
-    key, challenge = task.issuer.key, task_challenge(task)
-    program = IssuerProgram(tmp_path)
-    with program.running():
-        secrets = program.prepare(task, 24)
-        requests = [TokenRequest.make(key, challenge) for _ in secrets]
-        with ThreadPoolExecutor(4) as threads:
-            first = [
-                threads.submit(program.ask, task, secret, request)
-                for secret, request in zip(secrets, requests, strict=True)
-            ]
-            end = time.monotonic() + 60
-            while not any(one.done() for one in first) and time.monotonic() < end:
-                time.sleep(0.001)
-            program.kill()
-            answered = [one.result() for one in first]
-        assert any(answer is not None for answer in answered)
-        program.start()
-        for secret, request, before in zip(secrets, requests, answered, strict=True):
-            again = program.ask(task, secret, request)
-            assert again is not None and again.status_code == 200
-            assert before is None or before.content == again.content
-            assert request.finish(again.content).valid(key, challenge)
-            other = program.ask(task, secret, TokenRequest.make(key, challenge))
-            assert other is not None and (other.status_code, code(other)) == (409, "token-issued")
-    said = (tmp_path / "issuer.log").read_text()
-    assert "enrolled" in said
-    for secret, request in zip(secrets, requests, strict=True):
-        assert secret not in said and sha(secret) not in said
-        assert request.blinded.hex() not in said
+    kill_the_issuer(tmp_path)

@@ -136,7 +136,7 @@ def test_honest_counts_are_plausible_and_impossible_ones_are_not(share: float, c
     entropy = SeededEntropy(f"counts {share}")
     batches = [plan.aggregate(values, entropy) for _ in range(400)]
     seen = [plan.protocol.anomaly(batch) for batch in batches]
-    assert max(map(abs, seen)) < 8 and np.mean(np.abs(seen)) < 2
+    assert max(map(abs, seen)) < 5 and np.mean(np.abs(seen)) < 2
     if cell == "bounded":
         # the twins: more messages than anybody could send, fewer, and some of another kind
         many = users + 20 * plan.report_size
@@ -155,7 +155,7 @@ def test_honest_histograms_are_plausible_and_others_are_not(absent: int) -> None
     plan = plan_histogram(300, 1, 4, cell="bounded")
     protocol = histogram(plan)
     for values in (np.zeros(300 - absent, int), np.arange(300 - absent) % 4):
-        assert np.abs(anomalies(protocol, values, 300, absent)).max() < 8
+        assert np.abs(anomalies(protocol, values, 300, absent)).max() < 5
         entropy = SeededEntropy("added")
         batch = protocol.aggregate(values, entropy)
         if absent:

@@ -19,7 +19,7 @@ from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.oracle import largest_log_ratio, max_divergence, noise_plane, with_user
 from shuffledp.protocols import Histogram, RealSum
-from shuffledp.protocols.base import outermost_floats
+from shuffledp.protocols.bounds import outermost_floats
 from shuffledp.protocols.results import Estimate
 
 F = Fraction

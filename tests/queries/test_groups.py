@@ -209,6 +209,7 @@ def test_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     assert code == 0 and picture.exists()
     assert [row["label"] for row in json.loads(out)["groups"]] == [1, 2]
     code, out, _ = run(capsys, *words, "--by", "month", "--groups-public")
+    assert "group " in out and "query " not in out  # what the first column holds
     assert code == 0 and "Juni 東" in out and "parallel" in out
     code, out, _ = run(capsys, "count", str(path), "--column", "bikes", "--epsilon", "1", *groups)
     assert code == 0 and "Groups are private" in out

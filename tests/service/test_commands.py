@@ -5,6 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -157,3 +163,20 @@ def test_the_demo_ends_with_the_estimate_and_cleans_up(
     assert 0 <= found["truth"] <= 30 and found["reports"] == 30
     assert abs(found["result"]["estimate"] - found["truth"]) < 25
     assert list(Path(tmp_path).glob("shuffledp-demo-*")) == []
+
+
+def test_sigterm_ends_the_demo_and_its_servers(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    code = "import sys; from shuffledp.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "demo", "--users", "20000", "--issuer", "--relay"]
+    with subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True) as demo:
+        assert demo.stderr is not None
+        said = [demo.stderr.readline() for _ in range(3)]
+        ports = [int(port) for port in re.findall(r"127\.0\.0\.1:(\d+)", " ".join(said))]
+        assert len(ports) == 4, said
+        demo.send_signal(signal.SIGTERM)
+        assert demo.wait(60) == 128 + signal.SIGTERM
+        for port in ports:
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.1", port)) != 0
+    assert list(tmp_path.glob("shuffledp-demo-*")) == []

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from service_issuer import IssuerParty, code
+from service_issuer import IssuerParty, code, kill_the_issuer
 from service_trio import OPERATOR, USERS, Trio, bearing, sha
 
 from shuffledp.sealed.errors import TaskError
@@ -21,12 +21,47 @@ from shuffledp.sealed.task_tokens import REQUEST_BYTES, TokenRequest, task_chall
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 
+STORE = {"url": ""}
+"""The issuer's store in the test that runs; empty: an SQLite file."""
+
+
+@pytest.fixture(autouse=True, params=["sqlite", "postgres"])
+def issuer_store(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test runs on both kinds of stores."""
+    fresh = request.param == "postgres" and request.getfixturevalue("postgres_database")
+    STORE["url"] = fresh() if fresh else ""
+    yield STORE["url"]
+    STORE["url"] = ""
+
 
 @contextlib.asynccontextmanager
 async def everything(folder: Path, **settings: Any) -> AsyncIterator[IssuerParty]:
     trio = Trio(folder)
-    async with trio.running(), IssuerParty(trio, **settings).running() as party:
+    async with trio.running(), IssuerParty(trio, STORE["url"], **settings).running() as party:
         yield party
+
+
+async def all_stored(party: IssuerParty) -> bytes:
+    """All bytes and texts in the issuer's tables."""
+    found = []
+    for table in ("enrolments", "issued", "issuer_keys", "tasks"):
+        for row in await party.issuer.database.rows(f"SELECT * FROM {table}"):
+            found += [cell.encode() if isinstance(cell, str) else cell for cell in row]
+    files = [file.read_bytes() for file in party.trio.folder.glob("issuer.db*")]
+    return b" ".join([*(one for one in found if isinstance(one, bytes)), *files])
+
+
+def test_a_killed_issuer_on_either_store(tmp_path: Path, issuer_store: str) -> None:
+    kill_the_issuer(tmp_path, issuer_store)
+
+
+def test_an_issuer_has_no_key_to_sign_tasks(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with everything(tmp_path) as party:
+            assert not Path(party.config.signing_key_file).exists()
+            assert not hasattr(party.issuer, "signing")
+
+    asyncio.run(run())
 
 
 def test_a_whole_batch_with_one_time_tokens(tmp_path: Path) -> None:
@@ -51,10 +86,8 @@ def test_a_whole_batch_with_one_time_tokens(tmp_path: Path) -> None:
 
 async def enrolments_are_unknown_at_the_shuffler(party: IssuerParty, secrets: list[str]) -> None:
     """Nothing that identifies an enrolment ever reached the shuffler, and no token the issuer."""
-    stores = {
-        role: b"".join(file.read_bytes() for file in party.trio.folder.glob(f"{role}.db*"))
-        for role in ("shuffler", "issuer")
-    }
+    files = [file.read_bytes() for file in party.trio.folder.glob("shuffler.db*")]
+    stores = {"shuffler": b"".join(files), "issuer": await all_stored(party)}
     for secret in secrets:
         assert bytes.fromhex(sha(secret)) in stores["issuer"]
         assert bytes.fromhex(sha(secret)) not in stores["shuffler"]
@@ -286,7 +319,7 @@ def test_attested_enrolments_alone_answer_a_task_that_asks_for_them(tmp_path: Pa
             for evidence, status, reason in (("bad", 403, "not-attested"), ("??", 503, "attest")):
                 _, answer = await attest(party, evidence)
                 assert (answer.status_code, code(answer)) == (status, reason)
-            stored = b"".join(file.read_bytes() for file in tmp_path.glob("issuer.db*"))
+            stored = await all_stored(party)
             assert b"Ada" not in stored
 
     asyncio.run(run())

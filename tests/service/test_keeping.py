@@ -238,7 +238,7 @@ def test_operators_have_a_port_of_their_own(tmp_path: Path) -> None:
     inside = free_port()
     trio = Trio(tmp_path, operators_listen=f"127.0.0.1:{inside}")
     programs = Programs(trio)
-    private = ("/", "/page.css", "/page.js", "/status", "/metrics", "/tasks")
+    private = ("/", "/page.js", "/status", "/metrics", "/tasks")
     with programs.both() as (shuffler, analyzer):
         wait_ready(f"http://127.0.0.1:{inside}")
         task = trio.task(cell="bounded")

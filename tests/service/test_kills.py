@@ -11,11 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 from service_programs import Programs
+from service_shards import further, task_in
 from service_states import stored_tallies
 from service_trio import DELIVERY, Trio, bearing, known_report
 
 from shuffledp.sealed.task import Task
 from shuffledp.service.demo import wait_ready
+from shuffledp.service.tokens import ONCE_PREFIX
 
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "60" if FULL else "8"))
@@ -32,7 +34,8 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
     with programs.both() as (shuffler, _):
         programs.register(task)
         tokens = programs.enrol(len(made))
-        kills = asyncio.run(_storm(programs, task, [body for body, _, _ in made], tokens))
+        sending = [(task, body, token) for (body, _, _), token in zip(made, tokens, strict=True)]
+        kills = asyncio.run(_storm(programs, sending))
         assert kills == KILLS
         programs.results(task, REPORTS // BATCH)
         status = httpx.get(f"{shuffler}/status").json()["tasks"][0]
@@ -46,11 +49,49 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
     assert DELIVERY not in programs.log() and not any(token in programs.log() for token in tokens)
 
 
-async def _storm(programs: Programs, task: Task, bodies: list[bytes], tokens: list[str]) -> int:
-    """Clients that insist, while a server dies and comes back again and again."""
-    url = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"
+@pytest.mark.attack("kill −9 of a shuffler whose tasks lie in several stores")
+def test_nothing_is_lost_or_doubled_in_several_stores(
+    tmp_path: Path, more_stores: dict[str, str]
+) -> None:
+    """Also tokens that count once in all tasks, which two stores must agree on."""
+    trio = Trio(tmp_path, None, **further(more_stores))
+    tasks = [task_in(trio, name, users=BATCH) for name in ("", *more_stores)]
+    each = 2 * BATCH
+    made = [(task, *known_report(task, user % 2)) for task in tasks for user in range(each)]
+    programs = Programs(trio)
+    with programs.both() as (shuffler, _):
+        for task in tasks:
+            programs.register(task)
+        tokens = programs.enrol(len(made) // 2) + programs.enrol(len(made) // 2, ONCE_PREFIX)
+        random.shuffle(tokens)
+        sending = [(one[0], one[1], token) for one, token in zip(made, tokens, strict=True)]
+        assert asyncio.run(_storm(programs, sending)) == KILLS
+        for task in tasks:
+            programs.results(task, each // BATCH)
+        status = httpx.get(f"{shuffler}/status", timeout=60).json()["tasks"]
+        assert sorted(one["store"] for one in status) == sorted(("", *more_stores))
+        assert all(one["have"] == 0 and len(one["batches"]) == 2 for one in status)
+        for (task, _, token), other in zip(sending[::7], sending[1::7], strict=False):
+            if token.startswith(ONCE_PREFIX):  # it is spent, in whatever store
+                elsewhere = next(one for one in tasks if one is not task)
+                answer = httpx.post(
+                    f"{shuffler}/tasks/{elsewhere.id.hex()}/reports",
+                    content=known_report(elsewhere, 1)[0],
+                    headers=bearing(token),
+                    timeout=60,
+                )
+                assert answer.status_code == 409, other
+    tallies = asyncio.run(stored_tallies(trio.analyzer_config.store))
+    assert sum(tally["plus"][0] for tally in tallies) == sum(one[2] for one in made)
+    assert sum(tally["minus"][0] for tally in tallies) == sum(one[3] for one in made)
+    assert all(tally["dropped"]["replayed"] == 0 for tally in tallies)
 
-    async def insist(client: httpx.AsyncClient, body: bytes, token: str) -> None:
+
+async def _storm(programs: Programs, sending: list[tuple[Task, bytes, str]]) -> int:
+    """Clients that insist, while a server dies and comes back again and again."""
+
+    async def insist(client: httpx.AsyncClient, task: Task, body: bytes, token: str) -> None:
+        url = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"
         await asyncio.sleep(random.uniform(0, 0.8 * KILLS))
         acknowledged = 0
         while acknowledged < 2:  # the second time is a duplicate
@@ -75,7 +116,7 @@ async def _storm(programs: Programs, task: Task, bodies: list[bytes], tokens: li
 
     limits = httpx.Limits(max_connections=32)
     async with httpx.AsyncClient(limits=limits, timeout=20) as client:
-        clients = [insist(client, body, token) for body, token in zip(bodies, tokens, strict=True)]
+        clients = [insist(client, *one) for one in sending]
         killing = asyncio.create_task(kill())
         await asyncio.gather(killing, *clients)
     return killing.result()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from browsers import Browser
 from service_programs import Programs
-from service_trio import COLLECTOR, Trio, bearing
+from service_trio import COLLECTOR, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
 from shuffledp.sealed.clock import DAY_SECONDS
@@ -21,6 +24,7 @@ from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import task_from_json
 from shuffledp.sealed.task_tokens import TokenIssuer
+from shuffledp.service.web.series_page import render_series, scale_of
 
 BEGIN = "2031-01-06"
 
@@ -101,8 +105,134 @@ def test_every_task_of_a_series_has_an_issuer_key_of_its_own(
     assert [task.issuer for task in tasks] == [replace(issuer, key=key) for key in made]
 
 
-def test_results_by_date(
+def _look_at(browser: Browser, page: str, rows: list[dict[str, str]]) -> None:
+    """The page of a series says what its CSV says, and fits wide and narrow windows."""
+    file = httpx.get(f"{page}/results.csv")
+    assert file.headers["Content-Disposition"].startswith("attachment")
+    assert list(csv.DictReader(io.StringIO(file.text))) == rows
+    for dark, width in ((False, 1100), (True, 400)):
+        browser.dark(dark)
+        browser.narrow(width)
+        browser.open(page)
+        assert browser.run("document.querySelector('h1').innerText") == "dark mode"
+        assert browser.run("document.querySelectorAll('svg.series .dot').length") == 2
+        assert browser.run("document.querySelectorAll('svg.series .join').length") == 1
+        dates = "[...document.querySelectorAll('tbody th')].map(cell => cell.innerText)"
+        assert browser.run(dates) == ["2031-01-06", "2031-01-13", "2031-01-20", "2031-01-27"]
+        shown = browser.run("document.querySelector('tbody').innerText")
+        assert all(f"{float(row['estimate']):,.2f}" in shown for row in rows)
+        assert shown.count("not published") == 2
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        named = "document.querySelector('svg.series').getAttribute('aria-label')"
+        assert "2 results" in browser.run(named)
+        assert len(browser.picture(f"series-{width}")) > 5000
+    assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
+    browser.narrow(0)
+    browser.dark(False)
+
+
+def test_one_series_is_not_mixed_with_another(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not by a name that begins with the other's, nor by the same name and other dates; and a place
+    is given once."""
+    trio = Trio(tmp_path)
+    assert main([*words, "--device-budget", "8"]) == 0
+    (tmp_path / "task.json").write_bytes(trio.task("dark", cell="bounded").canonical())
+    begins = {"dark": BEGIN, "later": "2031-01-07"}
+    for folder, begin in begins.items():
+        again = [*words, "--device-budget", "8", "--begin", begin]
+        again[again.index("--folder") + 1] = str(tmp_path / folder)
+        assert main(again) == 0
+    found = {
+        folder: [
+            task_from_json(file.read_bytes()) for file in sorted((tmp_path / folder).iterdir())
+        ]
+        for folder in ("season", *begins)
+    }
+    ids = {folder: {task.series_id for task in tasks} for folder, tasks in found.items()}
+    assert all(len(one) == 1 for one in ids.values()) and len(set.union(*ids.values())) == 3
+    first = found["season"][0]
+    assert first.series is not None
+    other = replace(first, name="another name")  # the same place of the same series
+    assert other.series_id == first.series_id and other.id != first.id
+    for changed in (
+        replace(first, question="another question"),
+        replace(first, repeat=True),
+        replace(first, series=replace(first.series, tasks=5)),
+        replace(first, series=replace(first.series, place=2)),
+        replace(first, series=replace(first.series, name="dark")),
+    ):
+        assert changed.series_id != first.series_id
+    capsys.readouterr()
+
+    async def walk() -> None:
+        async with trio.running():
+            for tasks in found.values():
+                for task in tasks:
+                    await trio.register(task)
+            for folder, tasks in found.items():
+                answer = await trio.to_analyzer.get(f"/series/{tasks[0].series_id}/results")
+                said = answer.json()
+                assert [one["task"] for one in said["members"]] == [one.id.hex() for one in tasks]
+                assert said["tasks"] == 4 and said["name"] == tasks[0].series.name  # type: ignore[union-attr]
+                page = await trio.to_analyzer.get(f"/series/{tasks[0].series_id}")
+                assert "Nothing is published yet" in page.text, folder
+            twice = await trio.to_analyzer.put(
+                f"/tasks/{other.id.hex()}",
+                content=other.canonical(),
+                headers=as_collector(other.id),
+            )
+            assert (twice.status_code, twice.json()["type"][-12:]) == (409, "series-place")
+            head = (await trio.to_analyzer.get("/log/head")).json()
+            assert head["size"] == 12  # the refused task is not in the log
+            assert (await trio.to_analyzer.get(f"/series/{'0' * 64}")).status_code == 404
+            status = (await trio.to_analyzer.get("/status")).json()
+            assert {one["series"]["place"] for one in status["tasks"]} == {1, 2, 3, 4}
+            assert f"/series/{first.series_id}" in (await trio.to_analyzer.get("/")).text
+
+    asyncio.run(walk())
+
+
+def test_round_numbers_at_the_lines() -> None:
+    scale = scale_of(-3.0, 91.0)
+    assert scale.ticks == (-50.0, 0.0, 50.0, 100.0)
+    assert scale.height(100.0) < scale.height(-50.0)
+    for low, high in ((0.0, 0.0), (7.0, 7.0), (1e-9, 2e-9), (-1e12, 1e12)):
+        found = scale_of(low, high)
+        assert found.low <= low <= high <= found.high and 2 <= len(found.ticks) <= 7
+
+
+def test_a_picture_has_gaps_marks_and_nothing_unescaped() -> None:
+    def published(estimate: float, implausible: bool) -> dict[str, Any]:
+        line = {"label": "<b>", "estimate": estimate, "interval": [estimate - 1, estimate + 1]}
+        result = {"query": "histogram", "buckets": [line], "confidence": 0.95, "epsilon": "1"}
+        return {
+            "number": 1,
+            "reports": 9,
+            "anomaly": 0.0,
+            "implausible": implausible,
+            "result": result,
+        }
+
+    members = [
+        {"place": place, "not_before": place * DAY_SECONDS, "forgotten": 0, "results": results}
+        for place, results in enumerate(
+            ([published(1, False)], [], [published(2, False)], [published(3, True)]), start=1
+        )
+    ]
+    facts = {"series": "ab" * 32, "name": "<i>", "question": "<u>", "query": "histogram"}
+    costs = {"epsilon": "1", "epsilon_in_all": "4", "confidence": 0.95}
+    dates = {"every": "day", "seconds": DAY_SECONDS, "tasks": 4, "begin": DAY_SECONDS}
+    page = render_series({**facts, **costs, **dates, "members": members})
+    assert not any(tag in page for tag in ("<b>", "<i>", "<u>"))
+    assert page.count('class="join"') == 1  # none over the day without a result
+    assert page.count("doubtful") == 1 and "implausible" in page
+    assert page.count("not published") == 1
+
+
+def test_results_by_date(
+    tmp_path: Path, browser: Browser, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "--device-budget", "8"]) == 0
     files = sorted((tmp_path / "season").iterdir())
@@ -119,6 +249,10 @@ def test_results_by_date(
         assert [one["task"] for one in current] == [task.id.hex() for task in tasks]
         close = f"{shuffler}/tasks/{tasks[3].id.hex()}/close"
         httpx.post(close, headers=bearing(COLLECTOR), timeout=60).raise_for_status()
+        look_series = ["task", "current", "--shuffler", shuffler, "--json", "--series"]
+        for wanted, many in ((tasks[0].series_id, 3), ("dark mode", 3), ("dark", 0)):
+            assert main([*look_series, wanted]) == 0
+            assert len(json.loads(capsys.readouterr().out)) == many
         assert main([*look, "dark"]) == 0
         assert len(json.loads(capsys.readouterr().out)) == 3
         assert main([*look, "light"]) == 0
@@ -147,5 +281,12 @@ def test_results_by_date(
         assert main(ask) == 0
         shown = capsys.readouterr().out
         assert "2031-01-13" in shown and shown.count("not published") == 2
+        by_id = [*ask[:2], tasks[0].series_id, *ask[3:]]
+        assert main([*by_id, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == found
+        (tmp_path / "season" / "0002.task.json").unlink()  # a task that the folder does not know
+        assert main(ask) == 2
+        assert "not in" in capsys.readouterr().err
+        _look_at(browser, f"{analyzer}/series/{tasks[0].series_id}", rows)
     assert main(["result", "--series", str(tmp_path), "--analyzer", analyzer]) == 2
     assert "no task files" in capsys.readouterr().err

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_trio import Trio
+from rich.console import Console
+from service_trio import OPERATOR, Trio, bearing
 
 from shuffledp.cli.main import main
+from shuffledp.cli.task_keeping import _show
+from shuffledp.sealed.task import Task
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.storage import open_database
@@ -72,7 +75,9 @@ def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) ->
     asyncio.run(walk())
 
 
-def test_a_server_goes_on_with_an_old_store(tmp_path: Path) -> None:
+def test_a_server_goes_on_with_an_old_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its five waiting reports still wait, who has answered may not again, and others may. The task
     is put into the form that tasks have now, and the signing key is made that servers had not."""
     _old("shuffler", tmp_path / "shuffler.db")
@@ -95,5 +100,31 @@ def test_a_server_goes_on_with_an_old_store(tmp_path: Path) -> None:
             assert used == [(50,)]
             await trio.upload(task, [1] * 3)
             assert (await trio.status(task))["have"] == 8
+            (warned,) = [one for one in caplog.records if "without a place" in one.message]
+            assert "make them anew" in warned.fields["reason"]  # type: ignore[attr-defined]
+            await trio.register(trio.task("second", cell="bounded"))
+            headers = bearing(OPERATOR)
+            listed = (await trio.to_shuffler.get("/tasks", headers=headers)).json()["tasks"]
+            assert {one["name"]: one["logged"] for one in listed} == {
+                "first": False,
+                "second": True,
+            }
+            out = Console(record=True, width=200)
+            _show(out, listed)
+            assert "1 of these tasks were registered before" in out.export_text()
+            caplog.clear()
+        await archive_old(trio, task)
 
     asyncio.run(walk())
+
+
+async def archive_old(trio: Trio, task: Task) -> None:
+    """Nobody is warned any more of a task that is archived."""
+    async with trio.running():
+        path = f"/tasks/{task.id.hex()}/archive"
+        await trio.to_shuffler.post(path, json={"discard": True}, headers=bearing(OPERATOR))
+    async with trio.running():
+        listed = (await trio.to_shuffler.get("/tasks", headers=bearing(OPERATOR))).json()["tasks"]
+        out = Console(record=True, width=200)
+        _show(out, listed)
+        assert "were registered before" not in out.export_text()

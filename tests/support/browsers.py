@@ -93,6 +93,13 @@ class Browser:
         command = {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [scheme]}}
         self.call("goog/cdp/execute", **command)
 
+    def narrow(self, width: int) -> None:
+        """Shows pages so wide, also narrower than a window can be; 0: as wide as the window
+        (Chromium only)."""
+        sizes = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        command = "setDeviceMetricsOverride" if width else "clearDeviceMetricsOverride"
+        self.call("goog/cdp/execute", cmd=f"Emulation.{command}", params=sizes if width else {})
+
     def new_tab(self) -> str:
         """Opens a tab; gives its handle."""
         return str(self.call("window/new", type="tab")["handle"])

@@ -7,7 +7,9 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -141,14 +143,14 @@ def code(answer: httpx.Response) -> str:
 class IssuerProgram:
     """An issuer as a program of its own."""
 
-    def __init__(self, folder: Path, **more: Any) -> None:
+    def __init__(self, folder: Path, store: str = "", **more: Any) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.folder = folder
         self.http = httpx.Client(base_url=self.url, timeout=60)
         settings = {
             "listen": f"127.0.0.1:{port}",
-            "store": f"sqlite:{folder}/issuer.db",
+            "store": store or f"sqlite:{folder}/issuer.db",
             "spool": f"{folder}/issuer",
             "keys": f"{folder}/issuer-keys",
             "collector_token_sha256": sha(COLLECTOR),
@@ -204,3 +206,38 @@ class IssuerProgram:
                 headers=bearing(secret),
             )
         return None
+
+
+def kill_the_issuer(folder: Path, store: str = "") -> None:
+    """SIGKILL while requests are on their way; asserts what holds afterwards."""
+    task = IssuerParty(Trio(folder)).task()
+    assert task.issuer is not None
+    key, challenge = task.issuer.key, task_challenge(task)
+    program = IssuerProgram(folder, store)
+    with program.running():
+        secrets = program.prepare(task, 24)
+        requests = [TokenRequest.make(key, challenge) for _ in secrets]
+        with ThreadPoolExecutor(4) as threads:
+            first = [
+                threads.submit(program.ask, task, secret, request)
+                for secret, request in zip(secrets, requests, strict=True)
+            ]
+            end = time.monotonic() + 60
+            while not any(one.done() for one in first) and time.monotonic() < end:
+                time.sleep(0.001)
+            program.kill()
+            answered = [one.result() for one in first]
+        assert any(answer is not None for answer in answered)
+        program.start()
+        for secret, request, before in zip(secrets, requests, answered, strict=True):
+            again = program.ask(task, secret, request)
+            assert again is not None and again.status_code == 200
+            assert before is None or before.content == again.content
+            assert request.finish(again.content).valid(key, challenge)
+            other = program.ask(task, secret, TokenRequest.make(key, challenge))
+            assert other is not None and (other.status_code, code(other)) == (409, "token-issued")
+    said = (folder / "issuer.log").read_text()
+    assert "enrolled" in said
+    for secret, request in zip(secrets, requests, strict=True):
+        assert secret not in said and sha(secret) not in said
+        assert request.blinded.hex() not in said

@@ -92,9 +92,9 @@ class Programs:
                 timeout=60,
             ).raise_for_status()
 
-    def enrol(self, count: int) -> list[str]:
+    def enrol(self, count: int, prefix: str = EACH_PREFIX) -> list[str]:
         """Fresh tokens, enrolled at the shuffler."""
-        tokens = [new_token(EACH_PREFIX) for _ in range(count)]
+        tokens = [new_token(prefix) for _ in range(count)]
         httpx.post(
             f"{self.urls['shuffler']}/tokens",
             json={"sha256": [sha(token) for token in tokens]},

@@ -71,7 +71,7 @@ export function readCanonical(text: string): unknown {
   } catch {
     // no JSON, or too deep
   }
-  return fail("task", "The task is not canonical JSON with whole numbers up to 2⁵³ − 1; ask for a new task.");
+  return fail("task", "The task is not canonical JSON; ask for a new task.");
 }
 
 function canonical(data: unknown, depth: number): string {

@@ -1,8 +1,9 @@
-/** The tasks of a series follow each other; this finds the one that is asked now. Loaded only where it is asked for. */
+/** The tasks of a series follow each other: whether a task fits its place, and which one is asked now. Loaded only where
+ * it is needed. */
 import { direct } from "./asking.js";
 import { fail } from "./errors.js";
-import { list, record, textOf, whole } from "./schema.js";
-import type { LoadOptions, loadTask, Task } from "./task.js";
+import { choice, list, record, textOf, whole } from "./schema.js";
+import { SHOWN, type LoadOptions, type loadTask, type Task } from "./task.js";
 
 const LATEST = 253_402_300_799;
 const OPEN = record({
@@ -28,4 +29,13 @@ export async function current(load: typeof loadTask, server: string, name: strin
   const task = await load(`${where}/tasks/${id}`, { ...options, id });
   if (!task.name.startsWith(name)) fail("task", "The server named another task than it gave; do not answer it, and tell whoever asks it.");
   return task;
+}
+
+const SERIES = record({ name: textOf(1, 100, SHOWN), every: choice("day", "week"), tasks: whole(1, 1000), place: whole(1, 1000) });
+
+/** Throws unless the task lasts as long as its series says, and its place is one of the series. */
+export function checkSeries(task: Task): void {
+  const { every, tasks, place } = SERIES(task.series, "task.series");
+  if (place > tasks || task.expires - task.notBefore !== 86_400 * (every === "day" ? 1 : 7))
+    fail("task", "The task's dates do not fit its place in its series; ask for a new task.");
 }

@@ -15,7 +15,7 @@ export const TASK_FORMAT = "shuffledp task 3";
 export const MESSAGE_BYTES = 52;
 export const HEADER_BYTES = 59;
 const MOST_TASK_BYTES = 8 << 20;
-const SHOWN = /^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
+export const SHOWN = /^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 const URL_FORM =
   /^(https:\/\/([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])|http:\/\/(127\.0\.0\.1|localhost|\[::1\]))(:[1-9][0-9]{0,4})?(\/[A-Za-z0-9._~-]+)*$/;
 const LATEST = 253_402_300_799;
@@ -86,6 +86,8 @@ export class Task {
   /** As `loadTask` was told. */
   relay: string | undefined;
   ephemeral: Ephemeral | undefined;
+  /** Its place in a series of tasks, as it was written; `prove` checks it. */
+  readonly series: unknown;
   /** Who has signed it; `loadTask` finds that out. */
   logged!: Logged;
   readonly key: { readonly id: number; readonly epoch: number; readonly raw: Bytes };
@@ -125,6 +127,7 @@ export class Task {
     }, {
       gateway: GATEWAY,
       issuer: anything,
+      series: anything,
     })(readCanonical(text), "task");
     const { batch, analyzer_key: key } = task;
     this.name = task.name;
@@ -141,6 +144,7 @@ export class Task {
     this.users = this.protocol.users;
     this.issuer = task.issuer as Issuer | undefined; // `loadTask` checks it
     this.gateway = task.gateway;
+    this.series = task.series;
     this.batchReports = batch.reports;
     this.shortBatches = batch.at_least > 0 && batch.at_least < batch.reports;
     const added = batch.top_up !== "none";
@@ -149,7 +153,7 @@ export class Task {
       (!added && (batch.at_least || batch.wait_seconds)) || (task.repeat && "issuer" in task) ||
       (!this.protocol.allowsTopUp && (added || task.publish_noise !== "none"))
     )
-      fail("task", "The task's dates or its batches do not fit its question; ask for a new task.");
+      fail("task", "The task's dates or its batches do not fit; ask for a new task.");
   }
 
   /** Bytes of every report. */
@@ -168,6 +172,7 @@ export class Task {
 
   /** Throws unless the parameters are private and reports are long enough, proved here. */
   async prove(): Promise<void> {
+    if (this.series !== undefined) (await import("./series.js")).checkSeries(this);
     for (const { cell, up, down } of this.protocol.uses) cell.prove(up, down);
     const size = this.reportSize - this.protocol.calls;
     let most: number | null = 0;

@@ -337,7 +337,7 @@ test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
 
 test("pages load what a question needs beside the core, from the bundle", async () => {
   const { loadTask: bundled } = await import("../dist/bundle/client.js");
-  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded", "histogram, bounded", "mean by group"]) {
+  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded", "histogram, bounded", "mean by group", "count, in a series"]) {
     const task = await bundled(textOf(name), { clock, proof: await madeProof(idOf(textOf(name))), policy: { least_users: 1 } });
     assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks, vectors.groups.tasks).find((one) => one.name === name).report_bytes);
   }

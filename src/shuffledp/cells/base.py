@@ -268,9 +268,18 @@ class Cell(ABC):
         """ln E[e^(it·error)] of the estimate when the true sum is `total`; for sums of cells."""
 
     @abstractmethod
-    def anomaly(self, plus: int, minus: int, reports: int, absent: int) -> tuple[float, float]:
-        """(how far from what honest users send, its variance): an amount that honest users with
-        any values would leave near 0 or below."""
+    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
+        """ln E[e^(θ·error)] of the estimate when the true sum is `total`; not finite where the
+        expectation is not."""
+
+    def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
+        """(mean, standard deviation) of the number of −1 that so many reports and the noise of so
+        many absent users hold. Requires: the cell sends −1."""
+        raise NotImplementedError
+
+    def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
+        """ln E[e^(θ·X)] where X is that number less its mean. Requires: the cell sends −1."""
+        raise NotImplementedError
 
     # As JSON
 

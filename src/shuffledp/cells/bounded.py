@@ -34,7 +34,7 @@ from shuffledp.accuracy.message_law import (
     MessageLaw,
     chernoff_capacity,
 )
-from shuffledp.cells import bounded_crowd, bounded_error, bounded_law
+from shuffledp.cells import bounded_crowd, bounded_error, bounded_law, bounded_moments
 from shuffledp.cells.base import MOST_USERS, Cell, Counts, Floats, Values
 from shuffledp.cells.bounded_direction import MOST_BOUNDED_VALUE, Direction
 from shuffledp.errors import ParameterError
@@ -298,14 +298,12 @@ class BoundedCell(Cell):
     def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
         return bounded_error.log_characteristic(self, t, users, total)
 
-    def anomaly(self, plus: int, minus: int, reports: int, absent: int) -> tuple[float, float]:
-        """How far the estimate lies outside 0..reports·D, against its error; any −1 message, which
-        no honest user sends, counts as well."""
-        users = reports + absent
-        estimate = to_float(lambda: self.estimate(plus, 0, users))
-        most = reports * self.largest
-        away = min(estimate, 0.0) + max(estimate - most, 0.0)
-        return away + (minus if away >= 0 else -minus), self.rmse(users) ** 2
+    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
+        return bounded_moments.log_moment(self, theta, users, total)
+
+    def log_user_moment(self, theta: Floats, x: int) -> Floats:
+        """ln E[e^(θ(v−x))] of one user whose value is x."""
+        return bounded_moments.log_user(self, theta, x)
 
     # As JSON
 

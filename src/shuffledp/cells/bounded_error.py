@@ -126,6 +126,12 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
     )
 
 
+def shift_and_kept(cell: BoundedCell) -> tuple[float, float]:
+    """By how much one user's noise and muting move the count on average, and the chance that a user
+    sends its value."""
+    return _moments(cell)[:2]
+
+
 def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -> Complexes:
     """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
     shift, kept = _moments(cell)[:2]

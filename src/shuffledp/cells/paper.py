@@ -292,17 +292,23 @@ class PaperCell(Cell):
     def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
         return paper_error.log_error(self, t, users, total)
 
-    def anomaly(self, plus: int, minus: int, reports: int, absent: int) -> tuple[float, float]:
-        """V₋ against its law, which does not depend on the values: Bin(reports, 1−q)·(s+h), and the
-        −1 noise and the flood of all whose noise is there."""
+    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
+        return paper_error.log_moment(self, theta, users, total)
+
+    def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
+        """V₋, which does not depend on the values: Bin(reports, 1−q)·(s+h), and the −1 noise and
+        the flood of all whose noise is there."""
         q, held = self.mute_probability, self.input_pairs + self.stand_in
         share = ball(Fraction(reports + absent, self.users))
         noise = share * (self.minus_noise.mean() + self.flood.mean())
         spread = share * (self.minus_noise.variance() + self.flood.variance())
         return (
-            to_float(lambda: minus - ball(reports * (1 - q) * held) - noise),
-            to_float(lambda: ball(reports * q * (1 - q) * held**2) + spread),
+            to_float(lambda: ball(reports * (1 - q) * held) + noise),
+            to_float(lambda: ball(reports * q * (1 - q) * held**2) + spread) ** 0.5,
         )
+
+    def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
+        return paper_error.minus_moment(self, theta, reports, absent)
 
     # As JSON
 

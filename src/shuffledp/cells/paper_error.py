@@ -150,3 +150,24 @@ def log_error(cell: PaperCell, t: Floats, users: int, total: float) -> Complexes
     muted = muted + (users - full) * np.log1p(q * np.expm1(1j * scaled * h))
     lost = q * (total - users * h)
     return np.asarray(noise + muted + 1j * scaled * (lost - centre))
+
+
+def log_moment(cell: PaperCell, theta: Floats, users: int, total: float) -> Floats:
+    """ln E[e^(θ·error)] of the estimate; NaN where the expectation is not finite."""
+    found = log_error(cell, -1j * theta, users, total)  # type: ignore[arg-type]
+    return _real(found)
+
+
+def minus_moment(cell: PaperCell, theta: Floats, reports: int, absent: int) -> Floats:
+    """ln E[e^(θ·X)] where X is V₋ less its mean; see `PaperCell.minus_law`."""
+    share, held = (reports + absent) / cell.users, cell.input_pairs + cell.stand_in
+    q = float(cell.mute_probability)
+    muted = reports * (np.log1p(q * np.expm1(-theta * held)) + theta * held)
+    noise = log_negative_binomial(share, float(cell.minus_noise.decay), -1j * theta)  # type: ignore[arg-type]
+    flood = share * float(cell.flood_mean) * np.expm1(theta)
+    return _real(noise + muted + flood) - theta * cell.minus_law(reports, absent)[0]
+
+
+def _real(logs: Complexes) -> Floats:
+    """Logarithms of positive numbers; NaN for others: there the series of the moment diverges."""
+    return np.where(np.abs(logs.imag) < 1e-6, logs.real, np.nan)

@@ -159,6 +159,9 @@ class SharedCell(BoundedCell):
     def user_function(self, t: Floats) -> UserFunction:
         return shared_law.user_function(self, t)
 
+    def log_user_moment(self, theta: Floats, x: int) -> Floats:
+        return shared_law.log_user_moment(self, theta, x)
+
     # Alone it is not drawn
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:

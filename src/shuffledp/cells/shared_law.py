@@ -12,6 +12,7 @@ where S_q is the law of one part of a uniform n with q parts above 0.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,15 @@ from flint import arb, arb_poly
 
 from shuffledp.cells.bounded_error import Floats, UserFunction, noise_masses, transform
 from shuffledp.cells.bounded_law import Moments
+from shuffledp.cells.bounded_moments import noise_off, weighted
 from shuffledp.exact.numbers import ball
 
 if TYPE_CHECKING:
     from shuffledp.cells.shared import SharedCell
 
 
-def stray_masses(cell: SharedCell) -> list[Fraction]:
+@lru_cache(maxsize=64)
+def stray_masses(cell: SharedCell) -> tuple[Fraction, ...]:
     """The odds that a stray jump adds j to this cell, for j = 0..Z+1."""
     together, cut = cell.together, cell.up.cut
     k = together.cells
@@ -37,7 +40,7 @@ def stray_masses(cell: SharedCell) -> list[Fraction]:
         ways = comb(cut, parts - 1)
         for j in range(1, cut + 3 - parts):
             masses[j] += inside * Fraction(comb(cut - j, parts - 2), ways)
-    return masses
+    return tuple(masses)
 
 
 def stray_moments(cell: SharedCell) -> tuple[Fraction, Fraction, Fraction]:
@@ -129,9 +132,9 @@ def message_masses(cell: SharedCell, value: int) -> list[arb]:
     jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly(
         [arb(0)] * (z + 1) + [arb(1)]
     )
-    strays = stray_masses(cell)
-    strays[0] += cell.together.other_odds
-    uniform = through([own / (d + 1)] * (d + 1)) * arb_poly([ball(mass) for mass in strays])
+    strays = [ball(mass) for mass in stray_masses(cell)]
+    strays[0] += ball(cell.together.other_odds)
+    uniform = through([own / (d + 1)] * (d + 1)) * arb_poly(strays)
     masses = list((up * (one + jumped + uniform)).coeffs())
     return masses + [arb(0)] * (cell.most_messages + 1 - len(masses))
 
@@ -165,3 +168,28 @@ def user_function(cell: SharedCell, t: Floats) -> UserFunction:
         jumps=own * elsewhere * (1 + up),
         muted=float(1 - cell.data_probability),
     )
+
+
+def log_user_moment(cell: SharedCell, theta: Floats, x: int) -> Floats:
+    """ln E[e^(θ(v+n+Z₊−x))] of one user whose value is x: the real counterpart of
+    `user_function`."""
+
+    def powers(values: Any, weights: Any) -> Floats:
+        """Σ weights · e^(θ·values)."""
+        return weighted(np.exp(np.outer(theta, values)), np.asarray(weights, float))
+
+    d, z = cell.largest, cell.up.cut
+    own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
+    up, down = noise_off(cell.up_noise, theta), noise_off(cell.down_noise, -theta)
+    muted = 1 + noise_off(cell.down_muted_noise, -theta)
+    y = np.arange(1, d + 1)
+    fixed = stays * powers(cell.down_jump(0) - y - x, cell.down.odds) * muted
+    strays = powers(np.arange(z + 2), stray_masses(cell)) + float(cell.together.other_odds)
+    up_odds = float(sum(cell.up.odds))
+    jumped = stays * (1 + down) * powers(z + y - x, cell.up.odds)
+    jumped += up_odds * np.exp(theta * (z + 1)) * fixed
+    uniform = stays * (1 + down) * powers(np.arange(d + 1) - x, np.full(d + 1, 1 / (d + 1))) + fixed
+    jumps = own * (1 + up) * (fixed + jumped + strays * uniform)
+    kept = own * stays
+    lost = float(1 - cell.data_probability)
+    return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - lost))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+from types import FrameType
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, note
 from shuffledp.exact.numbers import percent, whole
@@ -38,9 +40,20 @@ def add_to(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    if args.browser:
-        run_page(args)
-        return
+    """Runs the demo; SIGTERM ends it, and its servers with it."""
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        run_page(args) if args.browser else run_users(args)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def run_users(args: argparse.Namespace) -> None:
+    """Runs the servers with simulated users."""
     from shuffledp.service.demo import run_demo
 
     users = whole(args.users, "users", least=2, most=100_000)

@@ -8,6 +8,7 @@ from typing import Any
 import shuffledp
 from shuffledp.cli.output import facts
 from shuffledp.exact.numbers import percent, show
+from shuffledp.protocols.groups_result import GroupsResult
 from shuffledp.protocols.results import NEIGHBOURS, Result
 
 
@@ -49,7 +50,7 @@ def _numbers(result: Result) -> Any:
     from rich.text import Text
 
     table = Table(title=f"{percent(result.confidence)} intervals", title_justify="left")
-    table.add_column("query")
+    table.add_column("group" if isinstance(result, GroupsResult) else "query")
     for name in ("estimate", "from", "to"):
         table.add_column(name, justify="right")
     for name, *numbers in result.texts():

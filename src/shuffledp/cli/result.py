@@ -9,6 +9,7 @@ from typing import Any
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import read_task
+from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import percent
 
 
@@ -29,7 +30,9 @@ def add_to(commands: Commands) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--task", metavar="FILE", help="the task file, or the task's id")
     which.add_argument(
-        "--series", metavar="FOLDER", help="all tasks in the folder that `task series` made"
+        "--series",
+        metavar="FOLDER",
+        help="a whole series: the folder that `task series` made, or the id of the series",
     )
     parser.add_argument("--analyzer", required=True, help="its URL")
     parser.add_argument("--csv", action="store_true", help="print CSV and nothing else")
@@ -55,28 +58,33 @@ def run(args: argparse.Namespace) -> None:
 
 def run_series(args: argparse.Namespace) -> None:
     """Prints the results of a series by date, with their intervals."""
-    from shuffledp.cli.task import moment_text
     from shuffledp.cli.task_series import read_series
-    from shuffledp.sealed.results import results_csv
-    from shuffledp.service.client.collector import results
+    from shuffledp.sealed.results import date_text, series_csv
+    from shuffledp.service.answers import answer_json
+    from shuffledp.service.client.collector import call
 
+    known = re.fullmatch("[0-9a-f]{64}", args.series)
+    tasks = [] if known else read_series(args.series)
+    series = tasks[0].series_id if tasks else args.series
+    members = answer_json(call("GET", f"{args.analyzer.rstrip('/')}/series/{series}/results"))[
+        "members"
+    ]
+    if tasks and not {one["task"] for one in members} <= {task.id.hex() for task in tasks}:
+        raise ParameterError(
+            f"The analyzer shows tasks of this series that are not in {args.series}; ask the "
+            "collector which are right, or give the id of the series to see them."
+        )
+    if args.csv:
+        print(series_csv(members), end="")
+        return
     found: list[dict[str, Any]] = [
         {
-            "from": moment_text(task.not_before),
-            "to": moment_text(task.expires),
-            "task": task.id.hex(),
-            "name": task.name,
-            "results": results(args.analyzer, task.id.hex()),
+            "from": date_text(one["not_before"]),
+            "to": date_text(one["expires"]),
+            **{name: one[name] for name in ("place", "task", "name", "results")},
         }
-        for task in read_series(args.series)
+        for one in members
     ]
-    if args.csv:
-        header, *_ = results_csv([]).splitlines()
-        print(f"from,to,task,{header}")
-        for one in found:
-            for line in results_csv(one["results"]).splitlines()[1:]:
-                print(f"{one['from']},{one['to']},{one['task']},{line}")
-        return
     emit(args, found, lambda out: _show_series(out, found))
 
 

@@ -67,11 +67,19 @@ def _show(out: Any, found: list[dict[str, Any]]) -> None:
             one["name"],
             one["state"],
             moment_text(one["expires"]),
-            f"{one['waiting']:,}",
-            f"{one['unfinished']:,}",
+            *(
+                "store away" if one[name] is None else f"{one[name]:,}"
+                for name in ("waiting", "unfinished")
+            ),
             one["task"][:16],
         )
     out.print(table if found else "No task is registered here.")
+    unlogged = sum(not one["logged"] and one["state"] != "archived" for one in found)
+    if unlogged:
+        out.print(
+            f"{unlogged:,} of these tasks were registered before there was a log of tasks, so "
+            "devices refuse them: make them anew, register those, and archive these."
+        )
 
 
 def run_archive(args: argparse.Namespace) -> None:

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.errors import BudgetExceeded, ParameterError
 from shuffledp.exact.numbers import positive, show
-from shuffledp.sealed.clock import DAY_SECONDS
 from shuffledp.sealed.files import write_whole
+from shuffledp.sealed.series import EVERY_DAYS, MOST_TASKS, Series
 
 if TYPE_CHECKING:
     from shuffledp.sealed.keys import PublicKey
     from shuffledp.sealed.task import Task
     from shuffledp.sealed.task_tokens import TokenIssuer
 
-EVERY_DAYS = {"day": 1, "week": 7}
-MOST_TASKS = 1000
 SUFFIX = ".task.json"
 
 
@@ -82,7 +80,11 @@ def add_series(actions: Commands) -> None:
         needs=["client"],
     )
     current.add_argument("--shuffler", required=True, metavar="URL", help="its URL")
-    current.add_argument("--name", default="", metavar="TEXT", help="only names that begin so")
+    which = current.add_mutually_exclusive_group()
+    which.add_argument("--name", default="", metavar="TEXT", help="only names that begin so")
+    which.add_argument(
+        "--series", metavar="ID", help="only tasks of this series, by its id or its whole name"
+    )
 
 
 def run_current(args: argparse.Namespace) -> None:
@@ -92,6 +94,12 @@ def run_current(args: argparse.Namespace) -> None:
 
     answer = answer_json(call("GET", f"{args.shuffler.rstrip('/')}/current"))
     found = [one for one in answer["tasks"] if one["name"].startswith(args.name)]
+    if args.series is not None:
+        found = [
+            one
+            for one in found
+            if one["series"] and args.series in (one["series"]["series"], one["series"]["name"])
+        ]
     lines = [
         f"{one['task']}  {moment_text(one['not_before'])} to {moment_text(one['expires'])}  "
         f"{one['name']}"
@@ -108,8 +116,12 @@ def run_series(args: argparse.Namespace) -> None:
     pattern.verify()
     begin = pattern.not_before if args.begin is None else moment(args.begin, "begin")
     keys = [PublicKey.from_dict(read_json(file)) for file in args.key]
-    step, until = EVERY_DAYS[args.every] * DAY_SECONDS, moment(args.until, "until")
-    begins = range(begin, until, step)
+    if pattern.series is not None:
+        raise ParameterError(
+            "This task belongs to a series already; give the task that its series was made from."
+        )
+    series = Series(name=pattern.name, every=args.every, tasks=1, place=1)
+    begins = range(begin, moment(args.until, "until"), series.seconds)
     if not 0 < len(begins) <= MOST_TASKS:
         raise ParameterError(
             f"A series has 1 to {MOST_TASKS:,} tasks; choose another --until or --begin."
@@ -119,10 +131,17 @@ def run_series(args: argparse.Namespace) -> None:
     forecast = _forecast(pattern, len(begins), EVERY_DAYS[args.every], args)
     issuers = _issuers(pattern, len(begins), args.issuer_key)
     tasks = [
-        _member(pattern, start, step, keys[place * len(keys) // len(begins)], issuers[place])
+        _member(
+            pattern,
+            start,
+            replace(series, tasks=len(begins), place=place + 1),
+            keys[place * len(keys) // len(begins)],
+            issuers[place],
+        )
         for place, start in enumerate(begins)
     ]
     files = _write(tasks, Path(args.folder))
+    forecast["series"] = tasks[0].series_id
     data = forecast | {
         "tasks": [
             {"task": task.id.hex(), "name": task.name, "file": str(file)}
@@ -175,7 +194,7 @@ def _issuers(pattern: Task, count: int, files: list[str]) -> list[TokenIssuer | 
 
 
 def _member(
-    pattern: Task, start: int, step: int, key: PublicKey, issuer: TokenIssuer | None
+    pattern: Task, start: int, series: Series, key: PublicKey, issuer: TokenIssuer | None
 ) -> Task:
     """The task of a series that begins at this time; it ends when the next one begins."""
     from shuffledp.sealed.task import task_from_json
@@ -185,9 +204,10 @@ def _member(
         pattern,
         name=f"{pattern.name} {day}",
         not_before=start,
-        expires=start + step,
+        expires=start + series.seconds,
         key=key,
         issuer=issuer,
+        series=series,
     )
     return task_from_json(task.canonical(), task.id)
 
@@ -213,6 +233,7 @@ def _table(forecast: dict[str, Any], folder: str) -> Any:
 
     period = forecast["period_days"]
     rows = [
+        ("series", forecast["series"]),
         ("tasks", f"{forecast['count']:,}, in {folder}; register each of them"),
         ("ε of each", forecast["epsilon_each"]),
         (
@@ -236,5 +257,11 @@ def read_series(folder: str) -> list[Task]:
     if not tasks:
         raise ParameterError(
             f"{folder} holds no task files; give the folder that `task series` made."
+        )
+    found = {task.series_id for task in tasks}
+    if len(found) > 1 or "" in found:
+        raise ParameterError(
+            f"{folder} does not hold the tasks of one series alone; give the folder as `task "
+            "series` made it, or the id of the series."
         )
     return sorted(tasks, key=lambda task: task.not_before)

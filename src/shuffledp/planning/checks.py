@@ -7,7 +7,7 @@ from fractions import Fraction
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show, whole
-from shuffledp.protocols.base import check_bounds
+from shuffledp.protocols.bounds import check_bounds
 
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
 

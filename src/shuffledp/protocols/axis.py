@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import exact, show
-from shuffledp.protocols.base import parsed_number, reals_within
+from shuffledp.protocols.bounds import parsed_number, reals_within
 from shuffledp.protocols.dates import UNITS, date_number, date_numbers, date_text, is_date
 
 Floats = NDArray[np.float64]

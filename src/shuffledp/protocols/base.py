@@ -6,7 +6,6 @@ all users' messages into a result. Code outside this room uses a protocol throug
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,17 +16,16 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values, check_one_value_each
+from shuffledp.accuracy.chernoff import Unlikely, as_anomaly
+from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import checked_confidence, show, to_float
+from shuffledp.exact.numbers import checked_confidence, to_float
 from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
-
-LARGEST_BOUND = 10**100
-"""Of the bounds of real values, which are taken as floats too."""
 
 FIXED_BYTES, BYTES_PER_VALUE, BYTES_PER_COPY = 8 << 20, 16 << 10, 1 << 10
 """Of memory: in any case, for each value of a cell, and for each copy of a cell; tests measure
@@ -294,57 +292,15 @@ class Protocol(ABC, Generic[R_co]):
         return replace(batch, plus=plus, absent=batch.absent + absent)
 
     def anomaly(self, batch: Report, absent: int = 0) -> float:
-        """How implausible the messages of a batch are: standard deviations from what honest users
-        with any values send."""
-        reports, cells = batch.users - absent, self.cells
-        sent = (side[: len(cells)] for side in (batch.plus, batch.minus))
-        found = [
-            cell.anomaly(int(plus), int(minus), reports, absent)
-            for cell, plus, minus in zip(cells, *sent, strict=True)
-        ]
-        away, variance = (sum(part) for part in zip(*found, strict=True))
-        return float(away / math.sqrt(variance))
+        """How implausible the messages of a batch are: as rare among batches of honest users, with
+        any values, as so many standard deviations of a normal law; below 0 if too few."""
+        return as_anomaly(self.unlikely(batch, absent))
 
-
-def check_bounds(low: Fraction, high: Fraction) -> None:
-    """Refuses bounds that do not enclose a range of floats."""
-    if not low < high:
-        raise ParameterError("The lower bound must lie below the upper bound.")
-    if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < Fraction(1, LARGEST_BOUND):
-        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
-
-
-def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
-    """A number in [low, high] from text."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high:  # also where it is not a number
-        raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
-    return value
-
-
-def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
-    """`values` as floats in [low, high], exactly; or a refusal that does not name them."""
-    array = np.asarray(values)
-    check_one_value_each(array)
-    if array.dtype.kind not in "biuf":
-        raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
-    numbers = array.astype(np.float64)
-    first, last = outermost_floats(low, high)
-    if not ((numbers >= first) & (numbers <= last)).all():
-        raise ValueOutOfRange(
-            f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
-            "nothing was randomized: widen the bounds, or move such values to the nearer "
-            "bound with clamp=True (--clamp)."
-        )
-    return numbers
-
-
-def outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
-    """The least and the largest float within exact bounds."""
-    first, last = float(low), float(high)
-    first = first if Fraction(first) >= low else math.nextafter(first, math.inf)
-    last = last if Fraction(last) <= high else math.nextafter(last, -math.inf)
-    return first, last
+    def unlikely(self, batch: Report, absent: int) -> list[Unlikely]:
+        """How unlikely honest users are to send the messages of a batch, looked at in several
+        ways."""
+        parts, end = [], 0
+        for use in self.uses:
+            first, end = end, end + use.copies * use.groups
+            parts.append(CellCounts(use.cell, batch.plus[first:end], batch.minus[first:end]))
+        return unlikely_counts(parts, batch.users - absent, absent)

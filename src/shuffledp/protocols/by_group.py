@@ -24,7 +24,8 @@ from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import show
 from shuffledp.protocols import group_intervals
-from shuffledp.protocols.base import Protocol, reals_within
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.bounds import reals_within
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.groups_result import (
     ANSWERS,

@@ -20,17 +20,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.accuracy.chernoff import Unlikely
 from shuffledp.accuracy.digit_spread import likely_squares
 from shuffledp.accuracy.rounding import MOST_DITHER, even_rounding, worst_rounding
 from shuffledp.accuracy.weighted_sum import Part, error_masses, error_quantiles
 from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Values
+from shuffledp.cells.base import Cell, Counts, Floats, Values
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import ball, whole
 from shuffledp.exact.uniform import Uniform
-from shuffledp.protocols.base import Protocol, check_bounds, parsed_number, reals_within
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.bounds import check_bounds, parsed_number, reals_within
 from shuffledp.protocols.cell_use import CellUse
+from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
@@ -201,16 +204,20 @@ class RealSum(Protocol[Estimate]):
         reports = batch.users - batch.absent
         return (int(batch.plus[-1]) - reports * (self.dither - 1) / 2) / self.dither
 
-    def anomaly(self, batch: Report, absent: int = 0) -> float:
-        """The cells', or that of the dither, whose law is the same whatever users hold; a −1
-        message, which no honest user sends to its counter, counts as well."""
-        cells = super().anomaly(batch, absent)
+    def unlikely(self, batch: Report, absent: int) -> list[Unlikely]:
+        """Also looks at the dither, whose law is the same whatever users hold; a −1 message, which
+        no honest user sends to its counter, counts as well."""
+        found = super().unlikely(batch, absent)
         if self.dither == 1:
-            return cells
+            return found
         reports = max(1, batch.users - absent)
         away = int(batch.plus[-1]) - reports * (self.dither - 1) / 2
         away += math.copysign(int(batch.minus[-1]), away)
-        return max(cells, away / math.sqrt(reports * (self.dither**2 - 1) / 12), key=abs)
+        spread = math.sqrt(reports * (self.dither**2 - 1) / 12)
+        moment = partial(dither_moment, reports, self.dither)
+        return found + [
+            alone(Deviation(sign, np.array([sign * away]), moment, spread)) for sign in (UP, DOWN)
+        ]
 
     def error_quantiles(
         self, users: int, totals: list[float] | None, levels: list[float]
@@ -308,6 +315,12 @@ def leading_parts(words: NDArray[np.uint64], parts: int) -> tuple[Counts, NDArra
     upper = (words >> half) * many + ((words & np.uint64(2**32 - 1)) * many >> half)
     rest = words * many  # modulo 2⁶⁴: how far the known bits lie above the part's begin
     return (upper >> half).astype(np.int64), rest > np.uint64(2**64 - parts)
+
+
+def dither_moment(reports: int, dither: int, theta: Floats) -> Floats:
+    """ln E[e^(θX)], X the dithers of so many users less their mean: each is uniform on 0..k−1."""
+    places = np.arange(dither) - (dither - 1) / 2
+    return np.asarray(reports * np.log(np.exp(np.outer(theta, places)).mean(axis=1)))
 
 
 def likely_total(cell: Cell, users: int, total: float) -> float:

@@ -22,7 +22,7 @@ from shuffledp.exact.schema import (
     Whole,
 )
 from shuffledp.protocols import by_group, frequencies, histogram, quantiles
-from shuffledp.protocols.base import LARGEST_BOUND
+from shuffledp.protocols.bounds import LARGEST_BOUND
 from shuffledp.protocols.dates import UNITS
 from shuffledp.protocols.groups_result import ANSWERS
 from shuffledp.protocols.hashing import MOST_CANDIDATES, SEED_BYTES

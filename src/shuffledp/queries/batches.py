@@ -53,11 +53,14 @@ def publish_batch(
         once=once,
         certificate=task.certificate,
     )
+    # The anomaly is a function of `released` alone, which has been charged: a mark costs nothing
+    # more. A held batch tells "implausible" instead of its result, which is a function of it too.
     if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
         raise BatchHeld(
             "implausible",
-            f"The total lies more than {IMPLAUSIBLE_DEVIATIONS:g} standard deviations from what "
-            "honest clients send, and implausible batches are held here; nothing was published, "
-            "but ε was charged, because that alone tells something: discard the batch.",
+            "Honest clients send such totals more rarely than a normal law lies "
+            f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations away, and implausible batches are "
+            "held here; nothing was published, but ε was charged, because that alone tells "
+            "something: discard the batch.",
         )
     return published(task, batch, released, result)

@@ -10,7 +10,7 @@ import numpy as np
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import exact
-from shuffledp.protocols.base import outermost_floats
+from shuffledp.protocols.bounds import outermost_floats
 from shuffledp.queries.arrays import array_type
 from shuffledp.queries.query import ColumnType, Values
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shuffledp.exact.entropy import SYSTEM, Entropy
@@ -36,7 +37,9 @@ CSV_COLUMNS = (
     "epsilon",
     "reports",
     "anomaly",
+    "implausible",
 )
+SERIES_COLUMNS = ("from", "to", "place", "task")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,12 @@ class ReportToRelease(NamedTuple):
     """Shares of noise in it that were topped up, by the shuffler and by the analyzer."""
 
     def anomaly(self, protocol: Protocol[Result]) -> float:
-        """How implausible it is, in standard deviations."""
+        """How implausible it is, in standard deviations.
+
+        Ensures: it depends on users' values through the released report alone, which is ε-DP (with
+        publish noise: the sums with all noise in them), and on public numbers. So to publish it, or
+        a mark that follows from it, is post-processing and costs no ε.
+        """
         return round(protocol.anomaly(self.report, self.absent), 3)
 
 
@@ -118,7 +126,8 @@ def published(
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
         "publish_noise": task.publish_noise,
-        "result": shown.to_dict(),
+        # `users` of the result counts shares of noise; here it says how many reported
+        "result": {**shown.to_dict(), "users": batch.reports},
         "anomaly": anomaly,
         "implausible": implausible(anomaly),
         "dropped": {name: batch.tally.dropped[name] for name in BAD_MESSAGES},
@@ -160,11 +169,49 @@ def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
 
 def results_csv(results: Iterable[dict[str, Any]]) -> str:
     """Published results as CSV, one line per number."""
+    return _csv(CSV_COLUMNS, _csv_rows(results))
+
+
+def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
+    """The published results of a series' tasks as CSV: the dates and the place of the task before
+    each line."""
+    return _csv(
+        (*SERIES_COLUMNS, *CSV_COLUMNS),
+        (
+            [
+                *(date_text(one[end]) for end in ("not_before", "expires")),
+                one["place"],
+                one["task"],
+                *row,
+            ]
+            for one in members
+            for row in _csv_rows(one["results"])
+        ),
+    )
+
+
+def _csv(columns: Iterable[str], rows: Iterable[list[Any]]) -> str:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(CSV_COLUMNS)
+    table.writerow(columns)
+    table.writerows(rows)
+    return out.getvalue()
+
+
+def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
     for one in results:
         result = one["result"]
-        after = (result["confidence"], result["epsilon"], one["reports"], one["anomaly"])
-        table.writerows([one["number"], *line, *after] for line in result_lines(result))
-    return out.getvalue()
+        after = (
+            result["confidence"],
+            result["epsilon"],
+            one["reports"],
+            one["anomaly"],
+            int(one["implausible"]),
+        )
+        for line in result_lines(result):
+            yield [one["number"], *line, *after]
+
+
+def date_text(seconds: int) -> str:
+    """A moment as a date with its time, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -22,8 +22,8 @@ shuffler that made all reports but one reads nothing from it. none: it adds noth
 IMPLAUSIBLE_RULES = ("mark", "hold")
 """What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
 IMPLAUSIBLE_DEVIATIONS = 6.0
-"""From how many standard deviations on (`Protocol.anomaly`) a batch is implausible: under a
-normal law, two in 10⁹ of the batches of honest users."""
+"""From which anomaly on (`Protocol.anomaly`) a batch is implausible: batches of honest users are as
+rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹."""
 LONGEST_WAIT_SECONDS = 10**8
 
 

@@ -8,6 +8,7 @@ from shuffledp.protocols.report_size import PADDINGS
 from shuffledp.sealed.encryption import SUITE_NAME
 from shuffledp.sealed.oblivious import GATEWAY_KEY_BYTES
 from shuffledp.sealed.rules import LONGEST_WAIT_SECONDS, PUBLISH_NOISES, TOP_UPS
+from shuffledp.sealed.series import EVERY_DAYS, MOST_TASKS
 from shuffledp.sealed.task_tokens import SPKI_BYTES
 from shuffledp.sealed.wire import MOST_BATCH_REPORTS, MOST_REPORT_SIZE
 
@@ -53,6 +54,14 @@ ISSUER = Record(
     }
 )
 GATEWAY = Text(2 * GATEWAY_KEY_BYTES, 2 * GATEWAY_KEY_BYTES, Pattern("[0-9a-f]*", "hex digits"))
+SERIES = Record(
+    {
+        "name": Text(LONGEST_TASK_NAME, 1, SHOWN),
+        "every": Choice(tuple(EVERY_DAYS)),
+        "tasks": Whole(1, MOST_TASKS),
+        "place": Whole(1, MOST_TASKS),
+    }
+)
 TASK = Record(
     {
         "format": Choice((TASK_FORMAT,)),
@@ -72,5 +81,5 @@ TASK = Record(
         "suite": Choice((SUITE_NAME,)),
         "analyzer_key": PUBLIC_KEY,
     },
-    {"issuer": ISSUER, "gateway": GATEWAY},
+    {"issuer": ISSUER, "gateway": GATEWAY, "series": SERIES},
 )

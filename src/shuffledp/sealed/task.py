@@ -26,6 +26,7 @@ from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.oblivious import GatewayKey
 from shuffledp.sealed.rules import BatchRule, check_header, check_publish_noise, check_rule
 from shuffledp.sealed.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
+from shuffledp.sealed.series import Series, series_id
 from shuffledp.sealed.task_tokens import TokenIssuer
 from shuffledp.sealed.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
 
@@ -77,6 +78,8 @@ class Task:
     """Who gives the one-time tokens that reports carry; None: they carry enrolment tokens."""
     gateway: GatewayKey | None = None
     """The shuffler's key for requests that come through a relay; None: they come directly."""
+    series: Series | None = None
+    """Its place in a series of tasks; None: it stands alone."""
 
     @classmethod
     def create(
@@ -171,6 +174,7 @@ class Task:
             "analyzer_key": self.key.to_dict(),
             **({} if self.issuer is None else {"issuer": self.issuer.to_dict()}),
             **({} if self.gateway is None else {"gateway": self.gateway.to_bytes().hex()}),
+            **({} if self.series is None else {"series": asdict(self.series)}),
         }
 
     def canonical(self) -> bytes:
@@ -181,6 +185,11 @@ class Task:
     def id(self) -> bytes:
         """The SHA-256 of the canonical text."""
         return hashlib.sha256(self.canonical()).digest()
+
+    @cached_property
+    def series_id(self) -> str:
+        """The id of the series that the task belongs to; empty if it stands alone."""
+        return "" if self.series is None else series_id(self.to_dict())
 
     def verify(self) -> Certificate:
         """The certificate, proved again, of a task whose every number follows from it.
@@ -219,6 +228,11 @@ class Task:
             raise TaskError(
                 "A one-time token brings one report, and this task takes repeated answers; make a "
                 "task for each answer, or leave the issuer out."
+            )
+        if self.series is not None and not self.series.fits(self.not_before, self.expires):
+            raise TaskError(
+                "The task's dates do not fit its place in its series; make the series with "
+                "`shuffledp task series`."
             )
         canonical_text(self.to_dict())
 
@@ -300,6 +314,7 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
             publish_noise=data["publish_noise"],
             issuer=TokenIssuer.from_dict(data["issuer"]) if "issuer" in data else None,
             gateway=GatewayKey.from_hex(data["gateway"]) if "gateway" in data else None,
+            series=Series(**data["series"]) if "series" in data else None,
         )
         same = task.canonical() == (text.encode() if isinstance(text, str) else text)
     except ShuffleDPError:

@@ -32,10 +32,18 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     if config.operators_listen:
         found += _listen("operators_listen", config.operators_listen)
     if not isinstance(config, RelayConfig):
-        found += [*_folder("spool", config.spool, made=True), *_signing(config), *_store(config)]
+        found += [
+            *_folder("spool", config.spool, made=True),
+            *_signing(config),
+            *_store(config.store, config.table, "store"),
+        ]
+    if isinstance(config, ShufflerConfig | AnalyzerConfig):
+        found += _signing(config)
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
         found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
+        for name, url in config.store_urls.items():
+            found += _store(url, config.table, f"more_stores, {name}")
     if isinstance(config, IssuerConfig):
         found += _folder("keys", config.keys, made=True)
     if isinstance(config, AnalyzerConfig):
@@ -95,11 +103,11 @@ def _signing(config: ServerConfig) -> Iterator[str]:
         yield from _folder("signing_key", str(file.absolute().parent), made=True)
 
 
-def _store(config: ServerConfig) -> Iterator[str]:
+def _store(url: str, role: str, name: str) -> Iterator[str]:
     try:
-        asyncio.run(check_database(config.store, config.table))
+        asyncio.run(check_database(url, role))
     except ShuffleDPError as error:
-        yield f"store: {error}"
+        yield f"{name}: {error}"
 
 
 def _keys(config: AnalyzerConfig) -> Iterator[str]:

@@ -24,6 +24,7 @@ from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.receiving import Announcement, Download, announced, check_delivery
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
+from shuffledp.service.analyzer.series import SeriesResults, take_place
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.analyzer.task_log import TaskLog
 from shuffledp.service.storage.database import Transaction
@@ -60,10 +61,12 @@ class Analyzer(Role):
         self.config = config
         self.keys = KeyFolder(config.keys)
         self.log = TaskLog()
+        self.series = SeriesResults(config.confidence_percent / 100)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = AnalyzerStore(self.database, self.clock)
         self.log.open(self.database, self.signing)
+        self.series.open(self.tasks, self._results_of)
         self.tasks.admit = self._admit
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics)
         return [self.publishing.run()]
@@ -72,6 +75,9 @@ class Analyzer(Role):
         self.publishing.interrupt()
         await super().stop()
         self.publishing.close()
+
+    async def logged(self) -> set[bytes]:
+        return {bytes(task) for (task,) in await self.database.rows("SELECT task FROM task_log")}
 
     def care(self) -> TaskCare:
         return AnalyzerCare(self.database, self.clock)
@@ -96,6 +102,7 @@ class Analyzer(Role):
             Served(operations.RESTORE, self.answer_restore),
             Served(operations.RESULTS, self.answer_results),
             Served(operations.RESULTS_CSV, self.answer_csv),
+            *self.series.routes(),
             *self.log.routes(),
         ]
 
@@ -104,6 +111,7 @@ class Analyzer(Role):
         self._check_key(task)
 
         async def store(transaction: Transaction) -> None:
+            await take_place(transaction, task)
             await self.log.append(transaction, task.id, signature)
 
         return store
@@ -200,6 +208,11 @@ class Analyzer(Role):
         if known.digest != said.digest or known.state != "received":
             target.unlink(missing_ok=True)
         return self._answer_known(known, said.digest)
+
+    async def _results_of(self, entry: RegisteredTask) -> tuple[list[dict[str, Any]], int]:
+        """What was published for a task, and how many results were forgotten."""
+        batches = await self.store.batches(entry.number)
+        return _published(batches), sum(batch.forgotten for batch in batches)
 
     async def answer_results(self, request: Request) -> Response:
         """All results that were published for a task, as JSON."""

@@ -38,6 +38,9 @@ class AnalyzerCare(TaskCare):
     async def give_up(self, entry: RegisteredTask) -> None:
         """Nothing waits here: batches that come later are refused."""
 
+    async def clear(self, entry: RegisteredTask) -> None:
+        """Everything is in one store here."""
+
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         await transaction.run("DELETE FROM batches WHERE task=$1", entry.number)
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from shuffledp.exact.schema import JsonSchema
 from shuffledp.sealed.result_schema import PUBLISHED
 from shuffledp.sealed.schema import KEY_STATES, PUBLIC_KEY
+from shuffledp.sealed.series import EVERY_DAYS
 from shuffledp.sealed.task_proof import HEAD, PATH
 from shuffledp.service.web.operations import (
     BATCH_NAME,
     KEY_HEX,
     NEEDS_JSON,
     NEEDS_TASK,
+    SERIES_NAME,
     SIGNATURE_HEX,
     TASK_NAME,
     Content,
     Operation,
     json_object,
+    page,
 )
 from shuffledp.service.web.reasons import LONGEST_REASON
 
@@ -109,6 +112,52 @@ RESULTS_CSV = Operation(
     summary="The same as CSV, one line per number",
     answers={200: Content("text/csv")},
     problems=NEEDS_TASK,
+)
+NEEDS_SERIES = {404: ("series-unknown",)}
+_COUNT: JsonSchema = {"type": "integer"}
+_TEXT: JsonSchema = {"type": "string"}
+SERIES = page(
+    "/series/{series}", "text/html", "A series of results as a page", problems=NEEDS_SERIES
+)
+SERIES_RESULTS = Operation(
+    method="GET",
+    path="/series/{series}/results",
+    summary="Everything that was published for the tasks of a series, in the order of their dates",
+    answers={
+        200: json_object(
+            series=SERIES_NAME,
+            name=_TEXT,
+            question=_TEXT,
+            query=_TEXT,
+            every={"enum": list(EVERY_DAYS)},
+            seconds=_COUNT,
+            tasks=_COUNT,
+            begin=_COUNT,
+            epsilon=_TEXT,
+            epsilon_in_all=_TEXT,
+            confidence={"type": "number"},
+            members={
+                "type": "array",
+                "items": json_object(
+                    place=_COUNT,
+                    task=TASK_NAME,
+                    name=_TEXT,
+                    not_before=_COUNT,
+                    expires=_COUNT,
+                    state=STATE,
+                    results={"type": "array", "items": PUBLISHED.json_schema()},
+                    forgotten=_COUNT,
+                ).schema,
+            },
+        )
+    },
+    problems=NEEDS_SERIES,
+)
+SERIES_CSV = page(
+    "/series/{series}/results.csv",
+    "text/csv",
+    "The same as CSV, one line per number",
+    problems=NEEDS_SERIES,
 )
 HEAD_SCHEMA: JsonSchema = HEAD.json_schema()
 PATH_SCHEMA: JsonSchema = PATH.json_schema()

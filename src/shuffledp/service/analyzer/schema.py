@@ -7,6 +7,13 @@ from shuffledp.service.storage.schema import LOG_TABLE, TASK_STATES, TASKS_TABLE
 RESULT_AGES = "ALTER TABLE batches ADD COLUMN published_at BIGINT NOT NULL DEFAULT 0"
 """When a batch's result was published, in seconds since 1970; 0: not known."""
 
+SERIES_TABLE = """
+    CREATE TABLE series (
+        series {BYTES}, place BIGINT, task {BYTES} NOT NULL, PRIMARY KEY (series, place)
+    )
+"""
+"""Which task has which place in a series; nothing is ever deleted from it, as from the log."""
+
 ANALYZER_SCHEMA = Schema(
     "analyzer",
     (
@@ -23,5 +30,6 @@ ANALYZER_SCHEMA = Schema(
         """,
         LOG_TABLE,
         TASK_STATES + RESULT_AGES,
+        SERIES_TABLE,
     ),
 )

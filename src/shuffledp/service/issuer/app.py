@@ -46,6 +46,7 @@ class Issuer(Role):
     name = "issuer"
     about = "gives every enrolment one token per task, without seeing it"
     schema = ISSUER_SCHEMA
+    signs = False
     figures = (Counts("requests", "Requests for tokens, by what became of them", ("verdict",)),)
 
     def __init__(self, config: IssuerConfig, clock: Clock = system_clock) -> None:

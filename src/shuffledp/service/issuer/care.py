@@ -22,6 +22,9 @@ class IssuerCare(TaskCare):
     async def give_up(self, entry: RegisteredTask) -> None:
         """Nothing waits here."""
 
+    async def clear(self, entry: RegisteredTask) -> None:
+        """Everything is in one store here."""
+
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         await transaction.run("DELETE FROM issued WHERE task=$1", entry.number)
 

@@ -23,6 +23,8 @@ class IssuerConfig(ServerConfig):
 
     def problems(self) -> list[str]:
         found = super().problems()
+        if self.signing_key:
+            found.append("signing_key: the issuer signs no tasks; leave it out")
         try:
             shlex.split(self.attest)
         except ValueError:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.task_tokens import TaskToken, task_challenge
-from shuffledp.service.shuffler.arrivals import Verdict
-from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.shuffler.arrivals import ALL_TASKS, Verdict
+from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.tasks import RegisteredTask
@@ -24,9 +24,9 @@ class Admission:
     proved: bool
     """Whether its signature shows that it is valid."""
 
-    async def check(self, store: ShufflerStore) -> None:
+    async def check(self, enrolments: Enrolments) -> None:
         """Refuses a token that is neither proved nor enrolled."""
-        if not (self.proved or await store.enrolled(self.token)):
+        if not (self.proved or await enrolments.enrolled(self.token)):
             raise not_enrolled()
 
 
@@ -35,7 +35,7 @@ def admission(entry: RegisteredTask, token: str) -> Admission:
     has an issuer."""
     if entry.task.issuer is None:
         once = token.startswith(ONCE_PREFIX)
-        scope = 0 if once else None if entry.task.repeat else entry.number
+        scope = ALL_TASKS if once else None if entry.task.repeat else entry.number
         return Admission(token_hash(token), scope, False)
     try:
         found = TaskToken.from_text(token)

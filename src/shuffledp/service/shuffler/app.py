@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Coroutine
@@ -28,16 +29,16 @@ from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.shuffler.care import ShufflerCare, ShufflerRetention
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES, Dispatch
+from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES
 from shuffledp.service.shuffler.gateway import Gateway
-from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
+from shuffledp.service.shuffler.intake import INTAKE_FIGURES
 from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.report_keys import ReportKeys
-from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.shuffler.shards import FIRST, Parts, Shards
 from shuffledp.service.shuffler.status import STATUS_FIGURES
-from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.witness import Witness
+from shuffledp.service.storage.database import Transaction
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.administration import TaskCare
 from shuffledp.service.web.bodies import (
@@ -60,6 +61,8 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
+DRAIN_SECONDS = 10.0
+"""How long uploads that wait for the disk may take when the server stops."""
 
 
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
@@ -96,50 +99,57 @@ class Shuffler(Role):
         await asyncio.to_thread(self.gateway.open)
         self.report_keys = ReportKeys(self.config.report_keys_folder)
         await asyncio.to_thread(self.report_keys.open)
-        self.store = ShufflerStore(self.database, self.tasks, self.report_keys, self.clock)
-        try:
-            await self.store.load()
-            await reconcile(self.database, self.store, self.tasks, self.report_keys)
-        except BaseException:
-            self.report_keys.close()
-            raise
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
+        self.shards = Shards(
+            self.database,
+            Parts(
+                self.config,
+                self.tasks,
+                self.report_keys,
+                self.clock,
+                self.metrics,
+                self._analyzer,
+            ),
+        )
+        try:
+            await self.shards.start()
+        except BaseException:
+            await self.shards.close()
+            self.report_keys.close()
+            raise
+        first = self.shards.open[FIRST]
+        self.store, self.dispatch, self.intake = first.store, first.dispatch, first.intake
         self.analyzer_keys.open(self._analyzer)
         self.witness.open(self.database, self.signing, self._analyzer)
-        self.dispatch = Dispatch(self.config, self.store, self.tasks, self.metrics, self._analyzer)
-        self.intake = Intake(
-            self.store, self.config.queue, self.metrics, self.dispatch.reports_arrived.set
-        )
-        self._note_timed()
-        return [
-            self.intake.run(),
-            self.dispatch.run_closing(),
-            self.dispatch.run_delivery(),
-            self.analyzer_keys.run(),
-        ]
+        stores = [self.shards.run(name) for name in self.shards.names()]
+        return [self.analyzer_keys.run(), *stores]
 
     async def stop(self) -> None:
         self.draining = True
         if self._work:
-            self.intake.close()
-            await asyncio.wait([self._work[0]], timeout=10)
+            self.shards.drain()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.shards.settled(), DRAIN_SECONDS)
         await super().stop()
+        await self.shards.close()
         self.report_keys.close()
         await self._analyzer.aclose()
-
-    def _note_timed(self) -> None:
-        self.intake.timed = frozenset(
-            entry.number for entry in self.tasks.by_id.values() if entry.task.batch.top_up != "none"
-        )
 
     async def _admit(self, task: Task, signature: TaskSignature) -> Storing:
         """Checks a new task's keys and its place in the analyzer's log; the proof is stored with
         the task."""
         self.gateway.check(task.gateway)
         await self.analyzer_keys.check(task)
-        return await self.witness.prove(task, signature)
+        prove = await self.witness.prove(task, signature)
+        place = await self.shards.place(task.id)
+
+        async def store(transaction: Transaction) -> None:
+            await place(transaction)
+            await prove(transaction)
+
+        return store
 
     # routes
 
@@ -154,7 +164,8 @@ class Shuffler(Role):
 
     async def answer_put_task(self, request: Request) -> Response:
         answer = await super().answer_put_task(request)
-        self._note_timed()
+        for shard in self.shards.all_of():
+            shard.note_timed()
         return answer
 
     async def answer_close(self, request: Request) -> Response:
@@ -175,7 +186,7 @@ class Shuffler(Role):
             raise Problem(
                 422, "tokens", 'Send {"sha256": […]} with hashes of 64 digits.', need=MOST_TOKENS
             )
-        new = await self.store.enrol(hashes)
+        new = await self.shards.enrolments.enrol(hashes)
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
 
@@ -226,8 +237,9 @@ class Shuffler(Role):
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         holder = admission(entry, bearer(headers))
         self._token_rate.check(holder.token)
+        shard = self.shards.of(entry)
         upload = await self._read(entry, holder, headers, receive)
-        verdict = await self.intake.submit(
+        verdict = await shard.intake.submit(
             Arrival(
                 task=entry.number,
                 report=upload.report_id,
@@ -284,7 +296,7 @@ class Shuffler(Role):
         first = await next_part(receive)
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))
-        await holder.check(self.store)
+        await holder.check(self.shards.enrolments)
         with self._arriving.room(need):
             return await rest_of_body(receive, first.get("body", b""), need)
 
@@ -306,13 +318,16 @@ class Shuffler(Role):
 
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         rejected = self._rejected.get(entry.number, Counter())
-        return await status.task_status(entry, self.store, self.dispatch, rejected)
+        return await status.task_status(entry, self.shards, rejected)
 
     async def measure(self) -> None:
-        await status.measure(self.metrics, self.store, self.dispatch, self.tasks)
+        await status.measure(self.metrics, self.shards)
+
+    async def logged(self) -> set[bytes]:
+        return {bytes(task) for (task,) in await self.database.rows("SELECT task FROM proofs")}
 
     def care(self) -> TaskCare:
-        return ShufflerCare(self.database, self.store, self.report_keys, self.intake)
+        return ShufflerCare(self.shards, self.report_keys)
 
     def retention(self) -> Retention:
-        return ShufflerRetention(self.config, self.database, self.tasks, self.clock)
+        return ShufflerRetention(self.config, self.database, self.tasks, self.shards, self.clock)

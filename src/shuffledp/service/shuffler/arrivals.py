@@ -14,6 +14,10 @@ STORED_COLUMNS = (*USED_COLUMNS, "checksum")
 in every batch, the number of the batch follows (4 bytes)."""
 
 
+ALL_TASKS = 0
+"""Stands for the task of a token that counts once in all tasks."""
+
+
 class Verdict(Enum):
     """Whether an upload was stored, or why not."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
 from shuffledp.service.storage.database import Transaction
@@ -53,16 +53,16 @@ async def insert_batch(transaction: Transaction, batch: Batch) -> None:
 Counts = dict[int, int]
 
 
-async def progress(transaction: Transaction) -> tuple[Counts, Counts, Counts]:
-    """For every task, how many reports have arrived, how many of them are in batches, and in how
-    many batches."""
+async def progress(transaction: Transaction, tasks: Iterable[int]) -> tuple[Counts, Counts, Counts]:
+    """For each of these tasks, how many reports have arrived, how many of them are in batches, and
+    in how many batches."""
     ends = await transaction.rows(
         "SELECT task, MAX(first_report + reports), MAX(number) FROM batches GROUP BY task"
     )
     closed = {task: int(end) for task, end, _ in ends}
     batches = {task: int(number) for task, _, number in ends}
     arrived = {}
-    for (task,) in await transaction.rows("SELECT number FROM tasks"):
+    for task in tasks:
         top = await transaction.rows(
             "SELECT MAX(number) FROM reports WHERE number >= $1 AND number < $2",
             task * TASK_NUMBERS,

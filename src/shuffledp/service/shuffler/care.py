@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.intake import Intake
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import drop_ended
-from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.shuffler.shards import Shards
 from shuffledp.service.storage.database import Database, Transaction
 from shuffledp.service.web.administration import TaskCare
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.retention import Retention
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
@@ -22,47 +24,61 @@ GIVEN_UP = "discarded: the task was archived"
 class ShufflerCare(TaskCare):
     """The shuffler's part of archiving and deleting tasks."""
 
-    def __init__(
-        self, database: Database, store: ShufflerStore, keys: ReportKeys, intake: Intake
-    ) -> None:
-        self._database, self._store, self._keys, self._intake = database, store, keys, intake
+    def __init__(self, shards: Shards, keys: ReportKeys) -> None:
+        self._shards, self._keys = shards, keys
 
     async def waiting(self, entry: RegisteredTask) -> int:
+        shard = self._shards.of(entry)
         if entry.state != "open":
-            await self._intake.settled()  # uploads that were taken before the task was closed
-        return self._store.waiting_reports(entry.number)
+            await shard.intake.settled()  # uploads that were taken before the task was closed
+        return shard.store.waiting_reports(entry.number)
 
     async def unfinished(self, entry: RegisteredTask) -> int:
-        return sum(batch.task == entry.number for batch in await self._store.batches())
+        store = self._shards.of(entry).store
+        return sum(batch.task == entry.number for batch in await store.batches())
 
     async def give_up(self, entry: RegisteredTask) -> None:
         """Destroys the keys of reports that wait, and deletes the reports and who has answered."""
-        for number in self._store.waiting_batches(entry.number):
+        shard = self._shards.of(entry)
+        for number in shard.store.waiting_batches(entry.number):
             await asyncio.to_thread(self._keys.destroy, entry.task.id, number, GIVEN_UP)
-        await drop_ended(self._database, self._store, entry, self._keys)
-        await self._database.delete("used", ("task", "name"), "task = $1", entry.number)
+        await drop_ended(shard.database, shard.store, entry, self._keys)
+        await shard.database.delete("used", ("task", "name"), "task = $1", entry.number)
+
+    async def clear(self, entry: RegisteredTask) -> None:
+        """Deletes everything that is stored beside the task itself: it may live in another
+        store."""
+        database = self._shards.of(entry).database
+        for table in ("used", "batches", "waiting"):
+            await database.rows(f"DELETE FROM {table} WHERE task=$1", entry.number)
 
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
-        for table in ("used", "batches", "waiting"):
-            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
-        await transaction.run("DELETE FROM proofs WHERE task=$1", entry.task.id)
+        for table in ("proofs", "placements"):
+            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.task.id)
 
 
 class ShufflerRetention(Retention):
     """Tokens, and the ids and tokens of reports, that are too old."""
 
     def __init__(
-        self, config: ShufflerConfig, database: Database, tasks: TaskRegistry, clock: Clock
+        self,
+        config: ShufflerConfig,
+        database: Database,
+        tasks: TaskRegistry,
+        shards: Shards,
+        clock: Clock,
     ) -> None:
         super().__init__(clock)
         self._config, self._database, self._tasks = config, database, tasks
+        self._shards = shards
 
     async def once(self) -> None:
         if self._config.token_days:
             await self._old_tokens()
         if self._config.replay_days:
             for entry in list(self._tasks.by_id.values()):
-                await self._old_uses(entry)
+                with contextlib.suppress(Problem, StorageUnavailable):  # of a store that is away
+                    await self._old_uses(entry)
 
     async def _old_tokens(self) -> None:
         """Deletes tokens that were enrolled long ago, and what is known of their use."""
@@ -85,6 +101,7 @@ class ShufflerRetention(Retention):
         if entry.ended() + CLOCK_SECONDS > self.before(self._config.replay_days):
             return
         await self._tasks.close(entry)
-        gone = await self._database.delete("used", ("task", "name"), "task = $1", entry.number)
+        database = self._shards.of(entry).database
+        gone = await database.delete("used", ("task", "name"), "task = $1", entry.number)
         if gone:
             log("old report ids deleted", task=entry.task.id.hex(), reports=gone)

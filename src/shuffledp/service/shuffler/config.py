@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffledp.service.web.config import ServerConfig
+from shuffledp.service.web.config import ServerConfig, is_store
 from shuffledp.service.web.origins import is_server
+
+STORE_NAME = re.compile("[a-z0-9-]{1,30}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,9 @@ class ShufflerConfig(ServerConfig):
     processes: int = 1
     """How many processes answer the public address; if more than 1, another one writes the
     store."""
+    more_stores: tuple[str, ...] = ()
+    """Further stores over which new tasks are spread, each as name=URL; a task stays where it is.
+    In the environment, separated by commas."""
     gateway_keys: str = ""
     """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
     queue: int = 4096
@@ -47,8 +53,21 @@ class ShufflerConfig(ServerConfig):
         """The folder of the keys for requests that come through a relay."""
         return self.gateway_keys or f"{self.spool.rstrip('/')}-gateway"
 
+    @property
+    def store_urls(self) -> dict[str, str]:
+        """The further stores by their names."""
+        return {name: url for name, _, url in (one.partition("=") for one in self.more_stores)}
+
     def problems(self) -> list[str]:
         found = super().problems()
+        urls = self.store_urls
+        if not all(STORE_NAME.fullmatch(name) and is_store(url) for name, url in urls.items()):
+            found.append(
+                "more_stores must be a list of name=URL, for example b=sqlite:/data/b.db; names "
+                "are of small letters, digits and -"
+            )
+        if len({self.store, *urls.values()}) <= len(self.more_stores):
+            found.append("store and more_stores must name each store, and each name, once")
         if not is_server(self.analyzer):
             found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:

@@ -20,7 +20,7 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.web.logs import log
 from shuffledp.service.web.metrics import Counts, Metrics
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.web.tasks import RegisteredTask
 
 CHUNK_BYTES = 1 << 20
 LOOK_AGAIN_SECONDS = 1.0
@@ -39,11 +39,10 @@ class Dispatch:
         self,
         config: ShufflerConfig,
         store: ShufflerStore,
-        tasks: TaskRegistry,
         metrics: Metrics,
         analyzer: httpx.AsyncClient,
     ) -> None:
-        self._config, self._store, self._tasks = config, store, tasks
+        self._config, self._store = config, store
         self._metrics, self._analyzer = metrics, analyzer
         self._spool = Path(config.spool)
         self.reports_arrived = asyncio.Event()
@@ -59,7 +58,7 @@ class Dispatch:
         self.batch_closed.set()
         while True:
             try:
-                for entry in list(self._tasks.by_id.values()):
+                for entry in self._store.tasks():
                     while await self.close_one(entry):
                         self.batch_closed.set()
             except Exception as error:  # look again later, whatever it was
@@ -138,7 +137,7 @@ class Dispatch:
 
     async def _order(self, batch: Batch, file: Path) -> bytes:
         """Writes the batch, its messages in order, to a file; gives its SHA-256."""
-        task = self._tasks.numbered(batch.task).task
+        task = self._store.entry(batch.task).task
         header = BatchHeader(
             task_id=task.id,
             batch_id=batch.id,

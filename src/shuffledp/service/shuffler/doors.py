@@ -125,7 +125,7 @@ class Doors:
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends the writer, which ends these
         )
-        config = asdict(replace(self._config, deliver_token=""))
+        config = asdict(replace(self._config, deliver_token="", more_stores=()))
         assert process.stdin is not None
         process.stdin.write(json.dumps({"config": config, "folder": self._folder}).encode())
         process.stdin.close()

@@ -23,17 +23,17 @@ async def reconcile(
 ) -> None:
     """Ends the batches whose keys were destroyed; raises `ConfigError` if a key was lost."""
     for batch in await store.batches():
-        reason = keys.ended(tasks.numbered(batch.task).task.id, batch.number)
+        reason = keys.ended(store.entry(batch.task).task.id, batch.number)
         if reason and batch.state != "delivered":
             await store.scrub(batch, _state(reason))
             _say(batch, reason)
-    for entry in tasks.by_id.values():
+    for entry in store.tasks():
         first = store.next_batch(entry.number)
         await drop_ended(database, store, entry, keys)
         dropped = range(first, store.next_batch(entry.number))
         if any(keys.ended(entry.task.id, number) == DELIVERED for number in dropped):
             await _close(tasks, entry)
-    for entry in tasks.by_id.values():
+    for entry in store.tasks():
         unfinished = [
             batch.number
             for batch in await store.batches(entry.number)

@@ -7,6 +7,13 @@ from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, WITNESS_T
 TOKEN_AGES = "ALTER TABLE tokens ADD COLUMN enrolled BIGINT NOT NULL DEFAULT 0"
 """The day of a token's enrolment, counted from 1970; 0: not known."""
 
+STORE_TABLES = """
+    CREATE TABLE placements (task {BYTES} PRIMARY KEY, store TEXT NOT NULL);
+    CREATE TABLE store_names (name TEXT PRIMARY KEY, owner {BYTES} NOT NULL)
+"""
+"""In the first store, in which store each task lives (those that are not listed: in the first);
+in every store, its name, and by which it knows its shuffler."""
+
 SHUFFLER_SCHEMA = Schema(
     "shuffler",
     (
@@ -33,6 +40,7 @@ SHUFFLER_SCHEMA = Schema(
         """,
         WITNESS_TABLES,
         TASK_STATES + TOKEN_AGES,
+        STORE_TABLES,
     ),
     (
         # Ciphertexts do not compress, and most reports fit into a page.

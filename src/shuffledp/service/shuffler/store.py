@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from shuffledp.sealed.clock import DAY_SECONDS, Clock
+from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import (
+    ALL_TASKS,
     STORED_COLUMNS,
     USED_COLUMNS,
     Arrival,
@@ -29,9 +30,10 @@ from shuffledp.service.shuffler.batches import (
     pages,
     progress,
 )
+from shuffledp.service.shuffler.enrolments import Admitted, Enrolments
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.web.tasks import RegisteredTask
 
 PART_BYTES = 1024 * MESSAGE_BYTES
 """Bytes of a top-up that are stored in one row."""
@@ -41,9 +43,17 @@ class ShufflerStore:
     """Reports, tokens and batches in a database."""
 
     def __init__(
-        self, database: Database, tasks: TaskRegistry, keys: ReportKeys, clock: Clock
+        self,
+        database: Database,
+        tasks: Callable[[], list[RegisteredTask]],
+        keys: ReportKeys,
+        clock: Clock,
+        enrolments: Enrolments | None = None,
     ) -> None:
-        self._database, self._tasks, self._keys, self._clock = database, tasks, keys, clock
+        """`tasks` gives the tasks that live in this database. Their tokens are enrolled in it too,
+        unless `enrolments` says where they are."""
+        self._database, self.tasks, self._keys, self._clock = database, tasks, keys, clock
+        self._enrolments = enrolments
         self._arrived: dict[int, int] = {}
         self._closed: dict[int, int] = {}
         self._batches: dict[int, int] = {}
@@ -66,7 +76,8 @@ class ShufflerStore:
     async def _refresh(self, transaction: Transaction) -> None:
         """Reads the counts again after a failed transaction, which may have taken effect."""
         if self._failures != self._database.failures:
-            self._arrived, self._closed, self._batches = await progress(transaction)
+            numbers = [entry.number for entry in self.tasks()]
+            self._arrived, self._closed, self._batches = await progress(transaction, numbers)
             self._failures = self._database.failures
 
     def waiting_reports(self, task: int) -> int:
@@ -89,13 +100,14 @@ class ShufflerStore:
         )
         return range(self.next_batch(task), last + 1)
 
-    def _entry(self, task: int) -> RegisteredTask:
+    def entry(self, task: int) -> RegisteredTask:
+        """The task with this number."""
         if task not in self._entries:
-            self._entries[task] = self._tasks.numbered(task)
+            self._entries.update((entry.number, entry) for entry in self.tasks())
         return self._entries[task]
 
     def _size(self, task: int) -> int:
-        self._sizes[task] = self._entry(task).task.batch.reports
+        self._sizes[task] = self.entry(task).task.batch.reports
         return self._sizes[task]
 
     def _batch_of(self, task: int, place: int) -> int:
@@ -105,7 +117,7 @@ class ShufflerStore:
         return self._batches.get(task, 0) + 1 + (place - self._closed.get(task, 0)) // size
 
     def _key(self, task: int, number: int) -> BatchKey:
-        return self._keys.key(self._entry(task).task.id, number)
+        return self._keys.key(self.entry(task).task.id, number)
 
     # arrivals
 
@@ -119,13 +131,19 @@ class ShufflerStore:
         what was stored is a duplicate even though its token is spent.
         """
 
+        early, admitted = None, None
+        if self._enrolments is not None:
+            early = take()
+            ids = [self.entry(arrival.task).task.id for arrival in early]
+            admitted = await self._enrolments.admit(early, ids)
+
         async def store(transaction: Transaction) -> list[Verdict]:
             await self._refresh(transaction)
-            arrivals = take()
+            arrivals = take() if early is None else early
             arrived = dict(self._arrived)
             names: list[Row] = []
             rows: list[Row] = []
-            verdicts = await self._judge(transaction, arrivals, arrived, names, rows)
+            verdicts = await self._judge(transaction, arrivals, admitted, arrived, names, rows)
             await transaction.append(
                 Rows("used", STORED_COLUMNS, sorted(names)),
                 Rows("reports", ("number", "messages"), rows),
@@ -140,6 +158,7 @@ class ShufflerStore:
         self,
         transaction: Transaction,
         arrivals: Sequence[Arrival],
+        admitted: Admitted | None,
         arrived: dict[int, int],
         names: list[Row],
         rows: list[Row],
@@ -147,31 +166,33 @@ class ShufflerStore:
         """The verdicts on arrivals; of those that are accepted, adds to `arrived` how many, to
         `names` their ids and tokens, and to `rows` the encrypted reports."""
         reports: list[Row] = [(arrival.task, arrival.report) for arrival in arrivals]
-        tokens: list[Row] = [(arrival.token,) for arrival in arrivals]
+        tokens: list[Row] = [] if admitted else [(arrival.token,) for arrival in arrivals]
         used, enrolled = await transaction.present(
             Rows("used", USED_COLUMNS, reports + self._spendings(arrivals)),
             Rows("tokens", ("token",), tokens),
         )
+        known = admitted or Admitted([token in enrolled for token in tokens], [])
         verdicts = []
         keys: dict[tuple[int, int], BatchKey] = {}
         checksums = await self._checksums(transaction, used, reports)
-        for arrival, report, token in zip(arrivals, reports, tokens, strict=True):
+        for at, (arrival, report) in enumerate(zip(arrivals, reports, strict=True)):
             task = arrival.task
             place = arrived.get(task, 0)
             number = self._batch_of(task, place)
             spent = spending(arrival, number)
+            elsewhere = admitted is not None and arrival.scope == ALL_TASKS
             if report in used:
                 same = checksums[report] == arrival.checksum
                 verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
-            elif not (arrival.proved or token in enrolled):
+            elif not (arrival.proved or known.enrolled[at]):
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
-            elif spent in used:
+            elif known.spent[at] if elsewhere else spent in used:
                 verdicts.append(Verdict.TOKEN_USED)
             else:
                 verdicts.append(Verdict.ACCEPTED)
-                used |= {report, spent}
+                used |= {report} if elsewhere else {report, spent}
                 checksums[report] = checksum = arrival.checksum
-                names += ((*report, checksum), (*spent, 0))
+                names += [(*report, checksum)] if elsewhere else [(*report, checksum), (*spent, 0)]
                 row = task * TASK_NUMBERS + place
                 key = keys.get((task, number)) or self._key(task, number)
                 keys[task, number] = key
@@ -191,10 +212,6 @@ class ShufflerStore:
             )
             found[report] = int(rows[0][0])
         return found
-
-    async def enrolled(self, token: bytes) -> bool:
-        """Whether the holder of the token with this hash may upload."""
-        return bool(await self._database.rows("SELECT 1 FROM tokens WHERE token=$1", token))
 
     def _spendings(self, arrivals: Sequence[Arrival]) -> list[Row]:
         """What could be spent of the arrivals' tokens, whichever of them are accepted."""
@@ -219,15 +236,6 @@ class ShufflerStore:
         rows = await self._database.rows("SELECT since FROM waiting WHERE task=$1", task)
         return self._clock() - rows[0][0] if rows else 0.0
 
-    async def enrol(self, hashes: Sequence[bytes]) -> int:
-        """Lets the holders of the tokens with these hashes upload; gives how many were new."""
-        today = int(self._clock()) // DAY_SECONDS
-        rows: list[Row] = [(value, today) for value in sorted(set(hashes))]
-        new = await self._database.run(
-            lambda transaction: transaction.insert("tokens", ("token", "enrolled"), rows)
-        )
-        return len(new)
-
     # batches
 
     async def close_batch(
@@ -245,7 +253,7 @@ class ShufflerStore:
             waiting = self.waiting_reports(task)
             if not 0 < reports <= waiting:
                 raise StorageUnavailable("The batch was closed already; look again.")
-            if reports < waiting and reports != self._entry(task).task.batch.reports:
+            if reports < waiting and reports != self.entry(task).task.batch.reports:
                 return None
             number, first = self.next_batch(task), self.closed_reports(task)
             batch = Batch(
@@ -283,7 +291,9 @@ class ShufflerStore:
             f"SELECT {', '.join(BATCH_COLUMNS)} FROM batches WHERE {test} ORDER BY task, number",
             *(() if task is None else (task,)),
         )
-        return [Batch(**dict(zip(BATCH_COLUMNS, row, strict=True))) for row in rows]
+        found = [Batch(**dict(zip(BATCH_COLUMNS, row, strict=True))) for row in rows]
+        known = {entry.number for entry in self.tasks()}
+        return [batch for batch in found if batch.task in known]
 
     async def advance(self, batch: Batch, state: str, digest: bytes | None = None) -> None:
         """Moves a batch to its next state."""
@@ -316,7 +326,7 @@ class ShufflerStore:
         Ensures: after the key is gone, no copy of the messages in the database, its log or a backup
         can be read. A crash in between is made good at the next start.
         """
-        task = self._entry(batch.task).task.id
+        task = self.entry(batch.task).task.id
         await asyncio.to_thread(self._keys.destroy, task, batch.number)
         for low, high in pages(batch):
             await self._database.rows(

@@ -6,13 +6,16 @@ kept, so that it can never be registered again).
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.sealed.clock import CLOCK_SECONDS, Clock
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.storage.database import Transaction
 from shuffledp.service.web.access import require
 from shuffledp.service.web.bodies import read_json_body
@@ -39,6 +42,10 @@ class TaskCare(ABC):
         """Destroys what waits for a task."""
 
     @abstractmethod
+    async def clear(self, entry: RegisteredTask) -> None:
+        """Deletes what is stored about a task elsewhere than beside the task itself."""
+
+    @abstractmethod
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         """Deletes everything that is stored about a task."""
 
@@ -46,16 +53,29 @@ class TaskCare(ABC):
 class Administration:
     """The routes with which an operator keeps a server's tasks."""
 
-    def __init__(self, tasks: TaskRegistry, care: TaskCare, operator: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        tasks: TaskRegistry,
+        care: TaskCare,
+        operator: str,
+        clock: Clock,
+        logged: Callable[[], Awaitable[set[bytes] | None]],
+    ) -> None:
         self._tasks, self._care, self._operator, self._clock = tasks, care, operator, clock
+        self._logged = logged
 
     async def answer_list(self, request: Request) -> Response:
         """All tasks with their states, archived ones too."""
         require(request, self._operator, "operator")
-        facts = [await self._facts(entry) for entry in self._tasks.by_id.values()]
+        logged = await self._logged()
+        facts = [await self._facts(entry, logged) for entry in self._tasks.by_id.values()]
         return JSONResponse({"tasks": facts})
 
-    async def _facts(self, entry: RegisteredTask) -> dict[str, Any]:
+    async def _facts(self, entry: RegisteredTask, logged: set[bytes] | None) -> dict[str, Any]:
+        waiting = unfinished = None
+        with contextlib.suppress(Problem, StorageUnavailable):  # the task's store is away
+            waiting = await self._care.waiting(entry)
+            unfinished = await self._care.unfinished(entry)
         return {
             "task": entry.task.id.hex(),
             "name": entry.task.name,
@@ -63,8 +83,9 @@ class Administration:
             "changed": entry.changed,
             "not_before": entry.task.not_before,
             "expires": entry.task.expires,
-            "waiting": await self._care.waiting(entry),
-            "unfinished": await self._care.unfinished(entry),
+            "waiting": waiting,
+            "unfinished": unfinished,
+            "logged": logged is None or entry.task.id in logged,
         }
 
     async def answer_archive(self, request: Request) -> Response:
@@ -105,6 +126,7 @@ class Administration:
         entry = self._tasks.find(request.path_params["task"])
         if entry.state != "archived":
             raise Problem(409, "task-not-archived", "Archive the task before you delete it.")
+        await self._care.clear(entry)
         await self._tasks.delete(entry, lambda transaction: self._care.forget(transaction, entry))
         log("task deleted", task=entry.task.id.hex())
         return JSONResponse({"task": entry.task.id.hex(), "state": "deleted"})

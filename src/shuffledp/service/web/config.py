@@ -97,7 +97,7 @@ class ServerConfig:
             not _is_place(self.operators_listen) or self.operators_listen == self.listen
         ):
             found.append("operators_listen must be empty or another host:port than listen")
-        if not self.store.startswith(("sqlite:", "postgresql://", "postgres://")):
+        if not is_store(self.store):
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
             found.append("tls_certificate and tls_key go together")
@@ -131,6 +131,11 @@ class ServerConfig:
                     "prints them"
                 )
         return found
+
+
+def is_store(url: str) -> bool:
+    """Whether a text names a store."""
+    return url.startswith(("sqlite:", "postgresql://", "postgres://"))
 
 
 def place(listen: str) -> tuple[str, int]:

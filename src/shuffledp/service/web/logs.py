@@ -20,6 +20,7 @@ LOG_FIELDS = frozenset(
         "task",
         "batch",
         "state",
+        "store",
         "reports",
         "need",
         "error",

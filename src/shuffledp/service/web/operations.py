@@ -42,7 +42,14 @@ BATCH_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
 LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
 KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
-PATH_NAMES = {"task": TASK_NAME, "batch": BATCH_NAME, "first": LOG_PLACE, "size": LOG_PLACE}
+SERIES_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+PATH_NAMES = {
+    "task": TASK_NAME,
+    "batch": BATCH_NAME,
+    "first": LOG_PLACE,
+    "size": LOG_PLACE,
+    "series": SERIES_NAME,
+}
 
 PROBLEM: JsonSchema = {
     "type": "object",
@@ -175,6 +182,10 @@ def page(path: str, media_type: str, summary: str, **options: Any) -> Operation:
 
 TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
 COUNT: JsonSchema = {"type": "integer"}
+COUNT_OR_AWAY: JsonSchema = {
+    "type": ["integer", "null"],
+    "description": "null: the store of the task cannot be reached",
+}
 LISTED_TASK = json_object(
     task=TASK_NAME,
     name={"type": "string"},
@@ -182,15 +193,23 @@ LISTED_TASK = json_object(
     changed=COUNT,
     not_before=COUNT,
     expires=COUNT,
-    waiting=COUNT,
-    unfinished=COUNT,
+    waiting=COUNT_OR_AWAY,
+    unfinished=COUNT_OR_AWAY,
+    logged={"type": "boolean", "description": "false: devices refuse it; make it anew"},
+).schema
+IN_SERIES = json_object(
+    series=SERIES_NAME, name={"type": "string"}, place=COUNT, tasks=COUNT
 ).schema
 CURRENT_TASK = json_object(
-    task=TASK_NAME, name={"type": "string"}, not_before=COUNT, expires=COUNT
+    task=TASK_NAME,
+    name={"type": "string"},
+    not_before=COUNT,
+    expires=COUNT,
+    series={"anyOf": [IN_SERIES, {"type": "null"}]},
 ).schema
 SHARED = {
     "page": page("/", "text/html", "The status as a page", inside=True),
-    "style": page("/page.css", "text/css", "The page's style", inside=True),
+    "style": page("/page.css", "text/css", "The pages' style"),
     "script": page("/page.js", "text/javascript", "The page's script", inside=True),
     "status": Operation(
         method="GET",
@@ -258,7 +277,7 @@ SHARED = {
         problems={
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
-            409: ("key-taken", "log-forked"),
+            409: ("key-taken", "log-forked", "series-place"),
             410: ("key-retired", "task-deleted", "task-expired"),
             422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
             503: ("busy", "draining", "analyzer-away"),

@@ -24,11 +24,11 @@ body { margin: 0; padding: 2rem clamp(1rem, 5vw, 4rem); background: var(--paper)
   color: var(--ink); font: 16px/1.5 Georgia, "Iowan Old Style", serif; }
 header { display: flex; align-items: baseline; gap: 1rem; flex-wrap: wrap; max-width: 60rem;
   margin: 0 auto 1.5rem; }
-h1 { font-size: 1.7rem; margin: 0; text-transform: capitalize; }
+h1 { font-size: 1.7rem; margin: 0; } h1.role { text-transform: capitalize; }
 header p { margin: 0; color: var(--soft); }
 #age { margin-left: auto; font-size: .86rem; } #age::before { content: "● "; color: var(--accent); }
 main { max-width: 60rem; margin: 0 auto; display: grid; gap: 1.25rem; }
-article { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+article { min-width: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 1.1rem 1.4rem 1.3rem; }
 h2 { font-size: 1.2rem; margin: 0; }
 .facts { color: var(--soft); margin: .1rem 0 .9rem; font-size: .92rem; }
@@ -51,6 +51,19 @@ svg { width: 100%; min-width: 8rem; height: 1.6rem; display: block; }
 svg .span { stroke: var(--accent); stroke-width: 3; stroke-linecap: round; }
 svg .dot { fill: var(--accent); } svg .axis { stroke: var(--line); stroke-width: 1; }
 .odd { color: var(--bad); } .empty { color: var(--soft); }
+a { color: var(--accent); } a:focus-visible, .wide:focus-visible, summary:focus-visible {
+  outline: 2px solid var(--accent); outline-offset: 2px; }
+caption { text-align: left; color: var(--soft); font-size: .86rem; } tbody th { color: inherit;
+  border: 0; }
+.wide { overflow-x: auto; } .wide td, .wide th { white-space: nowrap; }
+svg.series { height: 15rem; margin-top: .6rem; overflow: visible; }
+svg.series text { fill: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
+@media (max-width: 500px) { svg.series .between { display: none; } }
+svg.series .zero { stroke: var(--soft); } svg.series .join { stroke: var(--accent);
+  stroke-width: 1; opacity: .45; }
+svg.series .doubtful .span { stroke: var(--bad); }
+svg.series .doubtful .dot { fill: var(--card); stroke: var(--bad); stroke-width: 2; }
+summary { cursor: pointer; color: var(--soft); margin-top: .6rem; }
 """
 
 SCRIPT = """
@@ -77,22 +90,28 @@ MOST_BATCHES = 12
 def render(status: dict[str, Any], about: str) -> str:
     """The status page of a role; `about` says in one line what the role does."""
     role = status["role"]
-    cards = "".join(_card(task) for task in status["tasks"])
+    cards = "".join(_card(task, role) for task in status["tasks"])
     empty = (
         '<p class="empty">No task is registered yet. The collector adds one with '
         "<code>shuffledp task register</code>.</p>"
     )
+    return page_frame(role, about, cards or empty, script=True)
+
+
+def page_frame(title: str, about: str, main: str, *, script: bool) -> str:
+    """A page with this heading and content; with the script it follows what changes."""
+    age, kind = ("<p id=age>as of loading</p>", " class=role") if script else ("", "")
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
-        f'<title>{escape(role)} · shuffledp</title><link rel=icon href="data:,">'
+        f'<title>{escape(title)} · shuffledp</title><link rel=icon href="data:,">'
         "<link rel=stylesheet href=/page.css></head><body>"
-        f"<header><h1>{escape(role)}</h1><p>{escape(about)}</p><p id=age>as of loading</p></header>"
-        f"<main>{cards or empty}</main><script src=/page.js></script></body></html>"
+        f"<header><h1{kind}>{escape(title)}</h1><p>{escape(about)}</p>{age}</header>"
+        f"<main>{main}</main>{'<script src=/page.js></script>' if script else ''}</body></html>"
     )
 
 
-def _card(task: dict[str, Any]) -> str:
+def _card(task: dict[str, Any], role: str) -> str:
     """The part of the page about one task."""
     facts = (
         f"{escape(task['query'])} · ε = {escape(task['epsilon'])} · "
@@ -100,6 +119,8 @@ def _card(task: dict[str, Any]) -> str:
         f"<code>{task['task'][:16]}…</code>"
     )
     parts = [f"<h2>{escape(task['name'])}</h2>", f'<p class="facts">{facts}</p>']
+    if task.get("series"):
+        parts.append(_series(task["series"], role))
     if "progress" in task:
         parts.append(_progress(task))
     if "issued" in task:
@@ -109,6 +130,14 @@ def _card(task: dict[str, Any]) -> str:
     if task.get("results"):
         parts.append(_results(task["results"]))
     return f"<article>{''.join(parts)}</article>"
+
+
+def _series(series: dict[str, Any], role: str) -> str:
+    """Which task of its series this is; at the analyzer with the way to all results."""
+    words = f"{series['place']:,} of {series['tasks']:,} of “{escape(series['name'])}”"
+    if role == "analyzer":
+        words = f'{words} · <a href="/series/{series["series"]}">all its results</a>'
+    return f"<p>Number {words}</p>"
 
 
 def _progress(task: dict[str, Any]) -> str:

@@ -36,11 +36,15 @@ from shuffledp.service.web.page import PAGE_HEADERS, SCRIPT, STYLE, render
 from shuffledp.service.web.problems import Problem, exception_answers
 from shuffledp.service.web.rates import LIMITED, Rate
 from shuffledp.service.web.retention import Retention
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry, series_facts
 
 LEVELS = (
     Levels("spool_free_bytes", "Room on the disk of the spool folder"),
     Levels("open_tasks", "Tasks that are neither closed nor archived"),
+)
+UNLOGGED = (
+    "They were registered before there was a log of tasks, so devices refuse them; make them anew "
+    "with `shuffledp task create`, register those, and archive these."
 )
 LEAST_FREE_BYTES = 16 << 20
 """With less room on the disk of its spool folder a server is not ready."""
@@ -59,6 +63,8 @@ class Role(ABC):
     """What /metrics shows of this role."""
     database: Database
     tasks: TaskRegistry
+    signs: ClassVar[bool] = True
+    """Whether this server signs tasks, and has a key for that."""
     signing: SigningKey
     """The key with which this server signs tasks."""
 
@@ -89,6 +95,11 @@ class Role(ABC):
     def retention(self) -> Retention:
         """What this role deletes by age."""
 
+    async def logged(self) -> set[bytes] | None:
+        """The ids of the tasks for which this server can show that they are in the log of tasks;
+        None: it need not."""
+        return None
+
     @abstractmethod
     async def measure(self) -> None:
         """Sets the levels that only this role has."""
@@ -107,8 +118,10 @@ class Role(ABC):
             )
             self.tasks = TaskRegistry(self.database, limits, lambda: self.draining, self.clock)
             await self.tasks.load()
-            self.signing = self._signing_key()
+            if self.signs:
+                self.signing = self._signing_key()
             own = await self.prepare()
+            await self._warn_unlogged()
             sweeps = (self.connections.sweep(), self.operators_connections.sweep())
             work = [*own, *sweeps, self.retention().run()]
             self._work = [asyncio.create_task(one) for one in work]
@@ -116,6 +129,26 @@ class Role(ABC):
             await self.database.close()
             raise
         log("started", role=self.name, listen=self.server_config.listen)
+
+    async def _warn_unlogged(self) -> None:
+        """Says how many tasks devices refuse because they are older than the log."""
+        logged = await self.logged()
+        found = (
+            []
+            if logged is None
+            else [
+                entry
+                for entry in self.tasks.by_id.values()
+                if entry.state != "archived" and entry.task.id not in logged
+            ]
+        )
+        if found:
+            log(
+                "tasks without a place in the log",
+                level="warning",
+                need=len(found),
+                reason=UNLOGGED,
+            )
 
     def _signing_key(self) -> SigningKey:
         """The key with which this server signs; made at the first start."""
@@ -205,7 +238,7 @@ class Role(ABC):
     def administration(self) -> Administration:
         """What the operator may do with tasks."""
         operator = self.server_config.operator_token_sha256
-        return Administration(self.tasks, self.care(), operator, self.clock)
+        return Administration(self.tasks, self.care(), operator, self.clock, self.logged)
 
     async def answer_put_task(self, request: Request) -> Response:
         """Registers a task, for the collector only."""
@@ -254,6 +287,7 @@ class Role(ABC):
             "state": entry.state,
             "report_size": task.report_size,
             "report_bytes": task.report_bytes,
+            "series": series_facts(task),
         }
 
     async def answer_status(self, _: Request) -> Response:

@@ -54,6 +54,19 @@ def _made_ready(body: bytes, task_id: bytes) -> Task:
     return task
 
 
+def series_facts(task: Task) -> dict[str, Any] | None:
+    """What anybody may know of a task's place in its series; None if it stands alone."""
+    if task.series is None:
+        return None
+    found = task.series
+    return {
+        "series": task.series_id,
+        "name": found.name,
+        "place": found.place,
+        "tasks": found.tasks,
+    }
+
+
 class TaskRegistry:
     """All registered tasks by id."""
 
@@ -69,6 +82,8 @@ class TaskRegistry:
         self._checking = asyncio.Semaphore(MOST_CHECKS)
         self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
+        self.least_number = 1
+        """New tasks get no smaller number."""
         self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
         """What else a role asks of a new task, and stores with it: raises a `Problem` if it is
         refused."""
@@ -107,7 +122,7 @@ class TaskRegistry:
                     )
                 return int(found[0][0]), False
             top = await transaction.rows("SELECT COALESCE(MAX(number), 0) FROM tasks")
-            number = int(top[0][0]) + 1
+            number = max(int(top[0][0]) + 1, self.least_number)
             await transaction.run(
                 "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
                 number,
@@ -191,6 +206,7 @@ class TaskRegistry:
                 "name": task.name,
                 "not_before": task.not_before,
                 "expires": task.expires,
+                "series": series_facts(task),
             }
             for task in sorted(found, key=lambda task: (task.not_before, task.id))
         ]

@@ -1,0 +1,60 @@
+"""Real values within exact bounds."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.cells.base import Values, check_one_value_each
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.exact.numbers import show
+
+LARGEST_BOUND = 10**100
+"""Of the bounds of real values, which are taken as floats too."""
+
+
+def check_bounds(low: Fraction, high: Fraction) -> None:
+    """Refuses bounds that do not enclose a range of floats."""
+    if not low < high:
+        raise ParameterError("The lower bound must lie below the upper bound.")
+    if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < Fraction(1, LARGEST_BOUND):
+        raise ParameterError("Bounds must lie within ±10¹⁰⁰ and at least 10⁻¹⁰⁰ apart.")
+
+
+def parsed_number(text: str, low: Fraction, high: Fraction) -> float:
+    """A number in [low, high] from text."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:  # also where it is not a number
+        raise ValueOutOfRange(f"The value must be a number from {show(low)} to {show(high)}.")
+    return value
+
+
+def reals_within(values: Values, low: Fraction, high: Fraction) -> NDArray[np.float64]:
+    """`values` as floats in [low, high], exactly; or a refusal that does not name them."""
+    array = np.asarray(values)
+    check_one_value_each(array)
+    if array.dtype.kind not in "biuf":
+        raise ValueOutOfRange(f"Values must be numbers; an array of {array.dtype} was given.")
+    numbers = array.astype(np.float64)
+    first, last = outermost_floats(low, high)
+    if not ((numbers >= first) & (numbers <= last)).all():
+        raise ValueOutOfRange(
+            f"Some value is missing, not finite, or outside [{show(low)}, {show(high)}]; "
+            "nothing was randomized: widen the bounds, or move such values to the nearer "
+            "bound with clamp=True (--clamp)."
+        )
+    return numbers
+
+
+def outermost_floats(low: Fraction, high: Fraction) -> tuple[float, float]:
+    """The least and the largest float within exact bounds."""
+    first, last = float(low), float(high)
+    first = first if Fraction(first) >= low else math.nextafter(first, math.inf)
+    last = last if Fraction(last) <= high else math.nextafter(last, -math.inf)
+    return first, last

@@ -1,0 +1,117 @@
+"""Results of a series of tasks, by date: as JSON, as CSV and as a page, for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from shuffledp.exact.numbers import show
+from shuffledp.sealed.results import series_csv
+from shuffledp.sealed.task import Task
+from shuffledp.service.analyzer import operations
+from shuffledp.service.storage.database import Transaction
+from shuffledp.service.web.operations import Served
+from shuffledp.service.web.page import PAGE_HEADERS
+from shuffledp.service.web.problems import Problem
+from shuffledp.service.web.series_page import render_series
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+
+Results = Callable[[RegisteredTask], Awaitable[tuple[list[dict[str, Any]], int]]]
+"""The published results of a task, and how many were forgotten because they are old."""
+
+
+async def take_place(transaction: Transaction, task: Task) -> None:
+    """Stores which task has this place in its series, when the task is registered; refuses a second
+    task for one place, so that what a page shows for a date cannot be replaced or doubled."""
+    if task.series is None:
+        return
+    row = (bytes.fromhex(task.series_id), task.series.place, task.id)
+    if not await transaction.insert("series", ("series", "place", "task"), [row], key=2):
+        raise Problem(
+            409,
+            "series-place",
+            f"Another task is registered as number {task.series.place} of this series; make a "
+            "series with another name.",
+        )
+
+
+class SeriesResults:
+    """The routes of series."""
+
+    def __init__(self, confidence: float) -> None:
+        self._confidence = confidence
+        self._tasks: TaskRegistry
+        self._results: Results
+
+    def open(self, tasks: TaskRegistry, results: Results) -> None:
+        """Gives it the registered tasks, and where their results come from."""
+        self._tasks, self._results = tasks, results
+
+    def routes(self) -> list[Served]:
+        """What everybody may ask."""
+        return [
+            Served(operations.SERIES, self.answer_page),
+            Served(operations.SERIES_RESULTS, self.answer_json),
+            Served(operations.SERIES_CSV, self.answer_csv),
+        ]
+
+    async def answer_page(self, request: Request) -> Response:
+        """The series as a page."""
+        return HTMLResponse(render_series(await self._found(request)), headers=PAGE_HEADERS)
+
+    async def answer_json(self, request: Request) -> Response:
+        """The series as JSON."""
+        return JSONResponse(await self._found(request))
+
+    async def answer_csv(self, request: Request) -> Response:
+        """The series as CSV, to be saved as a file."""
+        series = await self._found(request)
+        name = f"series-{series['series'][:16]}.csv"
+        return PlainTextResponse(
+            series_csv(series["members"]),
+            media_type="text/csv",
+            headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        )
+
+    async def _found(self, request: Request) -> dict[str, Any]:
+        wanted = request.path_params["series"]
+        entries = {
+            entry.task.series.place: entry
+            for entry in self._tasks.by_id.values()
+            if entry.task.series is not None and entry.task.series_id == wanted
+        }
+        if not entries:
+            raise Problem(404, "series-unknown", "No task of such a series is registered here.")
+        one = next(iter(entries.values())).task
+        assert one.series is not None
+        epsilon = one.protocol.epsilon
+        return {
+            "series": wanted,
+            "name": one.series.name,
+            "question": one.question,
+            "query": one.protocol.query,
+            "every": one.series.every,
+            "seconds": one.series.seconds,
+            "tasks": one.series.tasks,
+            "begin": one.series.begin(one.not_before),
+            "epsilon": show(epsilon),
+            "epsilon_in_all": show(one.series.tasks * epsilon),
+            "confidence": self._confidence,
+            "members": [await self._member(place, entries[place]) for place in sorted(entries)],
+        }
+
+    async def _member(self, place: int, entry: RegisteredTask) -> dict[str, Any]:
+        results, forgotten = await self._results(entry)
+        return {
+            "place": place,
+            "task": entry.task.id.hex(),
+            "name": entry.task.name,
+            "not_before": entry.task.not_before,
+            "expires": entry.task.expires,
+            "state": entry.state,
+            "results": results,
+            "forgotten": forgotten,
+        }
