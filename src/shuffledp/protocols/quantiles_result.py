@@ -48,9 +48,9 @@ class QuantileEstimate(Estimate):
         value, low, high = self.texts()[0][1:]
         return {"date": value, "date_interval": [low, high]}
 
-    def __str__(self) -> str:
-        unit = f" {self.axis.unit}s;" if self.axis.unit else ";"
-        return super().__str__().replace(";", unit, 1)
+    @property
+    def rmse_unit(self) -> str:
+        return self.axis.unit_text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -66,6 +66,10 @@ class QuantilesResult(Result):
     probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
     """The quantiles that are shown; any other can be asked for at no further cost."""
     query: str = "quantiles"
+
+    @property
+    def rmse_unit(self) -> str:
+        return self.axis.unit_text
 
     @property
     def edges(self) -> Floats:
