@@ -106,10 +106,16 @@ def mirror(data: Dataset) -> Dataset:
     return Dataset(name, np.clip(1 - data.values, 0.0, 1 - 1e-9))
 
 
+def _protocol(case: Case) -> Quantiles:
+    protocol = plan_of(case.users, case.epsilon, case.bins).protocol
+    assert isinstance(protocol, Quantiles)
+    return protocol
+
+
 def results(case: Case, data: Dataset, runs: int) -> Iterable[QuantilesResult]:
     """Seeded runs on a dataset, planned as on the grid."""
     plan, entropy = plan_of(case.users, case.epsilon, case.bins), SeededEntropy(data.name)
-    tally = data.tally(plan.protocol)
+    tally = data.tally(_protocol(case))
     for _ in range(runs):
         yield plan.analyze(plan.release(plan.protocol.aggregate_tally(tally, entropy)))
 
@@ -153,8 +159,7 @@ class Contradiction:
 def contradiction(
     case: Case, data: Dataset, other: Dataset, probability: float, runs: int
 ) -> Contradiction:
-    protocol = plan_of(case.users, case.epsilon, case.bins).protocol
-    assert isinstance(protocol, Quantiles)
+    protocol = _protocol(case)
     mirrored, opposite = mirror(other), round(1 - probability, 9)
     truth = true_quantile(data.values, probability)
     mirrored_truth = true_quantile(mirrored.values, opposite)

@@ -63,11 +63,10 @@ class Parser(argparse.ArgumentParser):
         known = [name for one in self._actions for name in one.option_strings]
         options = (word.partition("=")[0] for word in self._given if word.startswith("--"))
         wrong = ((word, self._meant(word, known)) for word in options if word not in known)
-        if message.startswith(NO_COMMAND):
-            wrong = iter(())  # which options there are depends on the command
-        message = next(
-            (f"there is no option {word}{said}" for word, said in wrong if said), message
-        )
+        if not message.startswith(NO_COMMAND):  # options depend on the command
+            message = next(
+                (f"there is no option {word}{said}" for word, said in wrong if said), message
+            )
         sentence = message[0].upper() + message[1:].rstrip(".")
         mark = " See" if sentence.endswith("?") else "; see"
         self.exit(2, f"{sentence}{mark} {self.prog} --help.\n")
