@@ -25,8 +25,12 @@ dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an inde
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
 	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
 
-coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole grid; prints a table
-	SHUFFLEDP_COVERAGE=full $(BIN)/python -m pytest -s tests/coverage
+coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole grid; writes docs/coverage.md
+	@mkdir -p build
+	(SHUFFLEDP_COVERAGE=full $(BIN)/python -m pytest -s tests/coverage; echo $$? > build/coverage-status) \
+		| tee build/coverage.txt
+	@test "$$(cat build/coverage-status)" = 0
+	$(BIN)/python scripts/coverage_table.py build/coverage.txt
 
 bench: .venv/bench-ready  ## ratios against peers, in one run
 	$(BIN)/python scripts/bench.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -127,6 +128,43 @@ def test_a_missing_extra_costs_nothing(
     )
     assert done.returncode == 2 and f"needs the package {package}" in done.stderr
     assert ledger.entries() == []
+
+
+def test_a_folder_that_takes_no_files_costs_nothing(
+    csv: str, ledger: Ledger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its permissions allow it, as on a file system that is full or read-only."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    code, _, error = run(capsys, *words(csv, ledger, "--plot", "count.png"))
+    assert code == 2 and "cannot be written to" in error and ledger.spent() == 0
+
+
+def test_a_package_that_does_not_load_costs_nothing(
+    csv: str, ledger: Ledger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    code, _, error = run(capsys, *words(csv, ledger, "--plot", "count.png"))
+    assert code == 2 and "does not load" in error and ledger.spent() == 0
+
+
+@pytest.mark.parametrize("place", ["--equals", "--note", "FILE"])
+def test_words_that_are_no_text_cost_nothing(
+    place: str, csv: str, ledger: Ledger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A terminal that is not in UTF-8 hands them over; compared with values they would be 0."""
+    name = "K\udcf6ln"
+    asked = words(name, ledger) if place == "FILE" else words(csv, ledger, place, name)
+    code, _, error = run(capsys, *asked)
+    assert code == 2 and "UTF-8" in error and ledger.spent() == 0
+
+
+def test_an_unknown_command_with_options(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(capsys, "integers", "x.csv", "--epsilon", "1")
+    assert code == 2 and "no command 'integers'" in error
 
 
 def test_a_picture_that_fails_late_leaves_the_result(

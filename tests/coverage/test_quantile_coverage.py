@@ -19,6 +19,7 @@ from quantile_grid import (
     EPSILONS,
     PROBABILITIES,
     USERS,
+    WORSE,
     Case,
     Floats,
     Measured,
@@ -40,13 +41,16 @@ SHORT = (
     Case(10_000, "1", 16, "skewed"),
 )
 CASES = [Case(*case) for case in product(USERS, EPSILONS, BINS, DATA)] if FULL else list(SHORT)
-ALLOWED = 1.06
+ALLOWED = 1.06 if FULL else 1.12
 """How much more than the former one over data and mirror image: the estimate is no mean of the two,
-so that it may err a little more than both where both err little."""
+so that it may err a little more than both where both err little; and few runs differ by chance."""
 FEW_SHIFTS, SHIFT = 200, 0.27
 """In 200 runs a mean lies within this many standard deviations with a chance of 0.9998."""
 BADLY_COVERED = Case(30, "1", 64, "normal")
 """Where the former intervals missed the truth too often."""
+
+NOISY = Case(30, "0.2", 16, "normal")
+"""Where noise is larger than the number of users."""
 
 
 @cache
@@ -100,9 +104,9 @@ def test_errors_are_no_larger_than_before(case: Case) -> None:
 
 def test_the_grid_in_numbers() -> None:
     """How many cells of the grid err more than with the former estimator, and by how much."""
-    worse = sum(int(measured(case).worse_cells().sum()) for case in CASES)
-    cells = sum(measured(case).values.shape[1] for case in CASES)
     all_found = [measured(case) for case in CASES]
+    worse = sum(int(found.worse_cells().sum()) for found in all_found)
+    cells = sum(found.values.shape[1] for found in all_found)
     ratios = [found.rmse(found.values) / found.rmse(found.former) for found in all_found]
     biases = [[found.bias(found.former), found.bias(found.values)] for found in all_found]
     before, after = np.sqrt((np.array(biases) ** 2).mean(axis=(0, 2)))
@@ -112,10 +116,27 @@ def test_the_grid_in_numbers() -> None:
         print(f"\nquantiles: {cells} cells, {RUNS} runs; coverage {mean:.3f}, least {least:.3f}")
         print(f"RMSE more than 3 % above the former estimator's in {worse} cells, at most")
         print(f"{np.max(ratios):.1f} times; on average (geometric) {mean_ratio(ratios):.3f} times;")
-        print(f"root mean squared bias {before:.3f} before, {after:.3f} now; worse cells:")
+        print(f"root mean squared bias {before:.3f} before, {after:.3f} now;")
+        print(plain_line(all_found) + "; worse cells:")
         print("\n".join(line for case in CASES for line in worse_lines(case, measured(case))))
         assert after < before
     assert worse < cells / 3
+
+
+def plain_line(all_found: list[Measured]) -> str:
+    """The same numbers for the crossing itself, without the mean over a little more noise."""
+    worse = sum(int(found.worse_cells(found.plain).sum()) for found in all_found)
+    former = [found.rmse(found.plain) / found.rmse(found.former) for found in all_found]
+    now = np.array([found.rmse(found.values) / found.rmse(found.plain) for found in all_found])
+    bias = np.sqrt(np.mean([found.bias(found.plain) ** 2 for found in all_found]))
+    before = np.mean([found.rmse(found.plain) for found in all_found])
+    after = np.mean([found.rmse(found.values) for found in all_found])
+    return (
+        f"without smoothing {worse} cells, {mean_ratio(former):.3f} times, bias {bias:.3f}; "
+        f"with it the mean RMSE is {after:.4f} instead of {before:.4f}, "
+        f"in {(now > WORSE).sum()} cells more than 3 % larger (at most {now.max():.2f} times), "
+        f"in {(now < 2 - WORSE).sum()} more than 3 % smaller"
+    )
 
 
 def worse_lines(case: Case, found: Measured) -> list[str]:
@@ -152,6 +173,13 @@ def test_large_noise_shifts_the_median_less_than_before() -> None:
     found = measured(BADLY_COVERED)
     now, before = found.bias_of_noise(found.values)[2], found.bias_of_noise(found.former)[2]
     assert abs(now) < 0.5 < abs(before)
+
+
+def test_a_mean_over_a_little_more_noise_errs_less_where_noise_is_large() -> None:
+    """And does not move what is known well: the same to a thousandth of a bucket."""
+    noisy, clear = measured(NOISY), measured(Case(333, "4", 16, "integer"))
+    assert noisy.rmse(noisy.values).mean() < 0.9 * noisy.rmse(noisy.plain).mean()
+    assert np.median(np.abs(clear.values - clear.plain)) < 0.001 / 16
 
 
 def test_twin_former_intervals_are_rejected() -> None:

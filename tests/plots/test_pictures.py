@@ -85,6 +85,24 @@ def test_bands_follow_the_confidence() -> None:
     assert heights[1] / heights[0] == pytest.approx(wanted, rel=0.3)
 
 
+def test_long_titles_are_not_cut_off() -> None:
+    found = shuffledp.quantiles(np.linspace(0, 1, 200), epsilon=1, bounds=(0, 1), bins=8)
+    figure = found.between(0.123456, 0.654321).plot()
+    figure.canvas.draw()
+    box, page = figure.axes[0].title.get_window_extent(), figure.bbox
+    assert page.x0 <= box.x0 and box.x1 <= page.x1
+
+
+def test_large_numbers_are_written_out_below_the_axis() -> None:
+    """Not as small ones with something to add."""
+    figure = shuffledp.count(np.arange(10**6) % 2, epsilon=1).plot()
+    figure.canvas.draw()
+    axis = figure.axes[0].xaxis
+    texts = [label.get_text() for label in axis.get_ticklabels()]
+    assert axis.get_offset_text().get_text() == ""
+    assert all(text.startswith(("499", "500")) for text in texts) and len(set(texts)) == len(texts)
+
+
 def test_ranges_and_single_quantiles_have_pictures() -> None:
     asked: dict[str, Any] = {"epsilon": 8, "bounds": (0, 10), "bins": 10, "seed": 1}
     found = shuffledp.quantiles(np.linspace(0, 10, 500), **asked)

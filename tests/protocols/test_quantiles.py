@@ -103,6 +103,7 @@ def test_dates_are_answered_with_dates() -> None:
     assert datetime.date.fromisoformat(one["date"]).year == 2013
     assert found.texts()[1][1] == one["date"] and one["date"] in str(found)
     assert found.to_dict()["unit"] == "days since 1970-01-01" and "days; ε" in str(median)
+    assert found.rmse_unit == " days" and " days;" in found._repr_html_()
     spring = found.between("2013-03-01", "2013-06-01")
     first, end = np.datetime64("2013-03-01"), np.datetime64("2013-06-01")
     held = (first <= DAYS) & (end > DAYS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import itertools
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -280,6 +281,15 @@ def test_the_same_query_is_planned_once(name: str, monkeypatch: pytest.MonkeyPat
     ask[name](True)
 
 
+@pytest.mark.parametrize("ask", [shuffledp.mean, shuffledp.quantiles])
+def test_bounds_may_be_an_array(ask: Any) -> None:
+    found = [
+        ask([1.5] * 40, epsilon=1, bounds=bounds, seed=1).to_dict()
+        for bounds in ((0, 2), np.array([0, 2]))
+    ]
+    assert found[0] == found[1]
+
+
 # refused
 
 TWO = pd.DataFrame(np.c_[FLAGS, FLAGS], columns=["a", "a"])
@@ -340,6 +350,28 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "numbers among texts": (lambda: shuffledp.count(["a", 1], epsilon=1, equals="a"), "mixes"),
     "bytes": (lambda: shuffledp.count([b"a"], epsilon=1, equals="a"), "convert"),
+    "a path with a null": (lambda: shuffledp.count("a\0.csv", epsilon=1), "no text"),
+    "a path that is no text": (lambda: shuffledp.count("a\udcf6.csv", epsilon=1), "no text"),
+    "no quantiles": (
+        lambda: shuffledp.quantiles([1.0], epsilon=1, bounds=(0, 2), probabilities=[]),
+        "which quantiles",
+    ),
+    "one group": (
+        lambda: shuffledp.count([0, 1], epsilon=1, by=["a", "a"], groups=["a"]),
+        "Groups must be 2 to",
+    ),
+    "one group twice": (
+        lambda: shuffledp.count([0, 1], epsilon=1, by=["a", "a"], groups=["a", "a"]),
+        "bucket or group",
+    ),
+    "groups without end": (
+        lambda: shuffledp.count([1], epsilon=1, by=["a"], groups=itertools.count()),
+        "Groups must be 2 to",
+    ),
+    "labels without end": (
+        lambda: shuffledp.histogram([1], epsilon=1, labels=itertools.count()),
+        "2 to 1,000,000 buckets",
+    ),
     "delimiter": (lambda: shuffledp.count("x.csv", epsilon=1, delimiter="::"), "one character"),
 }
 

@@ -241,6 +241,12 @@ def test_the_examples_of_the_help_pages(spark: Any) -> None:
         assert runner.run(example).failed == 0
 
 
+@pytest.mark.parametrize("asked", [{}, {"by": ["a", "b"], "groups_public": True}])
+def test_what_is_no_frame_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="A list is no Spark DataFrame"):
+        cluster.count([0, 1], epsilon=1, **asked)
+
+
 def test_wrong_calls(frame: Any) -> None:
     with pytest.raises(ParameterError, match="Which column"):
         cluster.count(frame, epsilon=1)

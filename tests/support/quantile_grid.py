@@ -46,6 +46,8 @@ class Measured:
     values: Floats
     lows: Floats
     highs: Floats
+    plain: Floats
+    """Where the curve in rising order crosses, not averaged over further noise."""
     former: Floats
     former_mirrored: Floats
     """The former estimator on the mirror image of the data, mirrored back."""
@@ -76,9 +78,10 @@ class Measured:
     def bias(self, values: Floats) -> Floats:
         return np.asarray((values - self.truth).mean(axis=0))
 
-    def worse_cells(self) -> NDArray[np.bool_]:
-        """Where the estimate errs more than 3 % more than the former one."""
-        return np.asarray(self.rmse(self.values) > WORSE * self.rmse(self.former))
+    def worse_cells(self, values: Floats | None = None) -> NDArray[np.bool_]:
+        """Where the estimate (or these values) errs more than 3 % more than the former one."""
+        found = self.values if values is None else values
+        return np.asarray(self.rmse(found) > WORSE * self.rmse(self.former))
 
     def former_rmse_both_ways(self) -> Floats:
         """The former estimator's RMSE over the data and its mirror image."""
@@ -133,6 +136,12 @@ def former(result: QuantilesResult, probability: float) -> tuple[float, float, f
     return value, float(result.edges[max(first - 1, 0)]), float(result.edges[last])
 
 
+def plain(result: QuantilesResult, probability: float) -> float:
+    """The estimate without the mean over a little more noise."""
+    below = np.clip(result.below, 0.0, result.users)
+    return steps_below(below, probability * result.users) / (len(below) - 1)
+
+
 def former_mirrored(result: QuantilesResult, probability: float) -> float:
     below = result.users - result.below[::-1]
     return 1 - former_crossing(result.edges, below, (1 - probability) * result.users)[0]
@@ -154,6 +163,7 @@ def measure(case: Case, runs: int) -> Measured:
                 [one.value for one in found],
                 [one.low for one in found],
                 [one.high for one in found],
+                [plain(result, p) for p in PROBABILITIES],
                 [one[0] for one in before],
                 mirrored,
                 [one[1] for one in before],
@@ -168,8 +178,9 @@ def measure(case: Case, runs: int) -> Measured:
         values=columns[0],
         lows=columns[1],
         highs=columns[2],
-        former=columns[3],
-        former_mirrored=columns[4],
-        former_lows=columns[5],
-        former_highs=columns[6],
+        plain=columns[3],
+        former=columns[4],
+        former_mirrored=columns[5],
+        former_lows=columns[6],
+        former_highs=columns[7],
     )

@@ -15,6 +15,7 @@ from shuffledp.cli.needs import check_needs
 from shuffledp.cli.output import add_loudness, speak_plainly
 from shuffledp.cli.parsing import Parser
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
+from shuffledp.exact.json_text import is_text
 from shuffledp.version import __version__
 
 COMMANDS = (
@@ -77,6 +78,11 @@ NO_MEMORY = (
     "less, or use a machine with more memory."
 )
 
+NOT_TEXT = (
+    "A word of this command is no text in the terminal's encoding, so that no value could equal "
+    "it; set a UTF-8 locale (LC_ALL=C.UTF-8), or rename the file."
+)
+
 EPILOG = """examples:
   shuffledp count sample:commute --column bikes --epsilon 1
   shuffledp plan count --users 1000000 --epsilon 1
@@ -108,7 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 3 if a
     certificate is refuted, 130 if interrupted."""
     speak_plainly()
-    args = parser().parse_args(joined(sys.argv[1:] if arguments is None else arguments))
+    words = joined(sys.argv[1:] if arguments is None else arguments)
+    if not all(is_text(word) for word in words):
+        print(NOT_TEXT, file=sys.stderr)
+        return WRONG
+    args = parser().parse_args(words)
     if not getattr(args, "verbose", False):
         return _run(args, verbose=False)
     out, level = logging.StreamHandler(sys.stderr), _LOGGER.level

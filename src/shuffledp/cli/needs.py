@@ -39,8 +39,9 @@ def check_needs(args: argparse.Namespace) -> None:
     plot, output = (getattr(args, name, None) for name in ("plot", "output"))
     if plot is not None:
         require("plot")
-        from shuffledp.plots.figures import checked_picture
+        from shuffledp.plots.figures import check_drawing, checked_picture
 
+        check_drawing()
         checked_picture(plot)
     if output is not None and output != STANDARD:
         check_writable(Path(output))

@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 Commands = Any  # argparse's sub-parsers; their type has no public name
 
 
+NO_COMMAND = "there is no command"
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that answers wrong input with one sentence and exit code 2, and shows its help where
     it has commands and none is named."""
@@ -48,7 +51,7 @@ class Parser(argparse.ArgumentParser):
             self.exit(0)
         named = next((word for word in self._given if not word.startswith("-")), None)
         if named is not None and named not in self._below.choices:
-            self.error(f"there is no command {named!r}" + self._meant(named, self._below.choices))
+            self.error(f"{NO_COMMAND} {named!r}" + self._meant(named, self._below.choices))
 
     @staticmethod
     def _meant(word: str, known: Iterable[str]) -> str:
@@ -60,9 +63,10 @@ class Parser(argparse.ArgumentParser):
         known = [name for one in self._actions for name in one.option_strings]
         options = (word.partition("=")[0] for word in self._given if word.startswith("--"))
         wrong = ((word, self._meant(word, known)) for word in options if word not in known)
-        message = next(
-            (f"there is no option {word}{said}" for word, said in wrong if said), message
-        )
+        if not message.startswith(NO_COMMAND):  # options depend on the command
+            message = next(
+                (f"there is no option {word}{said}" for word, said in wrong if said), message
+            )
         sentence = message[0].upper() + message[1:].rstrip(".")
         mark = " See" if sentence.endswith("?") else "; see"
         self.exit(2, f"{sentence}{mark} {self.prog} --help.\n")

@@ -20,7 +20,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
         ("privacy", _privacy(result)),
         ("users", _users(result)),
         ("messages", f"{result.messages_per_user:,.1f} per user"),
-        ("RMSE", f"{result.rmse:,.4g}"),
+        ("RMSE", f"{result.rmse:,.4g}{result.rmse_unit}"),
         ("note", "who may see all rows anyway gets this more cheaply from the central mechanism"),
     ]
     if result.about:

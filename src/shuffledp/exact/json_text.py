@@ -91,3 +91,13 @@ def _real(text: str) -> float:
 
 def _not_a_number(_: str) -> NoReturn:
     raise ValueError
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8: what a terminal or a file system could not read as
+    text holds lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -113,8 +113,9 @@ class Binomial(Law):
             return outside
         if k < FEW_MASSES:  # adding up a few masses beats the incomplete beta function
             total = mass = ball(1 - self.probability) ** self.trials
+            odds = self._odds()
             for j in range(k):
-                mass = mass * self.ratio(j)
+                mass = mass * odds * (self.trials - j) / (j + 1)
                 total = total + mass
             return total
         above = ball(self.probability).beta_lower(arb(k + 1), arb(self.trials - k), 1)
@@ -132,8 +133,10 @@ class Binomial(Law):
         )
 
     def ratio(self, k: int) -> arb:
-        odds = ball(self.probability) / ball(1 - self.probability)
-        return odds * (self.trials - k) / (k + 1)
+        return self._odds() * (self.trials - k) / (k + 1)
+
+    def _odds(self) -> arb:
+        return ball(self.probability) / ball(1 - self.probability)
 
     def mean(self) -> arb:
         return ball(self.trials * self.probability)

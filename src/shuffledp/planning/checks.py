@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import ExactNumber, exact, positive_as_written, show, whole
@@ -44,8 +46,14 @@ def checked_size(messages: float) -> None:
         )
 
 
+def listed(bounds: object) -> object:
+    """An array as the list of its elements, anything else as it is."""
+    return bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
+
+
 def checked_bounds(bounds: object) -> tuple[Fraction, Fraction]:
     """(low, high) as exact numbers, low < high."""
+    bounds = listed(bounds)
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise ParameterError("bounds must be two numbers, the lower and the upper one.")
     low, high = exact(bounds[0], "the lower bound"), exact(bounds[1], "the upper bound")

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from shuffledp.errors import ParameterError
 from shuffledp.exact.memory import check_memory
 from shuffledp.exact.numbers import ExactNumber, round_to, whole
-from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users
+from shuffledp.planning.checks import checked_bounds, checked_epsilon, checked_users, listed
 from shuffledp.planning.histogram import bucket_choice
 from shuffledp.planning.plan import Forecast, Plan
 from shuffledp.planning.target import Target, laplace_variance
@@ -89,6 +89,7 @@ def plan_quantiles(
 
 def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
     """(low, high, unit): the bounds as exact numbers; of dates, in whole units since 1970."""
+    bounds = listed(bounds)
     if not isinstance(bounds, tuple | list) or not any(is_date(bound) for bound in bounds):
         return *checked_bounds(bounds), ""
     if len(bounds) != 2 or not all(is_date(bound) for bound in bounds):

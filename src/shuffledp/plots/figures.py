@@ -46,6 +46,17 @@ def save(figure: Figure, path: str | None) -> Figure:
     return figure
 
 
+def check_drawing() -> None:
+    """Refuses a matplotlib that is installed but cannot be loaded."""
+    try:
+        import matplotlib.backends.backend_agg  # noqa: F401
+    except ImportError as error:
+        raise ParameterError(
+            f"Pictures cannot be drawn, because matplotlib does not load ({error}); install it "
+            "anew."
+        ) from None
+
+
 def checked_picture(path: str) -> str:
     """The format of a picture by its file name; refuses a name or a folder that will not do."""
     ending = Path(path).suffix.lower().removeprefix(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+LONGEST_TITLE = 80
+MOST_WRITTEN_OUT = 1e12
+"""Numbers below an axis are written out up to this one."""
 LONGEST_LABEL = 40
 """Characters of a label below a bar."""
 
@@ -52,14 +56,21 @@ def draw_estimate(result: Estimate) -> Figure:
     else:
         _bars_of_errors(axes, result, *result.errors())
         axes.axvline(result.value, color=LINE, linewidth=1.6)
-    title = axes.set_title(
-        f"{name} ≈ {value}   ({percent(result.confidence)} interval {low} … {high})", color=INK
-    )
+    said = f"{name} ≈ {value}   ({percent(result.confidence)} interval {low} … {high})"
+    title = axes.set_title("\n".join(wrap(said, LONGEST_TITLE)), color=INK)
+    _write_numbers_out(axes)
     set_plainly([title], shown_labels([name])[1])
     axes.set_xlabel(f"where the true value may lie, given the estimate\n{_caption(result)}")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     return figure
+
+
+def _write_numbers_out(axes: Axes) -> None:
+    """Numbers below the axis in full, not as distances from one that is written beside it."""
+    if max(abs(end) for end in axes.get_xlim()) < MOST_WRITTEN_OUT:
+        axes.ticklabel_format(axis="x", style="plain", useOffset=False)
+        axes.locator_params(axis="x", nbins=6)
 
 
 def _whisker(axes: Axes, result: Estimate) -> None:

@@ -177,6 +177,11 @@ class Axis:
             return f"{int(number):,}"
         return show(number) if isinstance(number, Fraction) else f"{number:,.2f}"
 
+    @property
+    def unit_text(self) -> str:
+        """What follows a length on the axis in print."""
+        return f" {self.unit}s" if self.unit else ""
+
     def edge_text(self, position: int) -> str:
         """An edge between bins, for people."""
         edge = float(self.edges[position])

@@ -10,7 +10,7 @@ bound is not 0), one more cell counts the users of each group in the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -66,8 +66,10 @@ class DirectedCell(NamedTuple):
 
 def checked_groups(labels: object) -> tuple[Label, ...]:
     """The labels of groups: 2 to 1,000 texts or whole numbers, all different."""
-    names = checked_labels(labels)
-    if len(names) > MOST_GROUPS or len({type(name) for name in names}) > 1:
+    listed = isinstance(labels, Sized) and not isinstance(labels, str)
+    number_fits = not listed or 1 < len(labels) <= MOST_GROUPS  # type: ignore[arg-type]
+    names = checked_labels(labels) if number_fits else ()
+    if not 1 < len(names) <= MOST_GROUPS or len({type(name) for name in names}) > 1:
         raise ParameterError(
             f"Groups must be 2 to {MOST_GROUPS:,} labels, all texts or all whole numbers; for "
             "counts of more, ask for a histogram."

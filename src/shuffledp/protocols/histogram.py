@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -40,13 +41,16 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
         raise ParameterError(
             "labels must be a list of labels, or how many whole numbers from 0 on."
         )
-    names = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+    found = islice(labels, MOST_BUCKETS + 1)  # labels may be without end
+    names = tuple(label.item() if isinstance(label, np.generic) else label for label in found)
     if not 1 < len(names) <= MOST_BUCKETS:
         raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
     if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
-        raise ParameterError("Two buckets have the same label; give each a name of its own.")
+        raise ParameterError(
+            "Two have the same label; give every bucket or group a name of its own."
+        )
     return names
 
 

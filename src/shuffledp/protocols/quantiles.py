@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -69,6 +69,20 @@ def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> 
     return float(np.diag(np.cumsum(np.cumsum(covariance, axis=0), axis=1)).max())
 
 
+@lru_cache(maxsize=64)
+def _variance_at(cell: Cell, users: int, total: int) -> float:
+    """The variance of a bucket that holds so many of the users: the same for every view."""
+    return cell.rmse(users, total) ** 2
+
+
+@lru_cache(maxsize=64)
+def _cumulants_at(cell: Cell, users: int, total: int) -> tuple[float, float, float]:
+    """The second, third and fourth cumulants of such a bucket's error."""
+    variance = _variance_at(cell, users, total)
+    log_error = partial(cell.log_error, users=users, total=float(total))
+    return variance, *third_and_fourth_cumulants(log_error, variance)
+
+
 @dataclass(frozen=True)
 class Level:
     """A histogram of the whole range at one resolution."""
@@ -82,11 +96,7 @@ class Level:
     def bucket_cumulants(self, users: int, held: Floats) -> Cumulants:
         """The second, third and fourth cumulants of the errors of buckets that hold so many of the
         users (they are affine in that number)."""
-        ends = []
-        for total in (0, users):
-            variance = self.cell.rmse(users, total) ** 2
-            log_error = partial(self.cell.log_error, users=users, total=float(total))
-            ends.append((variance, *third_and_fourth_cumulants(log_error, variance)))
+        ends = (_cumulants_at(self.cell, users, total) for total in (0, users))
         part = np.clip(held / users, 0.0, 1.0)
         second, third, fourth = (
             none + (every - none) * part for none, every in zip(*ends, strict=True)
@@ -95,7 +105,7 @@ class Level:
 
     def bucket_variances(self, users: int, held: Floats) -> Floats:
         """The error of buckets that hold so many of the users (it is affine in that number)."""
-        none, all_users = (self.cell.rmse(users, total) ** 2 for total in (0, users))
+        none, all_users = (_variance_at(self.cell, users, total) for total in (0, users))
         return np.asarray(none + (all_users - none) * held / users)
 
 

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.range_errors import RangeErrors, root_mean_square, steps_below
+from shuffledp.accuracy.range_errors import RangeErrors, mean_steps_below, root_mean_square
 from shuffledp.errors import ParameterError
 from shuffledp.exact.numbers import exact
 from shuffledp.protocols.axis import Axis
 from shuffledp.protocols.results import Estimate, Result
 
 Floats = NDArray[np.float64]
+SMOOTHING = 0.25
+"""Over how much further noise quantiles are averaged, relative to the noise there is. More makes
+errors smaller where noise is large, and draws estimates to the middle (docs/coverage.md)."""
 NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
 
 
@@ -45,9 +48,9 @@ class QuantileEstimate(Estimate):
         value, low, high = self.texts()[0][1:]
         return {"date": value, "date_interval": [low, high]}
 
-    def __str__(self) -> str:
-        unit = f" {self.axis.unit}s;" if self.axis.unit else ";"
-        return super().__str__().replace(";", unit, 1)
+    @property
+    def rmse_unit(self) -> str:
+        return self.axis.unit_text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -63,6 +66,10 @@ class QuantilesResult(Result):
     probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
     """The quantiles that are shown; any other can be asked for at no further cost."""
     query: str = "quantiles"
+
+    @property
+    def rmse_unit(self) -> str:
+        return self.axis.unit_text
 
     @property
     def edges(self) -> Floats:
@@ -146,15 +153,17 @@ class QuantilesResult(Result):
 
         The estimated number of users below a value rises with noise, so that it may cross the
         wanted rank more than once; its values are put into rising order, which never takes it
-        further from the truth, and then it crosses once. The interval reaches from the first to
-        the last bucket whose true rank may be the wanted one, so that a single test decides on
-        each side whether it holds the truth.
+        further from the truth, and then it crosses once. The estimate is the mean of the places
+        where it would cross with a little more noise, which makes it jump less. The interval
+        reaches from the first to the last bucket whose true rank may be the wanted one, so that a
+        single test decides on each side whether it holds the truth.
         """
         share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
             raise ParameterError(NOT_A_SHARE)
         rank = share * self.users
-        position = steps_below(np.clip(self.below, 0.0, self.users), rank)
+        further = SMOOTHING * np.concatenate([[0.0], self._rank_errors, [0.0]])
+        position = mean_steps_below(np.clip(self.below, 0.0, self.users), rank, further)
         lower, upper = self.band
         first = int(np.flatnonzero(upper >= rank)[0]) - 1
         last = int(np.flatnonzero(lower < rank)[-1])

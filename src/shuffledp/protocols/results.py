@@ -50,6 +50,11 @@ class Result(ABC):
     the values as they were, or no longer unbiased."""
     neighbours: str = NEIGHBOURS
 
+    @property
+    def rmse_unit(self) -> str:
+        """What follows the RMSE in print: nothing, unless values have a unit."""
+        return ""
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON can hold it."""
@@ -126,7 +131,8 @@ class Result(ABC):
         head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
-            f"{html.escape(self.privacy_in_words())}; {self.users:,} users; RMSE {self.rmse:,.4g}; "
+            f"{html.escape(self.privacy_in_words())}; {self.users:,} users; "
+            f"RMSE {self.rmse:,.4g}{self.rmse_unit}; "
             f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
 
@@ -166,8 +172,8 @@ class Estimate(Result):
         ((_, value, low, high),) = self.texts()
         return (
             f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
-            f"RMSE {self.rmse:,.{decimals(self.rmse)}f}; ε = {float(self.epsilon):g}, "
-            f"{self.users:,} users)"
+            f"RMSE {self.rmse:,.{decimals(self.rmse)}f}{self.rmse_unit}; "
+            f"ε = {float(self.epsilon):g}, {self.users:,} users)"
             f"{self.marks()}"
         )
 

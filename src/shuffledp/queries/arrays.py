@@ -11,12 +11,14 @@ import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import DataError
+from shuffledp.protocols.histogram import MOST_BUCKETS
 from shuffledp.queries.query import ColumnType
 
 Values = NDArray[Any]
@@ -112,6 +114,11 @@ def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
 def _plain(value: object) -> object:
     """The Python object behind a NumPy scalar."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def as_labels(values: Iterable[object]) -> list[Any]:
+    """Labels as columns hold them; of too many one more than there may be, which is refused."""
+    return [as_label(value) for value in islice(values, MOST_BUCKETS + 1)]
 
 
 def as_label(value: object) -> object:

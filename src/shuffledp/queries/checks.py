@@ -11,7 +11,7 @@ import numpy as np
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import ExactNumber, exact
 from shuffledp.protocols.histogram import Label, checked_labels
-from shuffledp.queries.arrays import as_label
+from shuffledp.queries.arrays import as_label, as_labels
 from shuffledp.queries.query import ColumnType
 from shuffledp.queries.values import TRUTHS, WORDS
 
@@ -53,7 +53,7 @@ def histogram_labels(labels: int | Iterable[Label], other: Label | None) -> tupl
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         names: list[Any] = list(checked_labels(as_label(labels)))
     else:
-        names = [as_label(label) for label in labels]
+        names = as_labels(labels)
     named = [name for name in names if other is None or name != other]
     truths = [isinstance(name, bool) for name in named]
     if any(truths) and not all(truths):
@@ -78,6 +78,8 @@ def checked_probabilities(
     if isinstance(probabilities, str) or not isinstance(probabilities, Iterable):
         probabilities = [probabilities]
     wanted = [exact(probability, "a quantile") for probability in probabilities]
-    if not wanted or not all(0 < p < 1 for p in wanted):
+    if not wanted:
+        raise ParameterError("Say which quantiles to show, for example 0.5.")
+    if not all(0 < p < 1 for p in wanted):
         raise ParameterError("A quantile must lie strictly between 0 and 1, for example 0.5.")
     return tuple(float(p) for p in wanted)

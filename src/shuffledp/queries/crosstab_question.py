@@ -17,7 +17,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols.crosstab_result import of_histogram
 from shuffledp.protocols.histogram import MOST_BUCKETS, Label, checked_labels, encode_labels
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.queries.arrays import as_label
+from shuffledp.queries.arrays import as_labels
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.filling import BUCKET, MISSING_LABEL
 from shuffledp.queries.options import Options
@@ -124,7 +124,7 @@ def _checked_columns(by: object) -> tuple[str, ...]:
 
 def _checked_domain(labels: object, missing: object) -> tuple[Label, ...]:
     if not isinstance(labels, str) and isinstance(labels, Iterable):
-        labels = [as_label(label) for label in labels]
+        labels = as_labels(labels)
         if missing == BUCKET and MISSING_LABEL not in labels:
             labels = [*labels, MISSING_LABEL]
     names = checked_labels(labels)

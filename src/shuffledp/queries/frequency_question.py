@@ -16,7 +16,7 @@ from shuffledp.planning.plan import Plan
 from shuffledp.protocols.hashing import checked_candidates
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.queries.arrays import as_label
+from shuffledp.queries.arrays import as_labels
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.options import Options
 from shuffledp.queries.query import ColumnType, Query
@@ -45,7 +45,7 @@ class Frequencies(Query[HistogramResult]):
             "frequencies are planned for rmse or max_messages; give one of these.",
         )
         if not isinstance(candidates, str) and isinstance(candidates, Iterable):
-            candidates = [as_label(label) for label in candidates]  # type: ignore[misc]
+            candidates = as_labels(candidates)
         return cls(
             epsilon=positive_as_written(epsilon, "epsilon"),
             targets=options.targets,

@@ -12,7 +12,7 @@ from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.exact.numbers import truth
 from shuffledp.protocols.by_group import UNKNOWN_GROUP, checked_groups
 from shuffledp.protocols.histogram import Label
-from shuffledp.queries.arrays import MISSING, as_label
+from shuffledp.queries.arrays import MISSING, as_labels
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.columns import FileFormat, column_of
 from shuffledp.queries.options import Options
@@ -77,7 +77,7 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
             "in which group."
         )
     if groups is not None and isinstance(groups, Iterable) and not isinstance(groups, str):
-        groups = [as_label(label) for label in groups]
+        groups = as_labels(groups)
     labels = None if groups is None else checked_groups(groups)
     return Groups(by=by, labels=labels, public=public)
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from shuffledp import samples
 from shuffledp.errors import ParameterError
+from shuffledp.exact.json_text import is_text
 from shuffledp.queries.arrow import pyarrow
 
 GZIP_START, PARQUET_START = b"\x1f\x8b", b"PAR1"
@@ -63,6 +64,10 @@ class Source:
     def of(cls, path: str | Path) -> Source:
         """The source behind a path, a URI or the name of a sample."""
         text = str(path)
+        if "\0" in text or not is_text(text):
+            raise ParameterError(
+                "The path holds characters that are no text; check it, or rename the file."
+            )
         if text.startswith(samples.PREFIX):
             text = str(samples.path(text.removeprefix(samples.PREFIX)))
         system, inside = file_system(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -84,10 +85,14 @@ def check_writable(path: str | Path) -> None:
         raise ParameterError(f"{target} is a folder; give the name of a file in it.")
     if not target.parent.is_dir():
         raise ParameterError(f"There is no folder {target.parent}; make it, or choose another.")
-    if not os.access(target.parent, os.W_OK | os.X_OK):
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
         raise ParameterError(
-            f"{target.parent} is a folder that you may not write to; choose another."
-        )
+            f"{target.parent} is a folder that cannot be written to ({error.strerror}); choose "
+            "another."
+        ) from None
 
 
 def sync(path: Path) -> None:

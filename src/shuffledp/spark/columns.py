@@ -52,6 +52,15 @@ def read(
         return session.read.table(source)
 
 
+def check_frame(data: object) -> None:
+    """Refuses what is no frame of Spark."""
+    if not isinstance(data, TextTable) and not hasattr(data, "selectExpr"):
+        raise DataError(
+            f"A {type(data).__name__} is no Spark DataFrame; give one, or ask shuffledp without "
+            "Spark."
+        )
+
+
 def values_of(
     frame: Any, column: str | None, *, as_text: bool = False, user: str | None = None
 ) -> Any:

@@ -22,6 +22,7 @@ from shuffledp.queries.persons import Persons, persons_of
 from shuffledp.queries.publish import publish
 from shuffledp.queries.query import Grouping, Query
 from shuffledp.spark.columns import (
+    check_frame,
     column_type,
     equal_to,
     grouped_by,
@@ -55,6 +56,7 @@ ONE_MACHINE = "it works on one machine only; leave it out, or use shuffledp with
 def run(query: Query[R], data: Any, options: Options) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
     refuse_local_options(options)
+    check_frame(data)
     persons = persons_of(options.user, options.rows_per_user, query)
     values = _read(query, data, options, persons)
     check_column(query, values)

@@ -16,7 +16,7 @@ from shuffledp.queries.local import fill_of
 from shuffledp.queries.options import Options
 from shuffledp.queries.publish import Drawn
 from shuffledp.queries.query import Query
-from shuffledp.spark.columns import values_of
+from shuffledp.spark.columns import check_frame, values_of
 from shuffledp.spark.errors import spark_failures
 from shuffledp.spark.executor import check_column, drawn, refuse_local_options, run
 from shuffledp.spark.group_rows import group_column
@@ -28,6 +28,7 @@ def answer(query: Query[Estimate], data: Any, options: Options, groups: Groups) 
     if not groups.public:
         return run(ByGroup.of(options, query, groups), data, options)
     refuse_local_options(options)
+    check_frame(data)
     check_public(options)
     name = group_column(data, groups)
     with spark_failures():
