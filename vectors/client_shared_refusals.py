@@ -51,13 +51,7 @@ def with_digits(task: Task, change: Change, fits: bool = True) -> str:
         + 1
         for place, cell in enumerate(digits)
     }
-    claims |= {
-        f"certificate.cells.{place}.proof.down.rule": "equal cuts"
-        for place, cell in enumerate(digits)
-        if cell["down"]["cut"] == cell["down"]["muted_cut"]
-    }
-    users = {"certificate.users": digits[0]["users"], "report_size": task.report_size + 50}
-    return put(task, {DIGITS: digits, **claims, **users})
+    return put(task, {DIGITS: digits, **claims, "report_size": task.report_size + 50})
 
 
 def times(text: str, factor: F) -> str:
@@ -99,15 +93,6 @@ def short_way(digits: list[Data]) -> None:
     for cell in digits:
         cell["up"] |= {"cut": 2, "muted_cut": 2, "odds": ["1000"] * cell["largest"]}
         cell["together"]["stray_odds"] = ["1000"] * (len(digits) - 1)
-
-
-def few_users(digits: list[Data]) -> None:
-    """Fewer users than cells, with odds and cuts downwards that are good for them."""
-    short_way(digits)
-    for cell in digits:
-        cell["users"] = 2
-        cell["up"] |= {"cut": 3, "muted_cut": 3}
-        cell["down"] |= {"cut": 3, "muted_cut": 3, "odds": ["1000"] * cell["largest"]}
 
 
 def slowest(digits: list[Data]) -> int:
@@ -187,7 +172,6 @@ FITTING: list[tuple[str, Change]] = [
         lambda digits: digits[0]["up"].update(muted_cut=digits[0]["up"]["cut"] - 4),
     ),
     ("a way up shorter than there are cells", short_way),
-    ("fewer users than shared cells", few_users),
     ("shared digits for different users", lambda digits: digits[1].update(users=201)),
     ("noise upwards that falls too fast", lambda d: d[slowest(d)]["up"].update(decay="1/3")),
     ("odds of an own jump lower by a millionth, first digit", lambda d: lower(d, 0, "up", 0)),

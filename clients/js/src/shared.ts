@@ -139,7 +139,7 @@ export class Group {
         !cells.some(({ bounded: { up } }) => same(up.decay, together.decay)) ||
         !same(together.other_odds, [total - ownOdds, scale]) ||
         together.stray_odds.length !== cells.length - 1 || !together.stray_odds.every((odds, i) => same(odds, strays[i]!)) ||
-        bounded.up.cut !== cut || bounded.up.muted_cut !== cut || cut < cells.length || first!.users < cells.length
+        bounded.up.cut !== cut || bounded.up.muted_cut !== cut || cut < cells.length
       )
         bad("The digits do not share one way up: their users, cuts, odds or numbers of values do not fit together");
     }

@@ -115,8 +115,6 @@ class SharedCell(BoundedCell):
                 "Cells that share their way up have equal cuts upwards, at least as large as "
                 "there are cells."
             )
-        if self.users < self.together.cells:
-            raise ParameterError("Cells that share their way up need as many users as cells.")
 
     @property
     def most_messages(self) -> int:
@@ -270,9 +268,11 @@ class SharedCell(BoundedCell):
         """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
         cell, would add up to more than Z; all cells are taken to be the widest one."""
         k, cut, beta = self.together.cells, self.up.cut, float(self.together.decay)
+        if self.users < k:
+            return 1.0
         # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
         tail = beta ** (cut + 1) / max(1 - beta, 1e-300)
-        return 4 * comb(k, 2) * tail * (1 + cut) / self.users
+        return min(1.0, 4 * comb(k, 2) * tail * (1 + cut) / self.users)
 
     # As JSON
 
