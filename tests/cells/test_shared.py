@@ -95,7 +95,7 @@ def test_the_common_cut_changes_a_cells_law_by_less_than_is_said(cells: Group) -
             apart_here = of_one_cell(apart, place)
             gap = distance(of_one_cell(joint, place), apart_here)
             assert 0 < gap <= rejected(cells)
-            assert min(1, users * rejected(cells)) <= cell.joint_chance()
+            assert min(1.0, users * float(rejected(cells))) <= cell.joint_chance()
             assert float(gap) > 1e-3 * float(
                 rejected(cells)
             )  # not so much less that it says nothing
