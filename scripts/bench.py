@@ -1,6 +1,6 @@
 """`make bench`: how fast and how cheap the package is, beside peers measured in the same run.
 
-    python scripts/bench.py [--quick] [--json]
+    python scripts/bench.py [--quick] [--json] [--only PART]
 
 Nothing here is a test: figures depend on the machine, ratios much less so. Every figure of the
 documents comes from this program.
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from importlib.resources import files
@@ -31,6 +32,8 @@ from shuffledp.cells.paper import PaperCell
 from shuffledp.exact.entropy import SYSTEM
 from shuffledp.exact.laws import DiscreteLaplace
 from shuffledp.exact.sampler import sampler
+from shuffledp.planning.bounded_digits import bounded_sum
+from shuffledp.planning.digits import SumTask
 from shuffledp.protocols.results import Result
 
 Row = tuple[str, str, str]
@@ -92,6 +95,27 @@ def messages() -> list[Row]:
                 f"{average:,.1f} on average, {most:,.1f} in a report",
                 f"paper's cell: {old.forecast.messages_per_user / buckets:,.1f} and "
                 f"{old_most.report_size / buckets:,.1f}; planned in {spent:.2f} s",
+            )
+        )
+    return rows
+
+
+def reports_of_sums() -> list[Row]:
+    """What a padded report of a real sum holds: separate digits, with a dither, with a shared way
+    up."""
+    rows = []
+    for users, rmse in ((10**4, "4.07"), (10**4, "2.714"), (10**6, "4.07"), (10**6, "2.714")):
+        task = SumTask(
+            users=users, expected=users, epsilon=Fraction(1), mse=Fraction(rmse) ** 2, padded=True
+        )
+        separate = bounded_sum(replace(task, dither=1), None).cost
+        dithered = bounded_sum(task, None).cost
+        best = shuffledp.plan_real_sum(users, 1, rmse=rmse, padded=True)
+        rows.append(
+            (
+                f"real sum, RMSE {rmse}, n = {users:,}",
+                f"{separate:,.0f} separate, {dithered:,.0f} with a dither",
+                f"{best.report_size:,} planned, {best.forecast.messages_per_user:,.1f} on average",
             )
         )
     return rows
@@ -309,19 +333,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", help="the one part to measure, by its name")
     args = parser.parse_args()
     scale = 10 if args.quick else 1
-    parts = {
-        "machine": calibration(),
-        "messages per user": messages(),
-        "randomizing": randomizing(10**7 // scale),
-        "aggregate": aggregate_path(),
-        "frameworks": frameworks(10**7 // scale),
-        "streaming": streaming(10**8 // scale),
-        "import": importing(),
-        "browser client": browser_client(),
-        "first calls": first_calls(),
+    measures: dict[str, Callable[[], list[Row]]] = {
+        "machine": calibration,
+        "messages per user": messages,
+        "reports of sums": reports_of_sums,
+        "randomizing": lambda: randomizing(10**7 // scale),
+        "aggregate": aggregate_path,
+        "frameworks": lambda: frameworks(10**7 // scale),
+        "streaming": lambda: streaming(10**8 // scale),
+        "import": importing,
+        "browser client": browser_client,
+        "first calls": first_calls,
     }
+    if args.only is not None and args.only not in measures:
+        parser.error(f"--only must be one of {', '.join(measures)}.")
+    parts = {name: measure() for name, measure in measures.items() if args.only in (None, name)}
     if args.json:
         print(json.dumps(parts, indent=2, ensure_ascii=False))
         return
