@@ -16,9 +16,12 @@ from logged_tasks import proof_of
 from shuffledp.cli.main import main
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.clock import DAY_SECONDS, system_clock
+from shuffledp.sealed.issuer_keys import IssuerKeyFolder
 from shuffledp.sealed.keys import KeyFolder
 from shuffledp.sealed.task import Operators, Task
+from shuffledp.sealed.task_tokens import TokenIssuer
 from shuffledp.service.client.device import Device
+from shuffledp.service.client.one_time import OneTimeToken
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import AlreadyAnswered, PolicyRefused, Unreachable
@@ -135,3 +138,23 @@ def test_reports_that_wait_are_left_alone(tmp_path: Path) -> None:
     with Client(task, task.shuffler, "t", box, transport=taken) as client:
         client.resume()
     assert Device(box).spent(30) == 1 and Device(box).wipe() == (1, 0, 1)
+
+
+def test_tokens_are_exported_by_their_tasks_and_wiped_when_these_have_expired(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = system_clock()
+    box = tmp_path / "box"
+    key = IssuerKeyFolder(tmp_path / "issuer-keys").new()
+    issuer = TokenIssuer("https://issuer.example", key, attested=False)
+    task = made(tmp_path, "thing", expires=int(now) + DAY_SECONDS, issuer=issuer)
+    request = OneTimeToken(task, "enrolment", box).request()
+    (box / "other.token").write_text("{}")  # not readable: it stays
+    assert main(["device", "export", "--outbox", str(box), "--output", "-"]) == 0
+    shown = capsys.readouterr().out
+    assert json.loads(shown)["tokens"] == sorted([task.id.hex(), "other"])
+    assert request.hex() not in shown
+    Device(box).wipe()
+    assert OneTimeToken(task, "enrolment", box).request() == request  # it can still be answered
+    Device(box, lambda: now + 2 * DAY_SECONDS).wipe()
+    assert Device(box).tokens() == ["other"] and not list(box.glob(f"{task.id.hex()}*"))

@@ -155,7 +155,12 @@ def run_history(args: argparse.Namespace) -> None:
 def run_export(args: argparse.Namespace) -> None:
     """Writes everything that this device remembers."""
     device = _device(args)
-    data = {"format": EXPORT_FORMAT, "reports": device.history(), "keys": device.keys()}
+    data = {
+        "format": EXPORT_FORMAT,
+        "reports": device.history(),
+        "keys": device.keys(),
+        "tokens": device.tokens(),
+    }
     write_output(
         args,
         json.dumps(data, indent=2, ensure_ascii=False) + "\n",

@@ -22,6 +22,7 @@ from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.sealed.files import lock, write_whole
 from shuffledp.sealed.signing import SIGNERS
 from shuffledp.sealed.task import Task
+from shuffledp.service.client.one_time import forget_expired, tokens_kept
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
 
@@ -209,8 +210,8 @@ class Device:
         return bool(charge.task) and (self._folder / f"{charge.task}.report").exists()
 
     def wipe(self, *, keys: bool = False) -> Wiped:
-        """Forgets what reports were for: questions, names, addresses, ids; with `keys` also the
-        keys that were remembered.
+        """Forgets what reports were for: questions, names, addresses, ids, and the one-time tokens
+        of tasks that have expired; with `keys` also the keys that were remembered.
 
         Ensures: what every report cost, and when, stays, so that the budget holds. The ids of tasks
         that have not expired stay, so that none is answered twice, and so do reports that wait to
@@ -228,11 +229,16 @@ class Device:
             for mark in self._folder.glob("*.done"):
                 if mark.stem not in known:
                     mark.unlink()
+            forget_expired(self._folder, now)
         return Wiped(
             reports=len(charges) - len(waiting),
             waiting=len(waiting),
             tasks=len({charge.task for charge in charges if charge.task}),
         )
+
+    def tokens(self) -> list[str]:
+        """The ids of the tasks for which one-time tokens are kept, which are secret themselves."""
+        return tokens_kept(self._folder)
 
     def begin_anew(self) -> None:
         """Begins an empty record where one was lost; refuses if there is one."""

@@ -56,6 +56,7 @@ class OneTimeToken:
                     "input": made.token_input.hex(),
                     "blinded": made.blinded.hex(),
                     "inverse": f"{made.inverse:x}",
+                    **self._until(),
                 }
                 self._write(data)
         return self._made(data).to_bytes()
@@ -64,12 +65,16 @@ class OneTimeToken:
         """Makes the token of the issuer's answer and stores it; raises `TaskError` unless it is
         valid."""
         token = self._made(self._read()).finish(answer)
-        self._write({"token": token.text})
+        self._write({"token": token.text, **self._until()})
 
     def forget(self) -> None:
         """Removes the token after it was used."""
         self._file.unlink(missing_ok=True)
         self._file.with_suffix(".token.lock").unlink(missing_ok=True)
+
+    def _until(self) -> dict[str, str]:
+        """Until when the token is of use."""
+        return {"expires": str(self._task.expires)}
 
     def _made(self, data: dict[str, str]) -> TokenRequest:
         return TokenRequest(
@@ -91,6 +96,23 @@ class OneTimeToken:
 
     def _write(self, data: dict[str, str]) -> None:
         write_whole(self._file, json.dumps(data), durable=True, secret=True)
+
+
+def tokens_kept(folder: Path) -> list[str]:
+    """The ids of the tasks for which a device keeps a token."""
+    return sorted(file.stem for file in folder.glob("*.token"))
+
+
+def forget_expired(folder: Path, now: int) -> None:
+    """Removes the tokens of tasks that nobody can answer any more."""
+    for file in folder.glob("*.token"):
+        try:
+            expires = int(json.loads(file.read_text("utf-8"))["expires"])
+        except (OSError, ValueError, TypeError, LookupError):
+            continue  # what cannot be read is not thrown away: a task may still need it
+        if expires <= now:
+            file.unlink(missing_ok=True)
+            file.with_suffix(".token.lock").unlink(missing_ok=True)
 
 
 def spent_name(token: str) -> bytes:
