@@ -15,8 +15,9 @@ from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
-from shuffledp.service.errors import ConfigError
+from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.backups import back_up, restore
+from shuffledp.service.web.tasks import TaskRegistry
 
 
 async def uploaded(trio: Trio, task: Task, count: int) -> None:
@@ -67,6 +68,40 @@ def test_delivered_reports_are_not_counted_again_after_a_restore(
     found = asyncio.run(first())
     restore(copy, store)
     asyncio.run(second(*found))
+
+
+def test_a_task_is_closed_though_the_first_start_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batches that show that the copy is too old are dropped only after the task is closed."""
+    store, copy = f"sqlite:{tmp_path}/shuffler.db", tmp_path / "copy.db"
+
+    async def first() -> Task:
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            await uploaded(trio, task, 15)
+            await asyncio.to_thread(back_up, store, copy)
+            await uploaded(trio, task, 5)
+            await trio.results(task)
+            await trio.scrubbed(task)
+            return task
+
+    async def start(task: Task) -> int:
+        async with Trio(tmp_path).running() as trio:
+            (token,) = await trio.enrol()
+            return (await trio.post(task, encrypt_report(task, 1), token)).status_code
+
+    async def away(*_: object) -> None:
+        raise StorageUnavailable("away")
+
+    task = asyncio.run(first())
+    restore(copy, store)
+    with monkeypatch.context() as patch:
+        patch.setattr(TaskRegistry, "close", away)
+        with pytest.raises(StorageUnavailable):
+            asyncio.run(start(task))
+    assert asyncio.run(start(task)) == 410
 
 
 def test_a_restore_goes_on_where_nothing_was_delivered(tmp_path: Path) -> None:

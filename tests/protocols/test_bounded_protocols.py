@@ -142,6 +142,8 @@ def test_honest_counts_are_plausible_and_impossible_ones_are_not(share: float, c
         many = users + 20 * plan.report_size
         for extra in (Report(users=0, plus=np.array([many]), minus=np.array([0])),):
             assert plan.protocol.anomaly(batches[0] + extra) > 20
+            one_minus = replace(extra, minus=np.array([1]))  # does not hide the others
+            assert plan.protocol.anomaly(batches[0] + one_minus) > 20
         fewer = replace(batches[0], plus=batches[0].plus - many)
         assert plan.protocol.anomaly(fewer) < -20
         other = replace(batches[0], minus=batches[0].minus + 20 * plan.report_size)

@@ -43,7 +43,7 @@ export const wipe = (storage: Storage = deviceStorage(), { keys = false, now = D
     });
     const known = new Set(charges.map(({ task }) => task));
     for (const task of Object.keys(reports)) if (!known.has(task)) delete reports[task];
-    for (const [task, { expires }] of Object.entries(record.tokens ?? {})) if (expires <= now) delete record.tokens![task];
+    for (const [task, { expires }] of Object.entries(record.tokens ?? {})) if (expires + 300 <= now && !reports[task]) delete record.tokens![task]; // the shuffler takes late reports
     if (keys) for (const shuffler of Object.keys(record.keys)) delete record.keys[shuffler];
     known.delete("");
     return { reports: charges.length - waiting, waiting, tasks: known.size };

@@ -2,7 +2,7 @@
  * it is needed. */
 import { direct } from "./asking.js";
 import { fail } from "./errors.js";
-import { choice, list, record, textOf, whole } from "./schema.js";
+import { anything, choice, list, record, textOf, whole } from "./schema.js";
 import { SHOWN, type LoadOptions, type loadTask, type Task } from "./task.js";
 
 const LATEST = 253_402_300_799;
@@ -11,7 +11,7 @@ const OPEN = record({
   name: textOf(1, 100),
   not_before: whole(0, LATEST),
   expires: whole(1, LATEST),
-});
+}, { series: anything });
 const LIST = record({ tasks: list(OPEN, 0, 1e5) });
 
 /** The one task of a server whose name begins so and that can be answered now. The server's list is not believed: the

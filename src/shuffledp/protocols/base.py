@@ -137,7 +137,7 @@ class Protocol(ABC, Generic[R_co]):
     def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
         """One user's report: what runs on a device.
 
-        Ensures: every cell's messages are an exact draw of its randomizer (`Cell.randomize`).
+        Ensures: the cells' messages are an exact draw of their randomizer.
         """
         codes = self.encode(self.one_value(value), entropy)
         cells = self.cells

@@ -53,7 +53,7 @@ class CellCounts(NamedTuple):
         estimates = cell.estimates(self.plus - self.minus, users) - known
         above = estimates - most
         if not cell.sends_minus:  # nobody honest sends a −1
-            above = np.where(self.minus > 0, self.minus, above)
+            above = np.where(self.minus > 0, np.maximum(self.minus, above), above)
 
         def moment(sign: int, end: float) -> LogMoment:
             def at(theta: Floats) -> Floats:

@@ -235,7 +235,8 @@ class RealSum(Protocol[Estimate]):
         return places[::16] * float(self.step), masses[::16] * 16
 
     def parts(self, users: int, totals: list[float] | None) -> list[Part]:
-        """The digits' independent errors, in grid steps; at the worst data without totals."""
+        """The digits' errors, in grid steps; at the worst data without totals. They are taken as
+        independent, which those of digits that share their way up are but for rare jumps."""
         known = totals or [math.inf] * len(self.digits)
         parts = []
         for cell, weight, total in zip(self.digits, self.weights, known, strict=True):

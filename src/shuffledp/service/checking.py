@@ -34,7 +34,6 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     if not isinstance(config, RelayConfig):
         found += [
             *_folder("spool", config.spool, made=True),
-            *_signing(config),
             *_store(config.store, config.table, "store"),
         ]
     if isinstance(config, ShufflerConfig | AnalyzerConfig):

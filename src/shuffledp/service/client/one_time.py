@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from shuffledp.sealed.clock import CLOCK_SECONDS
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.files import lock, write_whole
 from shuffledp.sealed.task import Task
@@ -104,13 +105,15 @@ def tokens_kept(folder: Path) -> list[str]:
 
 
 def forget_expired(folder: Path, now: int) -> None:
-    """Removes the tokens of tasks that nobody can answer any more."""
+    """Removes the tokens of tasks that nobody can answer any more and for which no report waits."""
     for file in folder.glob("*.token"):
+        if file.with_suffix(".report").exists():
+            continue
         try:
             expires = int(json.loads(file.read_text("utf-8"))["expires"])
         except (OSError, ValueError, TypeError, LookupError):
             continue  # what cannot be read is not thrown away: a task may still need it
-        if expires <= now:
+        if expires + CLOCK_SECONDS <= now:  # the shuffler takes late reports
             file.unlink(missing_ok=True)
             file.with_suffix(".token.lock").unlink(missing_ok=True)
 

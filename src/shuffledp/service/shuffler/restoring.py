@@ -9,6 +9,8 @@ a record stop the start.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.shuffler.batches import TASK_NUMBERS, Batch, insert_batch
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
@@ -28,11 +30,10 @@ async def reconcile(
             await store.scrub(batch, _state(reason))
             _say(batch, reason)
     for entry in store.tasks():
-        first = store.next_batch(entry.number)
-        await drop_ended(database, store, entry, keys)
-        dropped = range(first, store.next_batch(entry.number))
-        if any(keys.ended(entry.task.id, number) == DELIVERED for number in dropped):
+        # closed first: after an interruption the batches that show it must still be there
+        if any(reason == DELIVERED for reason in _ended(store, entry, keys)):
             await _close(tasks, entry)
+        await drop_ended(database, store, entry, keys)
     for entry in store.tasks():
         unfinished = [
             batch.number
@@ -46,6 +47,14 @@ async def reconcile(
                 f"are missing in {keys.path}, so their stored reports cannot be read; bring the "
                 "folder back, or give the reports up with `shuffledp shuffler discard`."
             )
+
+
+def _ended(store: ShufflerStore, entry: RegisteredTask, keys: ReportKeys) -> Iterator[str]:
+    """How the batches ended that the store does not know of yet."""
+    number = store.next_batch(entry.number)
+    while reason := keys.ended(entry.task.id, number):
+        yield reason
+        number += 1
 
 
 async def drop_ended(

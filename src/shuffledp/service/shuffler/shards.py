@@ -4,8 +4,8 @@ agree on anything.
 
 The first store also holds what concerns all tasks: the tasks themselves and where each lives, the
 enrolled tokens (`enrolments`), and what was witnessed of the log. A further store takes some of the
-new tasks, chosen by their ids; tasks that are there never move. If one is away, its tasks are told
-503, and the others go on.
+new tasks, chosen by their ids; tasks that are there never move. If a further store is away, its
+tasks are told 503, and the others go on; without the first one nothing is taken.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Shards:
     async def place(self, task_id: bytes) -> Storing:
         """Chooses a store for a new task, among those that answer; gives what stores the choice.
 
-        Ensures: the task's number is used in no store that answers, also by tasks that the first
+        Ensures: the task's number is not used in that store, also not by tasks that the first
         store has forgotten because it was put back from a backup.
         """
         name, top = FIRST, 0

@@ -167,8 +167,11 @@ class ShufflerStore:
         `names` their ids and tokens, and to `rows` the encrypted reports."""
         reports: list[Row] = [(arrival.task, arrival.report) for arrival in arrivals]
         tokens: list[Row] = [] if admitted else [(arrival.token,) for arrival in arrivals]
+        # tokens for one task of any: the first store spends them, and the task's own remembers them
+        # too, in case the first one is put back from a backup
+        here: list[Row] = [(one.task, one.token) for one in arrivals] if admitted else []
         used, enrolled = await transaction.present(
-            Rows("used", USED_COLUMNS, reports + self._spendings(arrivals)),
+            Rows("used", USED_COLUMNS, reports + self._spendings(arrivals) + here),
             Rows("tokens", ("token",), tokens),
         )
         known = admitted or Admitted([token in enrolled for token in tokens], [])
@@ -179,20 +182,20 @@ class ShufflerStore:
             task = arrival.task
             place = arrived.get(task, 0)
             number = self._batch_of(task, place)
-            spent = spending(arrival, number)
             elsewhere = admitted is not None and arrival.scope == ALL_TASKS
+            spent = (task, arrival.token) if elsewhere else spending(arrival, number)
             if report in used:
                 same = checksums[report] == arrival.checksum
                 verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
             elif not (arrival.proved or known.enrolled[at]):
                 verdicts.append(Verdict.UNKNOWN_TOKEN)
-            elif known.spent[at] if elsewhere else spent in used:
+            elif spent in used or (elsewhere and known.spent[at]):
                 verdicts.append(Verdict.TOKEN_USED)
             else:
                 verdicts.append(Verdict.ACCEPTED)
-                used |= {report} if elsewhere else {report, spent}
+                used |= {report, spent}
                 checksums[report] = checksum = arrival.checksum
-                names += [(*report, checksum)] if elsewhere else [(*report, checksum), (*spent, 0)]
+                names += [(*report, checksum), (*spent, 0)]
                 row = task * TASK_NUMBERS + place
                 key = keys.get((task, number)) or self._key(task, number)
                 keys[task, number] = key
