@@ -93,7 +93,7 @@ def test_sums_that_count_the_average() -> None:
 
 def test_digits_that_are_given() -> None:
     plan = plan_real_sum(10**4, 1, rmse=5, radix=(5, 4), padded=True)
-    assert real_sum(plan).radix == (5, 4) and kind(plan) == "bounded"
+    assert real_sum(plan).radix == (5, 4) and kind(plan) == "shared"
     free = plan_real_sum(10**4, 1, rmse=5, padded=True)
     assert free.report_size <= plan.report_size
 

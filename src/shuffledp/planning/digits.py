@@ -69,13 +69,14 @@ def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
         return
     later = [base for base in DIGIT_BASES[::-1] if base <= LARGEST_LATER_BASE]
     mse, least = float(task.mse), float(task.rounding(1, max(task.dithers(1))))
+    most = 0.9 if max(task.dithers(1)) > 1 else 0.6  # without a dither it is rarely at its worst
     for digits in range(MOST_DIGITS):
         for top in DIGIT_BASES[::-1]:
             below = [base for base in later if base <= top]
             for rest in itertools.combinations_with_replacement(below, digits):
                 grid = math.prod((top, *rest)) - 1
                 rounding = least / (grid * grid)
-                if rounding < 0.9 * mse and (rounding > 0.008 * mse or grid <= 8):
+                if rounding < most * mse and (rounding > 0.008 * mse or grid <= 8):
                     yield (top, *rest)
 
 
