@@ -122,11 +122,16 @@ class Cell(ABC):
         return
 
     @staticmethod
-    def most_together(cells: Sequence[Cell]) -> int | None:
-        """What a user sends at most to all of these cells; None where there is no such number."""
-        most = [cell.most_messages for cell in cells]
-        known = [count for count in most if count is not None]
-        return sum(known) if len(known) == len(most) else None
+    def most_together(cells: Sequence[Cell], copies: Sequence[int] | None = None) -> int | None:
+        """What a user sends at most to so many copies of each of these cells (one, if nothing is
+        said); None where there is no such number."""
+        total = 0
+        for cell, count in zip(cells, copies or [1] * len(cells), strict=True):
+            most = cell.most_messages
+            if most is None:
+                return None
+            total += most * count
+        return total
 
     @staticmethod
     def randomize_together(

@@ -43,15 +43,13 @@ DIRECTION = Record(
         "odds": Listing(ODDS, 1, MOST_BOUNDED_VALUE),
     }
 )
-BOUNDED_CELL = Record(
-    {
-        "kind": Choice((BoundedCell.kind,)),
-        "users": Whole(1, MOST_USERS),
-        "largest": Whole(1, MOST_BOUNDED_VALUE),
-        "up": DIRECTION,
-        "down": DIRECTION,
-    }
-)
+BOUNDED_FIELDS = {
+    "users": Whole(1, MOST_USERS),
+    "largest": Whole(1, MOST_BOUNDED_VALUE),
+    "up": DIRECTION,
+    "down": DIRECTION,
+}
+BOUNDED_CELL = Record({"kind": Choice((BoundedCell.kind,)), **BOUNDED_FIELDS})
 TOGETHER = Record(
     {
         "cells": Whole(2, MOST_TOGETHER),
@@ -61,16 +59,7 @@ TOGETHER = Record(
         "stray_odds": Listing(ODDS, 1, MOST_TOGETHER - 1),
     }
 )
-SHARED_CELL = Record(
-    {
-        "kind": Choice((SharedCell.kind,)),
-        "users": Whole(1, MOST_USERS),
-        "largest": Whole(1, MOST_BOUNDED_VALUE),
-        "up": DIRECTION,
-        "down": DIRECTION,
-        "together": TOGETHER,
-    }
-)
+SHARED_CELL = Record({"kind": Choice((SharedCell.kind,)), **BOUNDED_FIELDS, "together": TOGETHER})
 CELL = Tagged(
     "kind",
     {BoundedCell.kind: BOUNDED_CELL, SharedCell.kind: SHARED_CELL, PaperCell.kind: PAPER_CELL},

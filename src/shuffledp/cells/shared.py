@@ -210,7 +210,7 @@ class SharedCell(BoundedCell):
                 )
 
     @staticmethod
-    def most_together(cells: Sequence[Cell]) -> int:
+    def most_together(cells: Sequence[Cell], copies: Sequence[int] | None = None) -> int:
         group = shared_cells(cells)
         return sum(cell.base + cell.largest for cell in group) + 2 * group[0].up.cut + 1
 

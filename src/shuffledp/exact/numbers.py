@@ -169,6 +169,13 @@ def ball(number: Fraction | int) -> arb:
     return arb(fmpq(int(number.numerator), int(number.denominator)))
 
 
+def fraction_above(number: arb) -> Fraction:
+    """A fraction that is at least a number that a ball encloses, close to the ball's upper end at
+    the current precision."""
+    mantissa, exponent = number.upper().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
 def at_precision(bits: int, quantity: Callable[[], arb]) -> arb:
     """`quantity()` evaluated with `bits` bits of working precision."""
     check_time()

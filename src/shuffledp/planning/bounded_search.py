@@ -19,7 +19,7 @@ from flint import arb
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.errors import CertificateError, PlanningError
-from shuffledp.exact.numbers import at_precision, ball, round_to, show
+from shuffledp.exact.numbers import at_precision, ball, fraction_above, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.privacy.bounded_proof import prove
@@ -225,5 +225,4 @@ def worst_error(cell: BoundedCell, expected: int) -> arb:
 
 def worst_error_above(cell: BoundedCell, expected: int) -> Fraction:
     """A fraction just above `worst_error`."""
-    mantissa, power = worst_error(cell, expected).upper().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(power)
+    return fraction_above(worst_error(cell, expected))

@@ -20,7 +20,7 @@ from flint import arb
 from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.cells.shared import SharedCell, Together
 from shuffledp.errors import CertificateError
-from shuffledp.exact.numbers import at_precision, ball, round_to
+from shuffledp.exact.numbers import at_precision, ball, fraction_above, round_to
 from shuffledp.planning.bounded_choice import tilt_limit
 from shuffledp.planning.bounded_digits import (
     EPSILON_DIGITS,
@@ -189,14 +189,15 @@ def _proved(
 ) -> tuple[SharedCell, ...] | None:
     """Cells with these cuts whose odds are proved; rounded towards privacy."""
     codes = costs.grid + 1
+    rho = math.exp(sum(math.log1p(1 / task.users / i) for i in range(1, cut + 1)))
     decays = [short_decay(loss, base - 1) for loss, base in zip(losses, costs.radix, strict=True)]
     for nudge in (1e-10, 1e-9, 1e-8, 1e-7):
         ups = [
-            _up(task, base - 1, loss, decay, cut, codes // base, nudge)
+            _up(base - 1, loss, decay, cut, codes // base * rho * (1 + nudge))
             for loss, base, decay in zip(losses, costs.radix, decays, strict=True)
         ]
         odds = sum((sum(up.odds) for up in ups), start=Fraction(0))
-        stray = _stray_odds(task.users, costs.radix, losses, max(decays), cut, nudge)
+        stray = _stray_odds(task.users, rho, costs.radix, losses, max(decays), cut, nudge)
         cells = []
         for up, base, (side, total) in zip(ups, costs.radix, downs, strict=True):
             muting = side.best(total)
@@ -220,33 +221,23 @@ def _proved(
     return None
 
 
-def _up(
-    task: SumTask,
-    largest: int,
-    loss: Fraction,
-    decay: Fraction,
-    cut: int,
-    others: int,
-    nudge: float,
-) -> Direction:
-    """A digit's own jumps: users·c_{Z+1}·β^(y−1)/(1−β^D), for each combination of the others."""
-    beta, r = float(decay), 1 / task.users
-    rho = math.exp(sum(math.log1p(r / i) for i in range(1, cut + 1)))
-    first = beta ** (cut + 1) * rho / (cut + 1) / -math.expm1(largest * math.log(beta))
+def _up(largest: int, loss: Fraction, decay: Fraction, cut: int, scale: float) -> Direction:
+    """A digit's own jumps: users·c_{Z+1}·β^(y−1)/(1−β^D) for each combination of the others, where
+    users·c_{Z+1} = β^(Z+1)·ρ_Z/(Z+1); `scale` is ρ_Z times their number, rounded up."""
+    beta = float(decay)
+    first = beta ** (cut + 1) * scale / (cut + 1) / -math.expm1(largest * math.log(beta))
     return Direction(
         epsilon=loss,
         decay=decay,
         cut=cut,
         muted_cut=cut,
-        odds=tuple(
-            round_to(first * others * beta**y * (1 + nudge), ODDS_DIGITS, up=True)
-            for y in range(largest)
-        ),
+        odds=tuple(round_to(first * beta**y, ODDS_DIGITS, up=True) for y in range(largest)),
     )
 
 
 def _stray_odds(
     users: int,
+    rho: float,
     radix: Sequence[int],
     losses: Sequence[Fraction],
     decay: Fraction,
@@ -255,7 +246,6 @@ def _stray_odds(
 ) -> tuple[Fraction, ...]:
     """The odds of stray jumps with 2, 3, … parts that the proof asks for."""
     r, k, beta = 1 / users, len(radix), float(decay)
-    rho = math.exp(sum(math.log1p(r / i) for i in range(1, cut + 1)))
     spare = min(-math.expm1(-float(loss)) for loss in losses) * (1 - 1e-9)
     found = []
     for parts in range(2, k + 1):
@@ -275,5 +265,4 @@ def error_above(cells: Sequence[SharedCell], costs: SharedDigitCosts, task: SumT
             total += ball(weight**2) * cell.mean_squared_error(task.expected)
         return total + task.expected * ball(SharedCell.joint_variance(cells, weights))
 
-    mantissa, power = at_precision(256, error).upper().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(power)
+    return fraction_above(at_precision(256, error))

@@ -19,7 +19,7 @@ from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import Direction
 from shuffledp.cells.shared import Together
 from shuffledp.exact.deadline import check_time
-from shuffledp.exact.numbers import ball
+from shuffledp.exact.numbers import ball, fraction_above
 
 EQUAL_CUTS = "equal cuts"
 CLOSED_FORM = "closed form"
@@ -171,8 +171,7 @@ def shared_way_up(together: Together) -> Rule:
 
 def rounded_up(number: arb, digits: int = 20) -> str:
     """A number that the true value is at most, as decimal text."""
-    mantissa, exponent = number.upper().man_exp()
-    bound = Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+    bound = fraction_above(number)
     context = Context(prec=digits, rounding=ROUND_CEILING)
     return str(context.divide(bound.numerator, bound.denominator))
 

@@ -21,15 +21,8 @@ PADDINGS = (EXACT, RESERVE)
 
 def most_messages(uses: Sequence[CellUse]) -> int | None:
     """The most that a user can send; None where a cell has no such number."""
-    if uses[0].cell.draws_together:
-        return type(uses[0].cell).most_together([use.cell for use in uses])
-    total = 0
-    for use in uses:
-        most = use.cell.most_messages
-        if most is None:
-            return None
-        total += most * use.copies
-    return total
+    cells, copies = [use.cell for use in uses], [use.copies for use in uses]
+    return type(cells[0]).most_together(cells, copies)
 
 
 def message_laws(uses: Sequence[CellUse]) -> tuple[int, list[MessageLaw]]:
