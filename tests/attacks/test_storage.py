@@ -233,7 +233,7 @@ def test_a_commit_that_fills_several_batches(tmp_path: Path) -> None:
                 )
                 for number, token in enumerate(senders)
             ]
-            verdicts = await trio.shuffler.store.accept(lambda: arrivals, frozenset())
+            verdicts = await trio.shuffler.intake.lane.accept(lambda: arrivals)
             assert verdicts == [Verdict.ACCEPTED] * (2 * USERS + 1) + [Verdict.TOKEN_USED]
 
     asyncio.run(walk())

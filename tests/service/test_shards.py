@@ -20,7 +20,7 @@ from shuffledp.cli.main import main
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.shuffler import shards
+from shuffledp.service.shuffler import stores as shuffler_stores
 from shuffledp.service.storage.backups import back_up, restore
 from shuffledp.service.tokens import EACH_PREFIX, ONCE_PREFIX, new_token, token_hash
 
@@ -168,7 +168,7 @@ async def interrupted(trio: Trio, tasks: dict[str, Task], token: str) -> None:
 def test_a_store_that_is_away_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "TRY_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(shuffler_stores, "TRY_AGAIN_SECONDS", 0.05)
     disk = tmp_path / "disk"
     disk.mkdir()
     stores = {"b": f"sqlite:{disk}/b.db", "c": f"sqlite:{tmp_path}/c.db"}

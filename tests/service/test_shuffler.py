@@ -162,7 +162,7 @@ def test_one_commit_judges_what_arrives_together(tmp_path: Path, stores: dict[st
 
         first = arrival(b"a", hashed)
         together = [first, first, arrival(b"b", hashed), arrival(b"c", bytes(32))]
-        verdicts = await trio.shuffler.store.accept(lambda: together, frozenset())
+        verdicts = await trio.shuffler.intake.lane.accept(lambda: together)
         assert verdicts == [
             Verdict.ACCEPTED,
             Verdict.DUPLICATE,

@@ -9,7 +9,8 @@ from typing import Any
 from service_trio import Trio
 
 from shuffledp.sealed.task import Task
-from shuffledp.service.shuffler.shards import FIRST, rank
+from shuffledp.service.shuffler.shards import rank
+from shuffledp.service.shuffler.stores import FIRST
 
 
 def further(stores: Mapping[str, str]) -> dict[str, Any]:

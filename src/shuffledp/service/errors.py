@@ -10,6 +10,7 @@ ShuffleDPError
     ├── Refused               the other side said no, with its reason
     ├── ConfigError           the configuration is incomplete or contradicts itself
     └── StorageUnavailable    nothing was stored; try again later
+        └── KeyTaken          … because another process stored one of the keys meanwhile
 """
 
 from __future__ import annotations
@@ -74,3 +75,7 @@ class ConfigError(ServiceError):
 
 class StorageUnavailable(ServiceError):
     """The storage is full or cannot be reached; nothing was stored and nothing acknowledged."""
+
+
+class KeyTaken(StorageUnavailable):
+    """Another process has stored one of these keys meanwhile; nothing was stored: look again."""

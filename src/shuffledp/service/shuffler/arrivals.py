@@ -26,6 +26,10 @@ class Verdict(Enum):
     UNKNOWN_TOKEN = "token-unknown"
     TOKEN_USED = "token-used"
     REPORT_DIFFERS = "report-differs"
+    TASK_CLOSED = "task-closed"
+    TASK_EXPIRED = "task-expired"
+    KEY_RETIRED = "key-retired"
+    BUSY = "busy"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 from shuffledp.service.storage.database import Transaction
 
 TASK_NUMBERS = 1 << 40
-"""Reports of task t have the numbers t·2⁴⁰, t·2⁴⁰ + 1, …: without gaps, in order of arrival."""
+"""The reports of task t have the numbers t·2⁴⁰, t·2⁴⁰ + 1, …: t·2⁴⁰ and their place."""
 PAGE_REPORTS = 512
 FINISHED_STATES = ("scrubbed", "discarded")
+
+
+def row_number(task: int, place: int) -> int:
+    """The number under which the report at a place is stored."""
+    return task * TASK_NUMBERS + place
 
 
 @dataclass(kw_only=True)
@@ -50,31 +55,43 @@ async def insert_batch(transaction: Transaction, batch: Batch) -> None:
     )
 
 
-Counts = dict[int, int]
+@dataclass(frozen=True, kw_only=True)
+class StoredProgress:
+    """How far a task is by what its store holds."""
+
+    closed: int
+    """How many places are in closed batches."""
+    batches: int
+    """How many batches are closed."""
+    following: int
+    """The place after the last stored report."""
+    holes: list[int]
+    """Places before it, in no batch, without a report."""
 
 
-async def progress(transaction: Transaction, tasks: Iterable[int]) -> tuple[Counts, Counts, Counts]:
-    """For each of these tasks, how many reports have arrived, how many of them are in batches, and
-    in how many batches."""
+async def progress(transaction: Transaction, task: int) -> StoredProgress:
+    """How far a task is."""
     ends = await transaction.rows(
-        "SELECT task, MAX(first_report + reports), MAX(number) FROM batches GROUP BY task"
+        "SELECT COALESCE(MAX(first_report + reports), 0), COALESCE(MAX(number), 0) FROM batches "
+        "WHERE task=$1",
+        task,
     )
-    closed = {task: int(end) for task, end, _ in ends}
-    batches = {task: int(number) for task, _, number in ends}
-    arrived = {}
-    for task in tasks:
-        top = await transaction.rows(
-            "SELECT MAX(number) FROM reports WHERE number >= $1 AND number < $2",
-            task * TASK_NUMBERS,
-            (task + 1) * TASK_NUMBERS,
-        )
-        last = -1 if top[0][0] is None else top[0][0] - task * TASK_NUMBERS
-        arrived[task] = max(last + 1, closed.get(task, 0))
-    return arrived, closed, batches
+    closed, batches = int(ends[0][0]), int(ends[0][1])
+    low, high = row_number(task, closed), row_number(task + 1, 0)
+    waiting = "FROM reports WHERE number >= $1 AND number < $2"
+    rows = await transaction.rows(f"SELECT COUNT(*), MAX(number) {waiting}", low, high)
+    count, last = int(rows[0][0]), rows[0][1]
+    following = closed if last is None else int(last) - row_number(task, 0) + 1
+    holes: list[int] = []
+    if count < following - closed:
+        stored = await transaction.rows(f"SELECT number {waiting}", low, high)
+        filled = {int(row[0]) - row_number(task, 0) for row in stored}
+        holes = [place for place in range(closed, following) if place not in filled]
+    return StoredProgress(closed=closed, batches=batches, following=following, holes=holes)
 
 
 def pages(batch: Batch) -> Iterator[tuple[int, int]]:
     """The numbers of a batch's reports, in ranges small enough for one transaction."""
-    start = batch.task * TASK_NUMBERS + batch.first_report
+    start = row_number(batch.task, batch.first_report)
     for low in range(start, start + batch.reports, PAGE_REPORTS):
         yield low, min(low + PAGE_REPORTS, start + batch.reports)

@@ -8,6 +8,7 @@ import contextlib
 from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.places import Places
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import drop_ended
 from shuffledp.service.shuffler.shards import Shards
@@ -19,19 +20,31 @@ from shuffledp.service.web.retention import Retention
 from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
 GIVEN_UP = "discarded: the task was archived"
+SETTLE_SECONDS, LOOK_AGAIN_SECONDS = 20.0, 0.02
 
 
 class ShufflerCare(TaskCare):
     """The shuffler's part of archiving and deleting tasks."""
 
-    def __init__(self, shards: Shards, keys: ReportKeys) -> None:
-        self._shards, self._keys = shards, keys
+    def __init__(self, shards: Shards, keys: ReportKeys, places: Places) -> None:
+        self._shards, self._keys, self._places = shards, keys, places
 
     async def waiting(self, entry: RegisteredTask) -> int:
         shard = self._shards.of(entry)
         if entry.state != "open":
-            await shard.intake.settled()  # uploads that were taken before the task was closed
+            await self._settled(entry)
         return shard.store.waiting_reports(entry.number)
+
+    async def _settled(self, entry: RegisteredTask) -> None:
+        """Waits for uploads that were taken before the task was closed; a 503 if that takes too
+        long."""
+        for _ in range(int(SETTLE_SECONDS / LOOK_AGAIN_SECONDS)):
+            if self._places.is_settled(entry.number):
+                return
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        raise Problem(
+            503, "store", "Reports of this task are still being stored; try again.", retry_after=5
+        )
 
     async def unfinished(self, entry: RegisteredTask) -> int:
         store = self._shards.of(entry).store
@@ -55,6 +68,7 @@ class ShufflerCare(TaskCare):
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         for table in ("proofs", "placements"):
             await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.task.id)
+        self._places.forget(entry.number)
 
 
 class ShufflerRetention(Retention):

@@ -27,8 +27,8 @@ class ShufflerConfig(ServerConfig):
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
     processes: int = 1
-    """How many processes answer the public address; if more than 1, another one writes the
-    store."""
+    """How many processes answer the public address and store reports; if more than 1, another one
+    closes and delivers batches."""
     more_stores: tuple[str, ...] = ()
     """Further stores over which new tasks are spread, each as name=URL; a task stays where it is.
     In the environment, separated by commas."""
@@ -52,6 +52,11 @@ class ShufflerConfig(ServerConfig):
     def gateway_keys_folder(self) -> str:
         """The folder of the keys for requests that come through a relay."""
         return self.gateway_keys or f"{self.spool.rstrip('/')}-gateway"
+
+    @property
+    def lanes(self) -> range:
+        """The numbers of the processes at the public address, if there are several."""
+        return range(1, self.processes + 1)
 
     @property
     def store_urls(self) -> dict[str, str]:

@@ -71,11 +71,15 @@ class Dispatch:
         Ensures: no batch without a top-up holds fewer reports than the rule says.
         """
         task, rule = entry.task, entry.task.batch
+        await self._store.be_sure(entry)
         waiting = self._store.waiting_reports(entry.number)
         early = rule.fewest <= waiting < rule.reports
         waited = await self._store.waited(entry.number) if early else 0.0
         reports = rule.leaving(waiting, waited)
         if reports == 0:
+            self._store.resume(entry.number)
+            return None
+        if not await self._store.line_up(entry, reports):
             return None
         shares = rule.top_up_shares(reports, task.protocol.users)
         top_up, size = await asyncio.to_thread(encrypted_top_up, task, shares)
@@ -86,8 +90,8 @@ class Dispatch:
             top_up_messages=size,
             noise_shares=reports + shares,
         )
-        if batch is not None:  # else more reports have arrived meanwhile, and wake this loop again
-            self._note(batch)
+        self._store.resume(entry.number)
+        self._note(batch)
         return batch
 
     # delivery

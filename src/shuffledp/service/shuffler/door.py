@@ -1,18 +1,16 @@
-"""A process that answers the shuffler's public address, beside others, and stores nothing itself.
+"""A process that answers the shuffler's public address, beside others, and stores reports itself.
 
-It reads requests, with all limits on connections, and hands uploads to the process that writes the
-store; the client is told what that one says. Every other request is passed on as it is. If the
-writer is gone, this process ends: `doors.Doors` starts both anew.
+It reads requests, with all limits on connections, and stores uploads over connections of its own
+to the stores. Places for reports it takes from the process that closes batches (`doors`), and every
+other request is passed on to that one. If it is gone, this process stores nothing more and ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
-import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -22,109 +20,132 @@ from typing import Any
 import httpx
 import uvicorn
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shuffledp.service.errors import StorageUnavailable
+from shuffledp.sealed.checking import CheckLimits
+from shuffledp.sealed.clock import Clock, system_clock
+from shuffledp.sealed.task import task_from_json
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.frames import ANSWERING, Frames, Kind, opening
+from shuffledp.service.shuffler.enrolments import Enrolments
+from shuffledp.service.shuffler.gateway import Gateway
+from shuffledp.service.shuffler.host import Host
+from shuffledp.service.shuffler.intake import Intake
+from shuffledp.service.shuffler.lane import Lane
+from shuffledp.service.shuffler.operations import GATEWAY_PATH
+from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.shuffler.stores import FIRST, Stores
+from shuffledp.service.shuffler.uploads import UPLOAD_PATH, Uploads
+from shuffledp.service.storage import open_lane
+from shuffledp.service.storage.database import Database
 from shuffledp.service.web.connections import ConnectionLimits, Connections
-from shuffledp.service.web.lifecycle import uvicorn_config
+from shuffledp.service.web.lifecycle import THREAD_SWITCH_SECONDS, uvicorn_config
 from shuffledp.service.web.logs import log, start_logs
 from shuffledp.service.web.origins import Origins
-from shuffledp.service.web.problems import Problem, answer_fault, answer_storage
+from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.rates import Rate
+from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
 
-UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
-STORED, KNOWN = Response(status_code=201), Response(status_code=200)
+DRAIN_SECONDS = 10.0
+"""How long uploads that wait for the disk may take when this process ends."""
 PASS_SECONDS = 300.0
 """Registering a task takes as long as verifying it."""
 OWN_HEADERS = {"connection", "content-length", "transfer-encoding", "keep-alive", "upgrade", "host"}
 FRAMES_SOCKET, REQUESTS_SOCKET = "frames", "requests"
 
 
-class Writer:
-    """The process that writes the store, as a door sees it."""
+class OpenLane:
+    """This process's connection to one store, and the uploads that it stores there."""
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[tuple[Kind, bytes]]] = {}
-        self.lost = asyncio.Event()
+    def __init__(self, database: Database, lane: Lane, config: ShufflerConfig, host: Host) -> None:
+        self.database = database
+        self.intake = Intake(lane, config.queue, host)
 
-    async def connect(self, folder: str) -> None:
-        """Connects to the writer's socket in a folder."""
-        _, self._frames = await asyncio.get_running_loop().create_unix_connection(
-            lambda: Frames(self._received, self._gone), f"{folder}/{FRAMES_SOCKET}"
+    async def run(self) -> None:
+        """Commits uploads until it is cancelled."""
+        await self.intake.run()
+
+
+class Lanes(Stores[OpenLane]):
+    """This process's connections to all stores."""
+
+    def __init__(
+        self,
+        config: ShufflerConfig,
+        lane: int,
+        first: Database,
+        tasks: TaskRegistry,
+        host: Host,
+        clock: Clock,
+    ) -> None:
+        super().__init__(tasks, config.store_urls)
+        self._config, self._lane, self._host, self._clock = config, lane, host, clock
+        self.first = first
+        self.enrolments = Enrolments(first, clock)
+        self._entries: dict[int, RegisteredTask] = {}
+
+    async def start(self) -> None:
+        """Opens all stores; a further one that cannot be opened is tried again."""
+        await self.read_placements(self.first)
+        rows = await self.first.rows("SELECT owner FROM store_names")
+        self._owner = bytes(rows[0][0])
+        self.open[FIRST] = await self._made(FIRST, self.first)
+        for name in self._urls:
+            await self._try_open(name)
+
+    async def _connect(self, url: str) -> Database:
+        return await open_lane(url, SHUFFLER_SCHEMA, self._lane)
+
+    async def _made(self, name: str, database: Database) -> OpenLane:
+        enrolments = None if name == FIRST else self.enrolments
+        lane = Lane(database, self._entry, self._host, self._clock, enrolments)
+        self._host.opened(name)
+        return OpenLane(database, lane, self._config, self._host)
+
+    def _entry(self, number: int) -> RegisteredTask:
+        if number not in self._entries:
+            self._entries = {entry.number: entry for entry in self._tasks.by_id.values()}
+        return self._entries[number]
+
+    async def note(self, task_id: bytes) -> None:
+        """Reads a task again that is new, has another state, or was deleted."""
+        rows = await self.first.rows(
+            "SELECT number, body, state, changed FROM tasks WHERE id=$1", task_id
         )
-
-    def _received(self, _: Frames, kind: Kind, number: int, content: bytes) -> None:
-        asked = self._asked.pop(number, None)
-        if asked is not None and not asked.done():
-            asked.set_result((kind, content))
-
-    def _gone(self, _: Frames) -> None:
-        self.lost.set()
-        for asked in self._asked.values():
-            if not asked.done():
-                asked.set_exception(StorageUnavailable("The process that writes has ended."))
-
-    def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Tells the writer, which shows all metrics, that an address came too fast."""
-        self._frames.send(Kind.LIMITED, 0)
-
-    async def upload(self, task: bytes, headers: Headers, receive: Receive) -> Response:
-        """What a client is told about its upload."""
-        first = await receive()
-        if first["type"] == "http.disconnect":
-            return KNOWN  # nobody is there to read it
-        number = next(self._numbers)
-        content = opening(
-            task,
-            headers.get("authorization", "").encode("latin-1"),
-            headers.get("content-length", "").encode("latin-1"),
-            first.get("body", b""),
-            more=first.get("more_body", False),
-        )
-        kind, said = await self._ask(Kind.OPEN, number, content)
-        while kind is Kind.MORE:
-            part = await receive()
-            gone = part["type"] == "http.disconnect"
-            rest = bytes([part.get("more_body", False)]) + part.get("body", b"")
-            kind, said = await self._ask(Kind.GONE if gone else Kind.PART, number, rest)
-        return _response(said)
-
-    async def _ask(self, kind: Kind, number: int, content: bytes) -> tuple[Kind, bytes]:
-        if self.lost.is_set():
-            raise StorageUnavailable("The process that writes has ended.")
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        self._frames.send(kind, number, content)
-        return await self._asked[number]
-
-
-def _response(said: bytes) -> Response:
-    """A client's answer as the writer's frame has it."""
-    status, wait = ANSWERING.unpack_from(said)
-    body = said[ANSWERING.size :]
-    if not body:
-        return STORED if status == STORED.status_code else KNOWN
-    headers = {"Retry-After": str(wait)} if wait else None
-    return Response(body, status, headers, "application/problem+json")
+        places = await self.first.rows("SELECT store FROM placements WHERE task=$1", task_id)
+        if places:
+            self._placements[task_id] = places[0][0]
+        if not rows or rows[0][2] == "deleted":
+            self._tasks.by_id.pop(task_id, None)
+            return
+        number, body, state, changed = rows[0]
+        known = self._tasks.by_id.get(task_id)
+        if known is not None:
+            known.state, known.changed = state, changed
+            return
+        task = await asyncio.to_thread(task_from_json, body)
+        entry = RegisteredTask(number=number, task=task, state=state, changed=changed)
+        self._tasks.by_id[task_id] = entry
 
 
 class Door:
     """The ASGI application of one such process."""
 
-    def __init__(self, config: ShufflerConfig, folder: str) -> None:
-        self.config, self._folder = config, folder
-        self.writer = Writer()
+    def __init__(
+        self, config: ShufflerConfig, folder: str, lane: int, clock: Clock = system_clock
+    ) -> None:
+        self.config, self._folder, self._lane, self._clock = config, folder, lane, clock
+        self.host = Host(self._task_changed)
         self.origins = Origins(config.allow_origins)
         share = -(-config.most_connections // config.processes)
         limits = replace(ConnectionLimits.of(config), most=share)
         self.connections = Connections(limits, self.origins)
-        self._rate = Rate(config.address_requests_per_minute, "address", self.writer)
+        self._rate = Rate(config.address_requests_per_minute, "address", self.host)
 
     def app(self) -> ASGIApp:
-        """Uploads to the writer, everything else passed on."""
+        """Uploads and what comes through a relay are answered here, everything else is passed
+        on."""
         return self.origins.around(self._rate.around(self._answer))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -132,19 +153,42 @@ class Door:
             await self._live(receive, send)
             return
         found = UPLOAD_PATH.fullmatch(scope["path"])
-        if found and scope["method"] == "POST":
-            answer = await self._upload(found[1].encode(), Headers(scope=scope), receive)
+        post = scope["method"] == "POST"
+        if found and post:
+            answer = await self._upload(found[1], scope, receive)
+        elif post and scope["path"] == GATEWAY_PATH:
+            answer = await self._answer_gateway(Request(scope, receive))
         else:
             answer = await self._pass_on(scope, receive)
         await answer(scope, receive, send)
 
-    async def _upload(self, task: bytes, headers: Headers, receive: Receive) -> Response:
+    async def _upload(self, task: str, scope: Scope, receive: Receive) -> Response:
+        """Stores a report. Where a token counts anew in every batch, the process that closes
+        batches must do that: it alone knows which batch a report will be in."""
+        if self.host.lost.is_set():
+            return _ending()
         try:
-            return await self.writer.upload(task, headers, receive)
-        except StorageUnavailable as error:
-            return await answer_storage(None, error)
-        except Exception as error:
-            return await answer_fault(None, error)
+            repeat = self._tasks.find(task).task.repeat
+        except Problem:
+            repeat = False
+        if repeat:
+            return await self._pass_on(scope, receive)
+        return await self._uploads.answer(task, Headers(scope=scope), receive)
+
+    async def _answer_gateway(self, request: Request) -> Response:
+        """Answers a request that came through a relay."""
+
+        async def upload(inner: Request) -> Response:
+            return await self._upload(inner.path_params["task"], inner.scope, inner.receive)
+
+        async def other(inner: Request) -> Response:
+            return await self._pass_on(inner.scope, inner.receive)
+
+        answers = {("POST", "/reports"): upload, ("GET", ""): other, ("GET", "/proof"): other}
+        try:
+            return await self._gateway.answer(request, answers)
+        except Problem as problem:
+            return problem.response()
 
     async def _pass_on(self, scope: Scope, receive: Receive) -> Response:
         headers = [
@@ -153,29 +197,75 @@ class Door:
             if name.decode("latin-1") not in OWN_HEADERS - {"content-length"}
         ]
         has_body = any(name == b"content-length" for name, _ in headers)  # others are told 411
-        url = httpx.URL("http://writer", raw_path=scope["raw_path"] + _query(scope))
+        path = scope.get("raw_path") or scope["path"].encode()
+        url = httpx.URL("http://host", raw_path=path + _query(scope))
         try:
             answer = await self._requests.request(
                 scope["method"], url, headers=headers, content=_body(receive) if has_body else None
             )
         except httpx.HTTPError:
-            return Problem(
-                503, "draining", "The server is shutting down; try again.", retry_after=5
-            ).response()
+            return _ending()
         kept = {name: value for name, value in answer.headers.items() if name not in OWN_HEADERS}
         return Response(answer.content, answer.status_code, kept)
 
+    # running
+
+    async def _task_changed(self, task_id: bytes) -> None:
+        await self._lanes.note(task_id)
+
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Connects when the server starts, and ends the connection when it stops."""
+        """Connects when the server starts, and ends the connections when it stops."""
         await receive()
-        await self.writer.connect(self._folder)
         transport = httpx.AsyncHTTPTransport(uds=f"{self._folder}/{REQUESTS_SOCKET}")
         async with httpx.AsyncClient(transport=transport, timeout=PASS_SECONDS) as self._requests:
-            sweeping = asyncio.create_task(self.connections.sweep())
+            await self._start()
+            work = [self._lanes.run(name) for name in self._lanes.names()]
+            running = [
+                asyncio.create_task(one)
+                for one in (*work, self.connections.sweep(), self._stop_when_lost())
+            ]
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            sweeping.cancel()
+            await self._leave()
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def _start(self) -> None:
+        config, clock = self.config, self._clock
+        first = await open_lane(config.store, SHUFFLER_SCHEMA, self._lane)
+        limits = CheckLimits(config.verify_seconds, config.verify_memory_mb)
+        self._tasks = TaskRegistry(first, limits, self.host.lost.is_set, clock)
+        self._lanes = Lanes(config, self._lane, first, self._tasks, self.host, clock)
+        self._uploads = Uploads(
+            config, self._tasks, self._lanes.of, self._lanes.enrolments, self.host, clock
+        )
+        self._gateway = Gateway(config.gateway_keys_folder, self._tasks, self._uploads.arriving)
+        await asyncio.to_thread(self._gateway.open)
+        await self.host.connect(f"{self._folder}/{FRAMES_SOCKET}-{self._lane}")
+        await self._tasks.load()  # after that, because what changes from now on is told
+        await self._lanes.start()
+
+    async def _stop_when_lost(self) -> None:
+        """Gives the stores free as soon as the other process is gone, because its successor waits
+        for that; connections end a little later."""
+        await self.host.lost.wait()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Gives the stores free after uploads that wait for them have their verdicts."""
+        self._lanes.drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._lanes.settled(), DRAIN_SECONDS)
+        await self._lanes.close()
+        await self._lanes.first.close()
+
+
+def _ending() -> Response:
+    return Problem(
+        503, "draining", "The server is shutting down; try again.", retry_after=5
+    ).response()
 
 
 def _query(scope: Scope) -> bytes:
@@ -191,14 +281,14 @@ async def _body(receive: Receive) -> AsyncIterator[bytes]:
 
 
 class DoorServer(uvicorn.Server):
-    """Ends when the writer is gone, as well as at SIGTERM."""
+    """Ends when the process that closes batches is gone, as well as at SIGTERM."""
 
     def __init__(self, config: uvicorn.Config, door: Door) -> None:
         super().__init__(config)
         self._door = door
 
     async def on_tick(self, counter: int) -> bool:  # uvicorn's name
-        return await super().on_tick(counter) or self._door.writer.lost.is_set()
+        return await super().on_tick(counter) or self._door.host.lost.is_set()
 
 
 def listening(config: ShufflerConfig) -> socket.socket:
@@ -214,11 +304,14 @@ def listening(config: ShufflerConfig) -> socket.socket:
 def main() -> None:
     """Serves until SIGTERM, with the settings and the folder of sockets in standard input."""
     given: dict[str, Any] = json.load(sys.stdin)
-    origins = tuple(given["config"].pop("allow_origins"))
-    config = ShufflerConfig(**given["config"], allow_origins=origins)
+    lists = {
+        name: tuple(value) for name, value in given["config"].items() if isinstance(value, list)
+    }
+    config = ShufflerConfig(**(given["config"] | lists))
     os.umask(0o077)
     start_logs()
-    door = Door(config, given["folder"])
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    door = Door(config, given["folder"], given["lane"])
     log("process started", process=os.getpid())
     with contextlib.closing(listening(config)) as public:
         settings = uvicorn_config(config, door.app(), door.connections)

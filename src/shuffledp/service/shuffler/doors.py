@@ -1,95 +1,133 @@
-"""Several processes at the shuffler's public address, and one that writes the store.
+"""Several processes at the shuffler's public address, and one that closes and delivers batches.
 
-    clients ──▶ door, door, …  ──▶ writer ──▶ store, report keys, batches, deliveries
+    clients ──▶ door, door, … ──▶ stores ──▶ host: closes, orders, delivers batches
+                     └── places, one for each report ──┘
 
-The doors (`door`) read requests; everything that must happen once happens in the writer, which is a
-`Shuffler` like that of one process. kill −9 of a door breaks its connections: what was not
-acknowledged is sent again, and counts once. It is started again. kill −9 of the writer ends the
-doors too.
+The doors (`door`) read requests and store reports, each over connections of its own. The host is a
+`Shuffler` like that of one process: it hands out places, so that batches have exactly their size,
+and answers every other request. kill −9 of a door breaks its connections: what was not acknowledged
+is sent again, and counts once. It is started again, and the places that it had taken are looked up
+in the store. kill −9 of the host ends the doors too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import itertools
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import Message, Receive
-
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.app import Shuffler
+from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.door import FRAMES_SOCKET, REQUESTS_SOCKET, listening
-from shuffledp.service.shuffler.frames import ANSWERING, Frames, Kind, opened
+from shuffledp.service.shuffler.frames import Frames, Kind
+from shuffledp.service.shuffler.host import grant_to_list
+from shuffledp.service.shuffler.places import Grant
 from shuffledp.service.web.lifecycle import serve
 from shuffledp.service.web.logs import log
 
 RESTART_SECONDS = 0.5
 END_SECONDS = 20.0
-Answer = Callable[[str, Headers, Receive], Awaitable[Response]]
+NOTE_SECONDS = 5.0
+"""How long to wait until all doors know that a task has changed."""
+LOOK_AGAIN_SECONDS = 1.0
 
 
-class Uploads:
-    """The writer's side of all doors' connections: answers the uploads that they hand over."""
+class Links:
+    """The host's side of all doors' connections."""
 
-    def __init__(self, answer: Answer, limited: Callable[[], None]) -> None:
-        self._answer, self._limited = answer, limited
-        self._bodies: dict[tuple[Frames, int], asyncio.Queue[Message]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, shuffler: Shuffler) -> None:
+        self._shuffler = shuffler
+        self._doors: dict[int, Frames] = {}
+        self._numbers = itertools.count(1)
+        self._noted: dict[int, asyncio.Future[None]] = {}
+        self._work: set[asyncio.Task[None]] = set()
 
-    def connection(self) -> Frames:
-        """The protocol of one door's connection."""
-        return Frames(self._received, self._lost)
+    def connection(self, lane: int) -> Frames:
+        """The protocol of the connection of a lane's door."""
 
-    def _received(self, door: Frames, kind: Kind, number: int, content: bytes) -> None:
-        if kind is Kind.OPEN:
-            task = asyncio.create_task(self._upload(door, number, content))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif kind is Kind.LIMITED:
-            self._limited()
-        elif (door, number) in self._bodies:
-            self._bodies[door, number].put_nowait(_message(kind, content))
+        def received(_: Frames, kind: Kind, number: int, content: Any) -> None:
+            self._received(lane, kind, number, content)
 
-    def _lost(self, door: Frames) -> None:
-        for name, queue in self._bodies.items():
-            if name[0] is door:
-                queue.put_nowait({"type": "http.disconnect"})
+        def lost(frames: Frames) -> None:
+            if self._doors.get(lane) is frames:
+                del self._doors[lane]
 
-    async def _upload(self, door: Frames, number: int, content: bytes) -> None:
-        task, token, length, body, more = opened(content)
-        raw = [(b"authorization", token), (b"content-length", length)]
-        headers = Headers(raw=[header for header in raw if header[1]])
-        first: list[Message] = [{"type": "http.request", "body": body, "more_body": more}]
+        self._doors[lane] = Frames(received, lost)
+        return self._doors[lane]
 
-        async def receive() -> Message:
-            if first:
-                return first.pop()
-            queue = self._bodies.setdefault((door, number), asyncio.Queue())
-            door.send(Kind.MORE, number)
-            return await queue.get()
+    def _received(self, lane: int, kind: Kind, number: int, content: Any) -> None:
+        if kind is Kind.TAKE:
+            self._give(lane, number, dict(content))
+        elif kind is Kind.SETTLE:
+            task, grant, stored = content
+            self._shuffler.places.settle(task, grant, stored=stored)
+        elif kind is Kind.FIGURES:
+            self._add(content)
+        elif kind is Kind.OPENED:
+            self._settle_lost(content, self._shuffler.places.taken_by(lane))
+        elif kind is Kind.NOTED and number in self._noted:
+            self._noted.pop(number).set_result(None)
 
+    def _give(self, lane: int, number: int, counts: dict[int, int]) -> None:
+        """Gives a door places; none if the folder of report keys cannot be written."""
         try:
-            answer = await self._answer(task.decode(), headers, receive)
-        finally:
-            self._bodies.pop((door, number), None)
-        wait = int(answer.headers.get("retry-after", "0"))
-        said = ANSWERING.pack(answer.status_code, wait) + bytes(answer.body)
-        door.send(Kind.ANSWER, number, said)
+            taken = self._shuffler.places.take(lane, counts)
+        except StorageUnavailable:
+            taken = dict.fromkeys(counts, Verdict.BUSY)
+        given = [
+            [task, grant_to_list(one) if isinstance(one, Grant) else one.value]
+            for task, one in taken.items()
+        ]
+        self._doors[lane].send(Kind.TAKEN, number, given)
 
+    def _add(self, figures: list[Any]) -> None:
+        for name, amount, labels in figures:
+            if labels is None:
+                self._shuffler.metrics.time(name, amount)
+            else:
+                self._shuffler.metrics.count(name, amount, **labels)
 
-def _message(kind: Kind, content: bytes) -> Message:
-    if kind is Kind.GONE:
-        return {"type": "http.disconnect"}
-    return {"type": "http.request", "body": content[1:], "more_body": bool(content[0])}
+    def _settle_lost(self, store: str, grants: list[Grant]) -> None:
+        """Finds out what became of the places of a door that has ended, as soon as the store
+        answers."""
+
+        async def settle() -> None:
+            while True:
+                try:
+                    return await self._shuffler.shards.settle_lost(store, grants)
+                except StorageUnavailable:
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+        if grants:
+            work = asyncio.create_task(settle())
+            self._work.add(work)
+            work.add_done_callback(self._work.discard)
+
+    async def tell(self, task_id: bytes) -> None:
+        """Tells all doors that a task has changed; returns when they know."""
+        waiting = []
+        for door in self._doors.values():
+            number = next(self._numbers)
+            self._noted[number] = asyncio.get_running_loop().create_future()
+            waiting.append(self._noted[number])
+            door.send(Kind.TASK, number, task_id.hex())
+        if waiting:
+            await asyncio.wait(waiting, timeout=NOTE_SECONDS)
+
+    def close(self) -> None:
+        """Ends the work on lost places."""
+        for work in self._work:
+            work.cancel()
 
 
 class Doors:
@@ -102,12 +140,11 @@ class Doors:
 
     def start(self) -> None:
         """Starts as many as are configured, and goes on starting those that end."""
-        count = self._config.processes
-        self._keeping = [asyncio.create_task(self._keep()) for _ in range(count)]
+        self._keeping = [asyncio.create_task(self._keep(lane)) for lane in self._config.lanes]
 
-    async def _keep(self) -> None:
+    async def _keep(self, lane: int) -> None:
         while True:
-            process = await self._started()
+            process = await self._started(lane)
             self._running.add(process)
             try:
                 code = await process.wait()
@@ -117,17 +154,18 @@ class Doors:
             log("process ended", level="warning", process=process.pid, state=str(code))
             await asyncio.sleep(RESTART_SECONDS)
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _started(self, lane: int) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "shuffledp.service.shuffler.door",
             stdin=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C ends the writer, which ends these
+            start_new_session=True,  # Ctrl-C ends the host, which ends these
         )
-        config = asdict(replace(self._config, deliver_token="", more_stores=()))
+        config = asdict(replace(self._config, deliver_token=""))
+        given = {"config": config, "folder": self._folder, "lane": lane}
         assert process.stdin is not None
-        process.stdin.write(json.dumps({"config": config, "folder": self._folder}).encode())
+        process.stdin.write(json.dumps(given).encode())
         process.stdin.close()
         return process
 
@@ -147,27 +185,34 @@ class Doors:
                     process.kill()
 
 
-class Writer(Shuffler):
+class HostShuffler(Shuffler):
     """A shuffler whose public address is answered by other processes."""
 
     def __init__(self, config: ShufflerConfig, folder: str, **options: Any) -> None:
         own = replace(config, allow_origins=(), address_requests_per_minute=0)  # doors see to these
         super().__init__(own, **options)
         self._folder = folder
-        self._doors = Doors(config, folder)
+        self._doors, self._links = Doors(config, folder), Links(self)
 
     async def start(self) -> None:
         self._public = listening(self.config)  # so that nobody else takes the address
         await super().start()
-        uploads = Uploads(self.answer_upload, lambda: self.metrics.count("limited", by="address"))
-        path = os.path.join(self._folder, FRAMES_SOCKET)
+        self.tasks.changed = self._links.tell
         loop = asyncio.get_running_loop()
-        self._frames = await loop.create_unix_server(uploads.connection, path)
+        self._frames = [
+            await loop.create_unix_server(
+                functools.partial(self._links.connection, lane),
+                os.path.join(self._folder, f"{FRAMES_SOCKET}-{lane}"),
+            )
+            for lane in self.config.lanes
+        ]
         self._doors.start()
 
     async def stop(self) -> None:
         await self._doors.stop()
-        self._frames.close()
+        for frames in self._frames:
+            frames.close()
+        self._links.close()
         await super().stop()
         self._public.close()
 
@@ -176,6 +221,6 @@ def serve_with_doors(config: ShufflerConfig) -> None:
     """Runs a shuffler of several processes until SIGTERM or SIGINT."""
     folder = tempfile.mkdtemp(prefix="shuffledp-")  # short, as the names of sockets must be
     try:
-        serve(Writer(config, folder), uds=os.path.join(folder, REQUESTS_SOCKET))
+        serve(HostShuffler(config, folder), uds=os.path.join(folder, REQUESTS_SOCKET))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

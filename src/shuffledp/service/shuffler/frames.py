@@ -1,40 +1,41 @@
-"""Messages between the process that writes the store and those that answer the public address.
+"""Messages between the process that hands out places and those that answer the public address.
 
-A frame is its length (4 bytes), its kind (1), the number of the upload it is about (8), and the
-rest. Frames that are sent in the same turn of the event loop leave together.
+A frame is its length (4 bytes), its kind (1), the number of the question that it belongs to (8),
+and JSON. Frames that are sent in the same turn of the event loop leave together.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 from collections.abc import Callable
 from enum import IntEnum
-from typing import cast
+from typing import Any, cast
 
 HEAD = struct.Struct(">IBQ")
-OPENING = struct.Struct(">BHHH")
-ANSWERING = struct.Struct(">HH")
 
 
 class Kind(IntEnum):
     """What a frame says."""
 
-    OPEN = 1
-    """An upload: task, token, length and the first part of its body."""
-    PART = 2
-    """The next part of a body."""
-    GONE = 3
-    """The client went away in the middle of its upload."""
-    LIMITED = 4
-    """An address came too fast."""
-    MORE = 5
-    """Send the next part of the body."""
-    ANSWER = 6
-    """What the client is told."""
+    TAKE = 1
+    """Give me places: how many of each task."""
+    TAKEN = 2
+    """Here are places, or why not."""
+    SETTLE = 3
+    """These places were filled, or not."""
+    OPENED = 4
+    """I have opened a store, and what the process before me had begun there is over."""
+    FIGURES = 5
+    """Counts and durations to add to the metrics."""
+    TASK = 6
+    """A task is new, has another state, or was deleted."""
+    NOTED = 7
+    """I know."""
 
 
-Receiver = Callable[["Frames", Kind, int, bytes], None]
+Receiver = Callable[["Frames", Kind, int, Any], None]
 
 
 class Frames(asyncio.Protocol):
@@ -61,16 +62,17 @@ class Frames(asyncio.Protocol):
             end = at + HEAD.size + length
             if end > size:
                 break
-            content = bytes(self._come[at + HEAD.size : end])
+            content = json.loads(self._come[at + HEAD.size : end])
             at = end
             self._receiver(self, Kind(kind), number, content)
         del self._come[:at]
 
-    def send(self, kind: Kind, number: int, content: bytes = b"") -> None:
+    def send(self, kind: Kind, number: int = 0, content: Any = None) -> None:
         """Sends a frame at the end of this turn of the event loop."""
         if not self._going:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._going += (HEAD.pack(len(content), kind, number), content)
+        text = json.dumps(content).encode()
+        self._going += (HEAD.pack(len(text), kind, number), text)
 
     def _flush(self) -> None:
         going, self._going = self._going, []
@@ -81,18 +83,3 @@ class Frames(asyncio.Protocol):
         """Ends the connection."""
         if self._transport is not None:
             self._transport.close()
-
-
-def opening(task: bytes, token: bytes, length: bytes, body: bytes, *, more: bool) -> bytes:
-    """The content of an OPEN frame; `token` and `length` are headers as they came."""
-    return OPENING.pack(more, len(task), len(token), len(length)) + task + token + length + body
-
-
-def opened(content: bytes) -> tuple[bytes, bytes, bytes, bytes, bool]:
-    """(task, token, length, body, whether more of it comes) of an OPEN frame."""
-    more, task, token, length = OPENING.unpack_from(content)
-    ends = [OPENING.size]
-    for size in (task, token, length):
-        ends.append(ends[-1] + size)
-    parts = [content[low:high] for low, high in zip(ends, [*ends[1:], len(content)], strict=True)]
-    return parts[0], parts[1], parts[2], parts[3], bool(more)

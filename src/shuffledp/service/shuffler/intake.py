@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Callable
 
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.web.metrics import Counts, Metrics, Seconds
+from shuffledp.service.shuffler.lane import Lane
+from shuffledp.service.web.metrics import Counts, Figures, Seconds
 from shuffledp.service.web.problems import Problem
 
 MOST_PER_COMMIT = 512
@@ -26,19 +25,19 @@ INTAKE_FIGURES = (
 class Intake:
     """Collects the uploads that arrive while a commit runs, and commits them together."""
 
-    def __init__(
-        self, store: ShufflerStore, limit: int, metrics: Metrics, after: Callable[[], None]
-    ) -> None:
-        self._store, self._limit, self._metrics, self._after = store, limit, metrics, after
+    def __init__(self, lane: Lane, limit: int, metrics: Figures) -> None:
+        self.lane, self._limit, self._metrics = lane, limit, metrics
         self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closing = False
         self._unsettled: set[asyncio.Future[Verdict]] = set()
-        self.timed: frozenset[int] = frozenset()
-        """Tasks for which the time of the first waiting report matters."""
 
     async def submit(self, arrival: Arrival) -> Verdict:
         """The verdict on an upload, after it is durable; a 429 if too many uploads wait."""
+        if self._closing:
+            raise Problem(
+                503, "draining", "The server is shutting down; send the same again.", retry_after=5
+            )
         if len(self._waiting) >= self._limit:
             raise Problem(
                 429,
@@ -67,14 +66,13 @@ class Intake:
         Two loops take turns: while one commits, the other already waits for the database, and takes
         all waiting uploads when its turn comes. So the disk never waits for the event loop.
         """
-        await asyncio.gather(self._commit_all(), self._commit_all())
+        await asyncio.gather(self._commit_all(), self._commit_all(), self.lane.run_settling())
 
     async def _commit_all(self) -> None:
         while not (self._closing and not self._waiting):
             await self._wake.wait()
             while self._waiting:
                 await self._commit()
-                self._after()
             if not self._closing:
                 self._wake.clear()
 
@@ -95,7 +93,7 @@ class Intake:
 
         begin = time.perf_counter()
         try:
-            verdicts = await self._store.accept(take, self.timed)
+            verdicts = await self.lane.accept(take)
         except Exception as error:
             for _, future in (
                 taken or self._take()

@@ -34,11 +34,11 @@ class BatchKey:
     """The secret of one batch, and what is derived from it."""
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+        self.secret = secret
         self._cipher = AESGCM(self._derived(b"reports"))
 
     def _derived(self, purpose: bytes) -> bytes:
-        return hmac.digest(self._secret, b"shuffledp/v1 batch " + purpose, "sha256")
+        return hmac.digest(self.secret, b"shuffledp/v1 batch " + purpose, "sha256")
 
     @property
     def batch_id(self) -> bytes:

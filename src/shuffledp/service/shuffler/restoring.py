@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shuffledp.service.errors import ConfigError
-from shuffledp.service.shuffler.batches import TASK_NUMBERS, Batch, insert_batch
+from shuffledp.service.shuffler.batches import Batch, insert_batch, row_number
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.storage.database import Database, Transaction
@@ -82,8 +82,8 @@ async def _drop_waiting(
 ) -> None:
     """Deletes the waiting reports of the next batch, whose key is gone, and records the batch."""
     number, first = store.next_batch(entry.number), store.closed_reports(entry.number)
-    reports = min(entry.task.batch.reports, store.waiting_reports(entry.number))
-    low = entry.number * TASK_NUMBERS + first
+    reports = min(entry.task.batch.reports, store.waiting_places(entry.number))
+    low = row_number(entry.number, first)
     batch = Batch(
         id=entry.task.id[:12] + number.to_bytes(4, "big"),
         task=entry.number,
@@ -103,7 +103,7 @@ async def _drop_waiting(
         await insert_batch(transaction, batch)
 
     await database.run(drop)
-    await store.reload()
+    await store.reload(entry)
     _say(batch, reason)
 
 

@@ -1,38 +1,30 @@
-"""The reports, tokens and batches that the shuffler stores.
+"""The batches that the shuffler stores, and the reports in them.
 
 Every report is stored under the key of the batch that it will be in (`report_keys`). That batch is
-known when a report arrives: full batches hold exactly as many reports as the task's rule says, and
-a batch that leaves early takes all waiting reports.
+known when a report gets its place (`places`): full batches hold exactly as many reports as the
+task's rule says, and a batch that leaves early takes all waiting reports.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 
 from shuffledp.sealed.clock import Clock
 from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.shuffler.arrivals import (
-    ALL_TASKS,
-    STORED_COLUMNS,
-    USED_COLUMNS,
-    Arrival,
-    Verdict,
-    spending,
-)
 from shuffledp.service.shuffler.batches import (
     BATCH_COLUMNS,
     FINISHED_STATES,
-    TASK_NUMBERS,
     Batch,
     insert_batch,
     pages,
     progress,
+    row_number,
 )
-from shuffledp.service.shuffler.enrolments import Admitted, Enrolments
+from shuffledp.service.shuffler.places import Places
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
-from shuffledp.service.storage.database import Database, Row, Rows, Transaction
+from shuffledp.service.storage.database import Database, Row, Transaction
 from shuffledp.service.web.tasks import RegisteredTask
 
 PART_BYTES = 1024 * MESSAGE_BYTES
@@ -40,7 +32,7 @@ PART_BYTES = 1024 * MESSAGE_BYTES
 
 
 class ShufflerStore:
-    """Reports, tokens and batches in a database."""
+    """Reports and batches of the tasks that live in a database."""
 
     def __init__(
         self,
@@ -48,57 +40,48 @@ class ShufflerStore:
         tasks: Callable[[], list[RegisteredTask]],
         keys: ReportKeys,
         clock: Clock,
-        enrolments: Enrolments | None = None,
+        places: Places,
     ) -> None:
-        """`tasks` gives the tasks that live in this database. Their tokens are enrolled in it too,
-        unless `enrolments` says where they are."""
+        """`tasks` gives the tasks that live in this database."""
         self._database, self.tasks, self._keys, self._clock = database, tasks, keys, clock
-        self._enrolments = enrolments
-        self._arrived: dict[int, int] = {}
-        self._closed: dict[int, int] = {}
-        self._batches: dict[int, int] = {}
-        """For each task, how many reports have arrived, how many of them are in batches, and in how
-        many batches."""
+        self._places = places
         self._entries: dict[int, RegisteredTask] = {}
-        self._sizes: dict[int, int] = {}
-        """For each task, how many reports a full batch holds."""
-        self._failures = -1
+        self._doubtful: set[int] = set()
+        """Tasks whose last change was not heard to succeed; the database knows."""
 
     async def load(self) -> None:
-        """Reads from the database how many reports of each task have arrived."""
-        await self._database.run(self._refresh)
+        """Reads from the database how far each task is."""
+        for entry in self.tasks():
+            await self.reload(entry)
 
-    async def reload(self) -> None:
-        """Reads the counts again, after they were changed by others."""
-        self._failures = -1
-        await self.load()
-
-    async def _refresh(self, transaction: Transaction) -> None:
-        """Reads the counts again after a failed transaction, which may have taken effect."""
-        if self._failures != self._database.failures:
-            numbers = [entry.number for entry in self.tasks()]
-            self._arrived, self._closed, self._batches = await progress(transaction, numbers)
-            self._failures = self._database.failures
+    async def reload(self, entry: RegisteredTask) -> None:
+        """Reads again how far a task is, after that was changed by others."""
+        found = await self._database.run(lambda transaction: progress(transaction, entry.number))
+        self._places.load(entry, found)
+        self._doubtful.discard(entry.number)
 
     def waiting_reports(self, task: int) -> int:
         """How many reports of a task wait for a batch."""
-        return self._arrived.get(task, 0) - self._closed.get(task, 0)
+        return self._places.of(task).waiting()
+
+    def waiting_places(self, task: int) -> int:
+        """How many places have been taken that are in no batch, filled or not."""
+        found = self._places.of(task)
+        return found.next - found.closed
 
     def closed_reports(self, task: int) -> int:
         """How many reports of a task are in batches."""
-        return self._closed.get(task, 0)
+        return self._places.of(task).closed
 
     def next_batch(self, task: int) -> int:
         """The number of the batch that is closed next."""
-        return self._batches.get(task, 0) + 1
+        return self._places.of(task).batches + 1
 
     def waiting_batches(self, task: int) -> range:
         """The numbers of the batches that the waiting reports will be in."""
-        waiting = self.waiting_reports(task)
-        last = (
-            self._batch_of(task, self._arrived[task] - 1) if waiting else self.next_batch(task) - 1
-        )
-        return range(self.next_batch(task), last + 1)
+        found = self._places.of(task)
+        last = found.batch_of(found.next - 1) if found.next > found.closed else found.batches
+        return range(found.batches + 1, last + 1)
 
     def entry(self, task: int) -> RegisteredTask:
         """The task with this number."""
@@ -106,131 +89,8 @@ class ShufflerStore:
             self._entries.update((entry.number, entry) for entry in self.tasks())
         return self._entries[task]
 
-    def _size(self, task: int) -> int:
-        self._sizes[task] = self.entry(task).task.batch.reports
-        return self._sizes[task]
-
-    def _batch_of(self, task: int, place: int) -> int:
-        """The number of the batch that a waiting report will be in; `place` counts the task's
-        reports from 0."""
-        size = self._sizes.get(task) or self._size(task)
-        return self._batches.get(task, 0) + 1 + (place - self._closed.get(task, 0)) // size
-
     def _key(self, task: int, number: int) -> BatchKey:
         return self._keys.key(self.entry(task).task.id, number)
-
-    # arrivals
-
-    async def accept(
-        self, take: Callable[[], Sequence[Arrival]], timed: frozenset[int]
-    ) -> list[Verdict]:
-        """Stores in one durable transaction what may be stored of the arrivals that `take` gives
-        when the database is ready for them; for `timed` tasks, also since when reports wait.
-
-        Ensures: a report id counts once per task, and a token once within its scope; a retry of
-        what was stored is a duplicate even though its token is spent.
-        """
-
-        early, admitted = None, None
-        if self._enrolments is not None:
-            early = take()
-            ids = [self.entry(arrival.task).task.id for arrival in early]
-            admitted = await self._enrolments.admit(early, ids)
-
-        async def store(transaction: Transaction) -> list[Verdict]:
-            await self._refresh(transaction)
-            arrivals = take() if early is None else early
-            arrived = dict(self._arrived)
-            names: list[Row] = []
-            rows: list[Row] = []
-            verdicts = await self._judge(transaction, arrivals, admitted, arrived, names, rows)
-            await transaction.append(
-                Rows("used", STORED_COLUMNS, sorted(names)),
-                Rows("reports", ("number", "messages"), rows),
-            )
-            await self._note_waiting(transaction, timed & {one.task for one in arrivals})
-            self._arrived = arrived
-            return verdicts
-
-        return await self._database.run(store)
-
-    async def _judge(
-        self,
-        transaction: Transaction,
-        arrivals: Sequence[Arrival],
-        admitted: Admitted | None,
-        arrived: dict[int, int],
-        names: list[Row],
-        rows: list[Row],
-    ) -> list[Verdict]:
-        """The verdicts on arrivals; of those that are accepted, adds to `arrived` how many, to
-        `names` their ids and tokens, and to `rows` the encrypted reports."""
-        reports: list[Row] = [(arrival.task, arrival.report) for arrival in arrivals]
-        tokens: list[Row] = [] if admitted else [(arrival.token,) for arrival in arrivals]
-        # tokens for one task of any: the first store spends them, and the task's own remembers them
-        # too, in case the first one is put back from a backup
-        here: list[Row] = [(one.task, one.token) for one in arrivals] if admitted else []
-        used, enrolled = await transaction.present(
-            Rows("used", USED_COLUMNS, reports + self._spendings(arrivals) + here),
-            Rows("tokens", ("token",), tokens),
-        )
-        known = admitted or Admitted([token in enrolled for token in tokens], [])
-        verdicts = []
-        keys: dict[tuple[int, int], BatchKey] = {}
-        checksums = await self._checksums(transaction, used, reports)
-        for at, (arrival, report) in enumerate(zip(arrivals, reports, strict=True)):
-            task = arrival.task
-            place = arrived.get(task, 0)
-            number = self._batch_of(task, place)
-            elsewhere = admitted is not None and arrival.scope == ALL_TASKS
-            spent = (task, arrival.token) if elsewhere else spending(arrival, number)
-            if report in used:
-                same = checksums[report] == arrival.checksum
-                verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
-            elif not (arrival.proved or known.enrolled[at]):
-                verdicts.append(Verdict.UNKNOWN_TOKEN)
-            elif spent in used or (elsewhere and known.spent[at]):
-                verdicts.append(Verdict.TOKEN_USED)
-            else:
-                verdicts.append(Verdict.ACCEPTED)
-                used |= {report, spent}
-                checksums[report] = checksum = arrival.checksum
-                names += [(*report, checksum), (*spent, 0)]
-                row = task * TASK_NUMBERS + place
-                key = keys.get((task, number)) or self._key(task, number)
-                keys[task, number] = key
-                rows.append((row, key.encrypt(arrival.messages, row)))
-                arrived[task] = place + 1
-        return verdicts
-
-    @staticmethod
-    async def _checksums(
-        transaction: Transaction, used: set[Row], reports: Sequence[Row]
-    ) -> dict[Row, int]:
-        """The checksums of those reports that are stored already, which are few."""
-        found = {}
-        for report in used.intersection(reports):
-            rows = await transaction.rows(
-                "SELECT checksum FROM used WHERE task=$1 AND name=$2", *report
-            )
-            found[report] = int(rows[0][0])
-        return found
-
-    def _spendings(self, arrivals: Sequence[Arrival]) -> list[Row]:
-        """What could be spent of the arrivals' tokens, whichever of them are accepted."""
-        found: list[Row] = [spending(one, 0) for one in arrivals if one.scope is not None]
-        for arrival in arrivals:
-            if arrival.scope is None:
-                place = self._arrived.get(arrival.task, 0)
-                first = self._batch_of(arrival.task, place)
-                last = self._batch_of(arrival.task, place + len(arrivals) - 1)
-                found += (spending(arrival, number) for number in range(first, last + 1))
-        return found
-
-    async def _note_waiting(self, transaction: Transaction, tasks: frozenset[int]) -> None:
-        rows: list[Row] = [(task, int(self._clock())) for task in sorted(tasks)]
-        if rows:
-            await transaction.insert("waiting", ("task", "since"), rows)
 
     async def waited(self, task: int) -> float:
         """For how many seconds reports of a task have been waiting. Wall-clock time, which goes on
@@ -241,40 +101,81 @@ class ShufflerStore:
 
     # batches
 
+    async def be_sure(self, entry: RegisteredTask) -> None:
+        """Asks the database how far a task is if the last change was not heard to succeed."""
+        if entry.number in self._doubtful:
+            await self.reload(entry)
+
+    async def line_up(self, entry: RegisteredTask, reports: int) -> bool:
+        """Whether a batch of so many reports can be closed now: they are in the first places,
+        without a hole, and a batch that leaves early leaves none behind. If not, places are still
+        being filled. For a batch that leaves early the task takes no reports until `resume`."""
+        task, early = entry.number, reports < entry.task.batch.reports
+        found = self._places.of(task)
+        settled = not (early or found.holes) or self._places.pause(task)
+        if settled and found.holes:
+            await self._fill_holes(entry)
+        if not early:
+            self.resume(task)
+        return found.in_row() >= reports and (settled or not early)
+
+    def resume(self, task: int) -> None:
+        """Lets a task take reports again after `line_up`."""
+        if task not in self._doubtful:
+            self._places.resume(task)
+
+    async def _fill_holes(self, entry: RegisteredTask) -> None:
+        """Moves the last waiting reports into places that were taken and not filled.
+
+        Requires: the task is paused, and no places of it are taken.
+        """
+        task = entry.number
+        found = self._places.of(task)
+        end = found.closed + found.waiting()
+        holes = [place for place in found.holes if place < end]
+        last = [place for place in range(end, found.next) if place not in found.holes]
+
+        async def move(transaction: Transaction) -> None:
+            for source, target in zip(last, holes, strict=True):
+                old, new = row_number(task, source), row_number(task, target)
+                rows = await transaction.rows("SELECT messages FROM reports WHERE number=$1", old)
+                messages = self._key(task, found.batch_of(source)).decrypt(rows[0][0], old)
+                stored = self._key(task, found.batch_of(target)).encrypt(messages, new)
+                await transaction.insert("reports", ("number", "messages"), [(new, stored)])
+                await transaction.run("DELETE FROM reports WHERE number=$1", old)
+
+        self._doubtful.add(task)
+        await self._database.run(move)
+        await self.reload(entry)
+
     async def close_batch(
         self, task: int, reports: int, top_up: bytes, *, top_up_messages: int, noise_shares: int
-    ) -> Batch | None:
-        """Closes a batch of the oldest waiting reports, together with its noise top-up; None if
-        reports have arrived meanwhile that a batch which leaves early would leave behind.
+    ) -> Batch:
+        """Closes a batch of the oldest waiting reports, together with its noise top-up.
 
-        Requires: the rule was checked against `waiting_reports`. Ensures: raises
-        `StorageUnavailable` and closes nothing if these reports are in a batch already.
+        Requires: `line_up` said that it can be closed. Ensures: raises `StorageUnavailable` and
+        closes nothing if these reports are in a batch already.
         """
-
-        async def close(transaction: Transaction) -> Batch | None:
-            await self._refresh(transaction)
-            waiting = self.waiting_reports(task)
-            if not 0 < reports <= waiting:
-                raise StorageUnavailable("The batch was closed already; look again.")
-            if reports < waiting and reports != self.entry(task).task.batch.reports:
-                return None
-            number, first = self.next_batch(task), self.closed_reports(task)
-            batch = Batch(
-                id=self._key(task, number).batch_id,
-                task=task,
-                number=number,
-                state="closed",
-                first_report=first,
-                reports=reports,
-                top_up_messages=top_up_messages,
-                noise_shares=noise_shares,
-                digest=None,
-            )
-            await self._insert_batch(transaction, batch, top_up)
-            self._closed[task], self._batches[task] = first + reports, number
-            return batch
-
-        return await self._database.run(close)
+        found = self._places.of(task)
+        if task in self._doubtful or not 0 < reports <= found.in_row():
+            raise StorageUnavailable("The batch may have been closed already; look again.")
+        number, first = found.batches + 1, found.closed
+        batch = Batch(
+            id=self._key(task, number).batch_id,
+            task=task,
+            number=number,
+            state="closed",
+            first_report=first,
+            reports=reports,
+            top_up_messages=top_up_messages,
+            noise_shares=noise_shares,
+            digest=None,
+        )
+        self._doubtful.add(task)
+        await self._database.run(lambda transaction: self._insert_batch(transaction, batch, top_up))
+        self._doubtful.discard(task)
+        self._places.close(task, reports)
+        return batch
 
     async def _insert_batch(self, transaction: Transaction, batch: Batch, top_up: bytes) -> None:
         await insert_batch(transaction, batch)
@@ -285,6 +186,10 @@ class ShufflerStore:
         ]
         await transaction.insert("top_ups", ("batch", "part", "messages"), parts, key=2)
         await transaction.run("DELETE FROM waiting WHERE task=$1", batch.task)
+        timed = self.entry(batch.task).task.batch.top_up != "none"
+        if timed and self._places.of(batch.task).next > batch.first_report + batch.reports:
+            row = (batch.task, int(self._clock()))  # others wait from now on
+            await transaction.insert("waiting", ("task", "since"), [row])
 
     async def batches(self, task: int | None = None) -> list[Batch]:
         """The unfinished batches, oldest first; all batches of a task if one is given."""

@@ -13,7 +13,8 @@ require("service")
 async def open_database(url: str, schema: Schema) -> Database:
     """The database behind `sqlite:path` or `postgresql://…`, migrated to the current schema.
 
-    Ensures: no other service works on the same database at the same time.
+    Ensures: no other service works on the same database at the same time, and no process of an
+    earlier one.
     """
     if url.startswith("sqlite:"):
         from shuffledp.service.storage.sqlite import SqliteDatabase
@@ -24,6 +25,22 @@ async def open_database(url: str, schema: Schema) -> Database:
 
         return await PostgresDatabase.open(url, schema)
     raise _no_store()
+
+
+async def open_lane(url: str, schema: Schema, lane: int) -> Database:
+    """One more connection to the database of a service that runs, for another of its processes.
+
+    `lane` tells the connections of a service apart. Ensures: an earlier connection of this lane is
+    over, and so is what it had begun; raises `StorageUnavailable` unless the service has brought
+    the database to this schema.
+    """
+    if url.startswith("sqlite:"):
+        from shuffledp.service.storage.sqlite import SqliteDatabase
+
+        return await SqliteDatabase.open_lane(url.removeprefix("sqlite:"), schema)
+    from shuffledp.service.storage.postgres import PostgresDatabase
+
+    return await PostgresDatabase.open_lane(url, schema, lane)
 
 
 async def check_database(url: str, role: str) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from shuffledp.service.errors import StorageUnavailable
+
 Row = tuple[Any, ...]
 Value = int | str | bytes | None
 T = TypeVar("T")
@@ -51,6 +53,10 @@ class Transaction(ABC):
     async def append(self, *added: Rows) -> None:
         """Adds rows whose keys are known to be new, with as few statements as possible."""
 
+    @abstractmethod
+    async def outside(self, work: Coroutine[Any, Any, T]) -> T:
+        """What a coroutine gives that waits for something else than this database."""
+
     async def run(self, sql: str, *values: Value) -> None:
         """Runs a statement whose rows are not needed."""
         await self.rows(sql, *values)
@@ -61,8 +67,13 @@ Work = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
 class Database(ABC):
-    """A database with one writer: transactions run one after the other."""
+    """A database over one writing connection: its transactions run one after the other.
 
+    A service has one such connection, and its further processes may have one each (`open_lane` in
+    this package); their transactions run beside each other on PostgreSQL, in turns on SQLite.
+    """
+
+    closed = False
     failures = 0
     """How many transactions have failed, counted before the next one begins. Only the database
     knows whether a failed one took effect: it may have been committed and its answer lost."""
@@ -70,7 +81,8 @@ class Database(ABC):
     @abstractmethod
     async def run(self, work: Work[T]) -> T:
         """The value that `work` returns, after its changes are durable. Raises `StorageUnavailable`
-        if they could not be stored, or if the answer was lost (see `failures`)."""
+        if they could not be stored, or if the answer was lost (see `failures`), and `KeyTaken` if
+        another connection stored one of the keys meanwhile."""
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that one statement gives, in a transaction of its own."""
@@ -104,6 +116,17 @@ class Database(ABC):
         """All bytes of a column where low ≤ key < high, joined in the order of the key; the writer
         waits for this as little as possible."""
 
-    @abstractmethod
     async def close(self) -> None:
+        """Closes all connections; what is asked for afterwards raises `StorageUnavailable`."""
+        if not self.closed:
+            self.closed = True
+            await self._close()
+
+    @abstractmethod
+    async def _close(self) -> None:
         """Closes all connections."""
+
+    def check_open(self) -> None:
+        """Raises `StorageUnavailable` after `close`."""
+        if self.closed:
+            raise StorageUnavailable("The server is shutting down; nothing was acknowledged.")

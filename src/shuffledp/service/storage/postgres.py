@@ -1,15 +1,20 @@
-"""PostgreSQL through asyncpg: one writing connection under an advisory lock."""
+"""PostgreSQL through asyncpg: writing connections under advisory locks.
+
+A service holds `ADVISORY_LOCK` as long as it runs. Each of its further processes holds the lock of
+its lane, so that what a killed predecessor had begun is over before it goes on, and a share of
+`LANES_LOCK`: a service that starts waits until nobody has a share any more.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from shuffledp.errors import MissingExtra
-from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.errors import ConfigError, KeyTaken, StorageUnavailable
 from shuffledp.service.storage.database import Database, Row, Rows, T, Transaction, Value, Work
-from shuffledp.service.storage.schema import Schema, check_role, migrate
+from shuffledp.service.storage.schema import Schema, check_current, check_role, migrate
 
 try:
     import asyncpg
@@ -20,6 +25,7 @@ SCHEMA_WORDS = {"BYTES": "BYTEA", "KEYED": "", "ROWID": "BIGINT"}
 ARRAY_TYPES = {int: "bigint", bytes: "bytea", str: "text"}
 ADVISORY_LOCK = 0x5D9_0001
 """The lock that a service holds as long as it runs; a successor waits for it."""
+LANES_LOCK = 0x5D9_0002
 COMMAND_SECONDS = 60.0
 
 SESSION_SETTINGS = (
@@ -41,6 +47,12 @@ UNAVAILABLE_ERRORS = (
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,  # another server took over
 )
+TAKEN_ERRORS = (
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+"""Two processes stored the same at the same time, and this one came second."""
 
 
 class PostgresTransaction(Transaction):
@@ -51,6 +63,9 @@ class PostgresTransaction(Transaction):
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         return [tuple(row) for row in await self._connection.fetch(sql, *values)]
+
+    async def outside(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
 
     async def present(self, *wanted: Rows) -> list[set[Row]]:
         found: list[set[Row]] = [set() for _ in wanted]
@@ -125,8 +140,9 @@ def _turned(rows: Sequence[Row]) -> list[list[Any]]:
 class PostgresDatabase(Database):
     """A PostgreSQL database; the connection is made again when it was lost."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, *locks: str) -> None:
+        """`locks` are the locks that the writing connection holds, as SQL calls."""
+        self._url, self._locks = url, locks
         self._lock, self._reading = asyncio.Lock(), asyncio.Lock()
         self._connection: Any = None
         self._reader: Any = None
@@ -134,9 +150,10 @@ class PostgresDatabase(Database):
     @classmethod
     async def open(cls, url: str, schema: Schema) -> PostgresDatabase:
         """The database behind a URL, migrated to the schema."""
-        database = cls(url)
+        database = cls(url, f"pg_advisory_lock({ADVISORY_LOCK})")
 
         async def prepare(transaction: Transaction) -> None:
+            await transaction.run(f"SELECT pg_advisory_xact_lock({LANES_LOCK})")
             await migrate(transaction, schema, SCHEMA_WORDS)
             for statement in schema.postgres_settings:
                 await transaction.run(statement)
@@ -158,21 +175,40 @@ class PostgresDatabase(Database):
             raise
         return database
 
+    @classmethod
+    async def open_lane(cls, url: str, schema: Schema, lane: int) -> PostgresDatabase:
+        """One more connection to the database of a service that runs."""
+        shared, own = f"pg_advisory_lock_shared({LANES_LOCK})", f"({LANES_LOCK}, {lane})"
+        database = cls(url, shared, f"pg_advisory_lock{own}")
+        try:
+            await database.run(lambda transaction: check_current(transaction, schema))
+        except asyncpg.PostgresError as error:
+            await database.close()
+            raise _unavailable(error) from None
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             connection = await _connect(self._url)
-            await connection.execute(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
+            for lock in self._locks:
+                await connection.execute(f"SELECT {lock}")
             self._connection = connection
         return self._connection
 
     async def run(self, work: Work[T]) -> T:
         async with self._lock:
+            self.check_open()
             try:
                 connection = await self._connected()
                 async with connection.transaction():
                     return await work(PostgresTransaction(connection))
             except BaseException as error:
                 self.failures += 1
+                if isinstance(error, TAKEN_ERRORS):
+                    raise KeyTaken("Another process has stored the same; look again.") from None
                 if not isinstance(error, UNAVAILABLE_ERRORS):
                     raise
                 raise _unavailable(error) from None
@@ -193,7 +229,7 @@ class PostgresDatabase(Database):
             except UNAVAILABLE_ERRORS as error:
                 raise _unavailable(error) from None
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         for connection in (self._reader, self._connection):
             if connection is not None:
                 await connection.close()

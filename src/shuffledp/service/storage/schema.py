@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffledp.service.errors import ConfigError
+from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.storage.database import Transaction
 
 TASKS_TABLE = """
@@ -59,6 +59,13 @@ def check_role(found: list[str], role: str) -> None:
         raise ConfigError(
             f"This database belongs to the {found[0]}; give the {role} one of its own."
         )
+
+
+async def check_current(transaction: Transaction, schema: Schema) -> None:
+    """Raises `StorageUnavailable` unless a database has the current schema of this role."""
+    found = await transaction.rows("SELECT role, version FROM schema_version")
+    if [tuple(row) for row in found] != [(schema.role, len(schema.scripts))]:
+        raise StorageUnavailable("The store has not been brought up to date yet; wait.")
 
 
 async def migrate(transaction: Transaction, schema: Schema, words: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -20,7 +20,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-__all__ = ["CONTENT_TYPE_LATEST", "Counts", "Levels", "Metrics", "Seconds"]
+__all__ = ["CONTENT_TYPE_LATEST", "Counts", "Figures", "Levels", "Metrics", "Seconds"]
 
 BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 
@@ -56,6 +56,16 @@ class Levels:
 Figure = Counts | Seconds | Levels
 
 
+class Figures(Protocol):
+    """Whatever counts, and adds up durations: `Metrics`, or a process that tells another one."""
+
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Adds an amount to a counter."""
+
+    def time(self, name: str, seconds: float) -> None:
+        """Adds a duration to the histogram of this name."""
+
+
 class Metrics:
     """The counters, levels and durations that /metrics shows, each declared before it is used."""
 
@@ -79,6 +89,15 @@ class Metrics:
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Adds an amount to a counter."""
         self._counters[name].labels(**labels).inc(amount)
+
+    def counted(self, name: str, label: str, **labels: str) -> dict[str, int]:
+        """What a counter says for these labels, by the values of one more label."""
+        found: dict[str, int] = {}
+        for family in self._counters[name].collect():
+            for sample in family.samples:
+                if labels.items() <= sample.labels.items():
+                    found[sample.labels[label]] = int(sample.value)
+        return found
 
     def level(self, name: str, value: float) -> None:
         """Sets a level without labels."""

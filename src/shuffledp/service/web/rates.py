@@ -10,11 +10,10 @@ import ipaddress
 import math
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shuffledp.service.web.metrics import Counts
+from shuffledp.service.web.metrics import Counts, Figures
 from shuffledp.service.web.problems import Problem
 
 MOST_NAMES = 100_000
@@ -27,13 +26,6 @@ SECONDS_PER_MINUTE = 60.0
 LIMITED = Counts("limited", "Requests that were told to come more slowly", ("by",))
 
 
-class Counting(Protocol):
-    """Whatever counts the refusals."""
-
-    def count(self, name: str, amount: float = 1, **labels: str) -> None:
-        """Adds an amount to a counter."""
-
-
 class Rate:
     """So many requests per minute for each name; after a pause, a minute's worth at once."""
 
@@ -41,7 +33,7 @@ class Rate:
         self,
         per_minute: int,
         by: str,
-        metrics: Counting,
+        metrics: Figures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most, self._by = per_minute, by

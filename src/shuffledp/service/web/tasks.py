@@ -87,6 +87,11 @@ class TaskRegistry:
         self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
         """What else a role asks of a new task, and stores with it: raises a `Problem` if it is
         refused."""
+        self.added: Callable[[RegisteredTask], None] = lambda _: None
+        """Called with every new task before it can be found."""
+        self.changed: Callable[[bytes], Awaitable[None]] = _told_nobody
+        """Called with the id of a task that is new, changed its state, or was deleted, before
+        whoever asked for that is answered."""
 
     async def load(self) -> None:
         """Reads all tasks from the store."""
@@ -136,6 +141,7 @@ class TaskRegistry:
         number, fresh = await self._database.run(store)
         if task.id not in self.by_id:
             self._add(RegisteredTask(number=number, task=task, state="open"))
+            await self.changed(task.id)
         return fresh
 
     async def _check(self, body: bytes, task_id: bytes) -> None:
@@ -167,6 +173,7 @@ class TaskRegistry:
             "UPDATE tasks SET state=$1, changed=$2 WHERE number=$3", state, now, entry.number
         )
         entry.state, entry.changed = state, now
+        await self.changed(entry.task.id)
 
     async def delete(self, entry: RegisteredTask, work: Work[None]) -> None:
         """Forgets a task but its id, which can never be registered again; `work` deletes what else
@@ -182,6 +189,7 @@ class TaskRegistry:
 
         await self._database.run(forget)
         self.by_id.pop(entry.task.id, None)
+        await self.changed(entry.task.id)
 
     def find(self, text: str) -> RegisteredTask:
         """The task whose id, in hexadecimal digits, stands in a path; a 404 if there is none."""
@@ -216,6 +224,7 @@ class TaskRegistry:
         return next(entry for entry in self.by_id.values() if entry.number == number)
 
     def _add(self, entry: RegisteredTask) -> None:
+        self.added(entry)
         self.by_id[entry.task.id] = entry
 
     async def answer_put(self, request: Request, collector_key: str) -> Response:
@@ -237,6 +246,10 @@ class TaskRegistry:
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(entry.task.canonical(), headers=headers, media_type="application/json")
+
+
+async def _told_nobody(_: bytes) -> None:
+    """Where no other process needs to know."""
 
 
 def _given_signature(request: Request, task_id: bytes, collector_key: str) -> TaskSignature:
