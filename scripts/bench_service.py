@@ -31,6 +31,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from bench_cores import held_to
 
 from shuffledp.planning.counting import plan_count
 from shuffledp.sealed.encryption import encrypt_all, open_all
@@ -153,7 +154,8 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
             begin, before = time.process_time(), cpu_seconds(program)
-            rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
+            with held_to(args.core_share, before):
+                rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
             own = (time.process_time() - begin) / args.seconds
             after = cpu_seconds(program)
             spent = [(after[one] - before.get(one, 0.0)) / len(times) * 1e6 for one in after]
@@ -162,6 +164,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
                 f"intake on {store}: {args.seconds} s, {args.connections} connections, "
                 f"{task.report_bytes:,} B per report, batches of {USERS:,}, "
                 f"{processes} process(es) at the door"
+                + (f", each held to {args.core_share:g} of a core" if args.core_share else "")
             )
             say("durable reports per second", f"{rate:,.0f}")
             say(
@@ -173,7 +176,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
                 f"{refused:,}; {own:.2f}",
             )
             say(
-                "CPU per report of the process that writes, and of all at the door",
+                "CPU per report of the first process, and of all others at the door",
                 f"{spent[0]:.0f} µs, {sum(spent[1:]):.0f} µs",
             )
             batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
@@ -466,6 +469,12 @@ def main() -> None:
     parser.add_argument("--store", nargs="+", default=["sqlite", "postgres"])
     parser.add_argument(
         "--processes", type=int, nargs="+", default=[1], help="at the shuffler's public address"
+    )
+    parser.add_argument(
+        "--core-share",
+        type=float,
+        default=0.0,
+        help="hold each process of the shuffler to such a part of a core (Linux, as root)",
     )
     parser.add_argument("--tls", action="store_true", help="at the shuffler (needs openssl)")
     parser.add_argument("--fresh", action="store_true", help="a connection for every report")

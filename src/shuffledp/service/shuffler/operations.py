@@ -33,7 +33,7 @@ UPLOAD = Operation(
         410: ("key-retired", "task-closed", "task-expired"),
         422: ("wrong-key", "wrong-task"),
         429: ("busy",),
-        503: ("busy",),
+        503: ("busy", "draining"),
     },
 )
 CLOSE = Operation(
