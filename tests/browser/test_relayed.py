@@ -333,3 +333,30 @@ def test_the_task_that_is_asked_now_is_found(deployment: Deployment, browser: Br
         POLICY,
     )
     assert found == task.id.hex()
+
+
+def test_the_task_that_is_asked_now_is_found_through_the_relay(
+    deployment: Deployment, browser: Browser
+) -> None:
+    """The browser talks to the relay alone; without the gateway's key it asks nobody, and with
+    another key it learns nothing."""
+    task, servers = deployment.task("looked for"), deployment.servers
+    assert task.gateway is not None
+    key = task.gateway.to_bytes()
+    other = key[:3] + bytes([key[3] ^ 1]) + key[4:]
+    looking = """const [server, name, policy, relay, gateway] = args;
+        const { loadCurrentTask } = await import("/client.js");
+        const options = { policy, relay, ...(gateway && { gateway }) };
+        return (await loadCurrentTask(server, name, options)).id;"""
+    args = [servers.shuffler, "looked", POLICY, servers.relay]
+    browser.open(deployment.site)
+    assert browser.work(looking, *args, None)["error"] == "task"
+    assert browser.work(looking, *args, other.hex())["error"] == "unreachable"
+    assert browser.work(looking, *args, key.hex()) == task.id.hex()
+    names = browser.run("performance.getEntriesByType('resource').map((one) => one.name)")
+    asked = [name for name in names if not name.startswith(deployment.site)]
+    assert asked and set(asked) == {f"{servers.relay}/relay"}
+    # the twin: without a relay it is the shuffler that is asked
+    assert browser.work(looking, *args[:3], None, None) == task.id.hex()
+    names = browser.run("performance.getEntriesByType('resource').map((one) => one.name)")
+    assert f"{servers.shuffler}/current" in names

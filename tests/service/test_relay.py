@@ -3,90 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from described_answers import check_described
 from service_issuer import ByHost, IssuerParty, code
-from service_trio import TRUSTING, Trio, as_collector, bearing
+from service_relay import relayed
+from service_trio import as_collector, bearing
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.oblivious import GatewayKey, seal_request
+from shuffledp.sealed.oblivious import GatewayKey
 from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
 from shuffledp.sealed.task_proof import TaskProof
 from shuffledp.service.binary_http import BinaryRequest
-from shuffledp.service.client.relaying import AsyncRelayTransport
-from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
-
-GATEWAY = "/.well-known/ohttp-gateway"
-
-
-class Watching(httpx.AsyncBaseTransport):
-    """Carries requests, and keeps what a listener there sees."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
-        self._inner = inner
-        self.seen: list[tuple[httpx.Headers, bytes]] = []
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.seen.append((request.headers, await request.aread()))
-        return await self._inner.handle_async_request(request)
-
-
-class Relayed:
-    """A trio with a relay in front of its shuffler."""
-
-    def __init__(self, trio: Trio) -> None:
-        self.trio = trio
-        self.to_gateway = Watching(httpx.ASGITransport(trio.shuffler_app))
-        self.relay = Relay(RelayConfig(shuffler="http://shuffler"), self.to_gateway)
-        self.to_relay = Watching(httpx.ASGITransport(self.relay.app()))
-
-    async def key(self) -> GatewayKey:
-        """The gateway's key, as everybody can get it."""
-        answer = await self.trio.to_shuffler.get(GATEWAY)
-        size = int.from_bytes(answer.content[:2], "big")
-        return GatewayKey.from_hex(answer.content[2 : 2 + size].hex())
-
-    async def task(self, **options: Any) -> Task:
-        """A registered task for reports through the relay."""
-        task = self.trio.task(gateway=await self.key(), **options)
-        await self.trio.register(task)
-        return task
-
-    def device(self, task: Task, token: str, name: str, **options: Any) -> AsyncClient:
-        """A device that sends through the relay."""
-        given = {"transport": ByHost({"relay": self.to_relay}), "relay": "http://relay", **options}
-        folder = self.trio.folder / name
-        return AsyncClient(task, "http://shuffler", token, folder, policy=TRUSTING, **given)
-
-    async def post(self, key: GatewayKey, inner: bytes) -> httpx.Response:
-        """The gateway's answer to a sealed request."""
-        content = seal_request(key, inner)[0]
-        return await self.trio.to_shuffler.post(GATEWAY, content=content)
-
-    def through(self, task: Task) -> httpx.AsyncClient:
-        """A client that talks to the shuffler through the relay."""
-        transport = AsyncRelayTransport(
-            task, "http://shuffler", "http://relay", ByHost({"relay": self.to_relay})
-        )
-        return httpx.AsyncClient(transport=transport, base_url="http://shuffler")
-
-
-@contextlib.asynccontextmanager
-async def relayed(folder: Path) -> AsyncIterator[Relayed]:
-    async with Trio(folder).running() as trio:
-        one = Relayed(trio)
-        async with one.relay.running():
-            yield one
 
 
 @pytest.mark.attack("a shuffler that looks for addresses, a relay that looks for contents")

@@ -3,7 +3,7 @@
 import type { Ask } from "./asking.js";
 import { direct } from "./asking.js";
 import { fail } from "./errors.js";
-import type { Ephemeral } from "./hpke.js";
+import { webKey, type Ephemeral } from "./hpke.js";
 import { binaryRequest, binaryResponse, sealRequest } from "./oblivious.js";
 
 /** Everything in a request has a length that follows from the task, so that all devices of a task send equally
@@ -12,8 +12,8 @@ const REQUEST_MULTIPLE = 512;
 const MOST_ANSWER_BYTES = 9 << 20;
 const BODYLESS = [204, 205, 304];
 
-/** Asks the shuffler of a task with this gateway key, through a relay. */
-export function through(gateway: string | undefined, relay: string, shuffler: string, ephemeral: Ephemeral): Ask {
+/** Asks the shuffler with this gateway key, through a relay. */
+export function through(gateway: string | undefined, relay: string, shuffler: string, ephemeral: Ephemeral = webKey): Ask {
   if (!gateway) fail("task", "This task names no gateway key, so that no relay can be used; ask for a task with one, or send without a relay.");
   const toRelay = direct(relay.replace(/\/+$/, ""));
   const [, scheme, authority] = /^(https?):\/\/([^/]+)/.exec(shuffler)!;

@@ -22,7 +22,7 @@ const LATEST = 253_402_300_799;
 const OPERATOR = textOf(1, 200, SHOWN);
 export const SERVER = textOf(1, 300, URL_FORM);
 /** A key configuration of RFC 9458: number, X25519, public key, HKDF-SHA256 and AES-128-GCM. */
-const GATEWAY = textOf(82, 82, /^[0-9a-f]{2}0020[0-9a-f]{64}000400010001$/);
+export const GATEWAY = textOf(82, 82, /^[0-9a-f]{2}0020[0-9a-f]{64}000400010001$/);
 
 export interface Operators {
   readonly collector: string;
@@ -52,6 +52,11 @@ export interface LoadOptions {
   /** A relay through which the proof is loaded and the report is sent, so that the shuffler does not learn this
    * device's address. */
   readonly relay?: string;
+  /** For `loadCurrentTask` with a relay: the shuffler's gateway key (82 hexadecimal digits), which the page has from
+   * the collector, or `gateway` of an earlier task; list and task then come through the relay. */
+  readonly gateway?: string;
+  /** For `loadCurrentTask` with a relay: the server is not the shuffler, and is asked without the relay. */
+  readonly direct?: boolean;
   /** Another maker of X25519 keys than WebCrypto: see @shuffledp/client/noble. */
   readonly ephemeral?: Ephemeral;
   /** Milliseconds since 1970; for tests. */
@@ -256,6 +261,6 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
 }
 
 /** The task of a series that is asked now: the one whose name begins so, in the list of a shuffler, or of a site
- * that copies the shuffler's answers. With a relay the proof comes through it, and any such list will do. */
+ * that copies the shuffler's answers. With a relay the proof comes through it, and with `gateway` all the rest. */
 export const loadCurrentTask = async (server: string, name: string, options: LoadOptions = {}): Promise<Task> =>
   (await import("./series.js")).current(loadTask, server, name, options);

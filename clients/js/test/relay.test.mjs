@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { createClient, loadTask } from "@shuffledp/client";
+import { createClient, loadCurrentTask, loadTask } from "@shuffledp/client";
 import { nobleKey } from "@shuffledp/client/noble";
 import { binaryRequest, binaryResponse, fromHex, givenGateway, givenKeys, hex, madeProof, memoryStorage, sealRequest } from "@shuffledp/client/testing";
 import { changedText, clock, fails, idOf, loadText, readVectors, refusal, restore, textOf, withoutPauses } from "../test-support.mjs";
@@ -167,4 +167,95 @@ test("a task with a gateway key can be answered without a relay, and with keys o
   assert.equal(through.length, 1);
   const about = await (await loadText(text, { relay: RELAY })).describe(memoryStorage());
   assert.match(about.sentences.join(" "), /goes through https:\/\/relay\.example/);
+});
+
+const SERVER = "https://shuffler.example/v1";
+/** The list of open tasks with these texts. */
+const listOf = (...texts) => {
+  const tasks = texts.map((text) => ({ text, ...JSON.parse(text) })).map(({ text, name, not_before, expires }) => ({ task: idOf(text), name, not_before, expires, series: null }));
+  return response(200, { "content-type": "application/json" }, JSON.stringify({ tasks }));
+};
+const keyOf = async (secret) => (await givenGateway(secret, (one) => one)).key;
+
+test("the list of open tasks, the task and its proof come through the relay, and nothing is asked directly", async () => {
+  const text = await relayed();
+  const { name, gateway } = JSON.parse(text);
+  const seen = await relay([listOf(text), response(200, {}, text), response(200, {}, await madeProof(idOf(text))), response(201)]);
+  const task = await loadCurrentTask(`${SERVER}/`, name.slice(0, 4), { clock, relay: RELAY, gateway });
+  assert.deepEqual([task.id, task.relay], [idOf(text), RELAY]);
+  await createClient(task, { token: "each-x", storage: memoryStorage() }).send(1);
+  assert.deepEqual(new Set(seen.map(({ url }) => url)), new Set([`${RELAY}/relay`]));
+  const asked = seen.map(({ inner }) => inner[0]);
+  const paths = asked.map((one) => /shuffler\.example(?:[\0-\x3f]|\x40.)(\/[a-z0-9/]+)/.exec(one)[1]);
+  assert.deepEqual(paths, ["/current", ...["", "/proof", "/reports"].map((end) => `/tasks/${task.id}${end}`)]);
+  assert.equal(new Set(seen.slice(0, 3).map(({ size }) => size)).size, 1, "requests of one size");
+  assert.ok(asked.every((one) => !one.includes(name)), "the name that is looked for stays here");
+  // the next one is found with the key of this one
+  await relay([listOf(text), response(200, {}, text), response(200, {}, await madeProof(idOf(text)))]);
+  assert.equal((await loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway: task.gateway, ephemeral: nobleKey })).id, task.id);
+});
+
+test("without a gateway key from elsewhere nothing is asked, and a key without a relay is refused", async () => {
+  const text = await relayed();
+  const { name, gateway } = JSON.parse(text);
+  const seen = await relay([listOf(text)]);
+  for (const options of [{ relay: RELAY }, { gateway }, { relay: RELAY, gateway: gateway.slice(2) }, { relay: RELAY, gateway: "" }])
+    await assert.rejects(loadCurrentTask(SERVER, name, { clock, ...options }), fails("task"), JSON.stringify(options));
+  await assert.rejects(loadCurrentTask("/copies", name, { clock, relay: RELAY, gateway }), fails("task"), "a path is no shuffler");
+  assert.equal(seen.length, 0);
+});
+
+test("a server that is not the shuffler is asked directly if the page says so; the proof comes through the relay", async () => {
+  const text = await relayed();
+  const { name } = JSON.parse(text);
+  const sealed = await relay([response(200, {}, await madeProof(idOf(text)))]);
+  const through = globalThis.fetch;
+  const direct = [];
+  const { tasks } = JSON.parse(ascii(binaryResponse(listOf(text)).content));
+  globalThis.fetch = async (url, how) =>
+    how.body ? through(url, how) : (direct.push(String(url)), String(url).endsWith("/current") ? Response.json({ tasks }) : new Response(text));
+  const task = await loadCurrentTask("https://survey.example", name, { clock, relay: RELAY, direct: true });
+  assert.deepEqual([direct, sealed.length], [["https://survey.example/current", `https://survey.example/tasks/${task.id}`], 1]);
+});
+
+test("a relay that answers the list itself, or with a key of its own, is noticed", async () => {
+  const text = await relayed();
+  const { name, gateway } = JSON.parse(text);
+  const own = "22".repeat(32);
+  const read = [];
+  const evil = await givenGateway(own, (request) => (read.push(ascii(request)), listOf(text)));
+  const [request] = await sealRequest(evil.key, new Uint8Array(3), givenKeys(["33".repeat(32)]));
+  read.length = 0;
+  const plain = new Response(JSON.stringify({ tasks: [] }), { headers: { "content-type": "application/json" } });
+  for (const fake of [plain, new Response(await evil.answer(request)), new Response(listOf(text)), 201, new Response(null, { status: 204 }), refusal(400, "malformed")]) {
+    await relay([listOf(text)], [fake]);
+    await assert.rejects(loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway }), fails("unreachable"));
+  }
+  read.length = 0;
+  const opened = async (key) => {
+    globalThis.fetch = async (url, { body }) => new Response(await evil.answer(body));
+    await assert.rejects(loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway: key }));
+    return read.length;
+  };
+  assert.equal(await opened(gateway), 0, "what is sealed for the shuffler the relay cannot read");
+  assert.ok((await opened(await keyOf(own))) > 0, "the twin: with the relay's key it reads everything");
+});
+
+test("a list through the relay is not believed more than another one", async () => {
+  const text = await relayed();
+  const { name, gateway } = JSON.parse(text);
+  const other = await relayed((task) => (task.name = "another name"));
+  const load = () => loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway });
+  await relay([listOf(text), response(200, {}, other)]);
+  await assert.rejects(load(), fails("task"), "another text than the list named");
+  const seen = await relay([listOf(text), response(200, {}, "https://elsewhere.example/task")]);
+  await assert.rejects(load(), fails("task"), "an address is not followed");
+  assert.equal(seen.length, 2);
+  await relay([listOf(text), response(404, {}, "{}")]);
+  await assert.rejects(load(), fails("unreachable"));
+  await relay([response(413, {}, "{}")]);
+  await assert.rejects(load(), fails("unreachable"));
+  const without = textOf("count, bounded");
+  await relay([listOf(without), response(200, {}, without)]);
+  await assert.rejects(loadCurrentTask(SERVER, JSON.parse(without).name, { clock, relay: RELAY, gateway }), fails("task"), "a task without a gateway key");
 });

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
+from shuffledp.cli.output import Commands, add_command, emit, facts, read_json, write_output
 from shuffledp.errors import BudgetExceeded, ParameterError
 from shuffledp.exact.numbers import positive, show
 from shuffledp.sealed.files import write_whole
@@ -16,6 +16,7 @@ from shuffledp.sealed.series import EVERY_DAYS, MOST_TASKS, Series
 
 if TYPE_CHECKING:
     from shuffledp.sealed.keys import PublicKey
+    from shuffledp.sealed.oblivious import GatewayKey
     from shuffledp.sealed.task import Task
     from shuffledp.sealed.task_tokens import TokenIssuer
 
@@ -76,7 +77,11 @@ def add_series(actions: Commands) -> None:
         "current",
         run_current,
         "the tasks that a shuffler takes reports for now, or soon",
-        examples=['task current --shuffler https://shuffler.example --name "dark mode"'],
+        examples=[
+            'task current --shuffler https://shuffler.example --name "dark mode"',
+            "task current --shuffler https://shuffler.example --relay https://relay.example "
+            "--task last-week.json --series ID --output task.json",
+        ],
         needs=["client"],
     )
     current.add_argument("--shuffler", required=True, metavar="URL", help="its URL")
@@ -85,27 +90,62 @@ def add_series(actions: Commands) -> None:
     which.add_argument(
         "--series", metavar="ID", help="only tasks of this series, by its id or its whole name"
     )
+    current.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the one of them that can be answered now, for `send`; - for standard output",
+    )
+    _add_relay(current)
+
+
+def _add_relay(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `current` that hide who asks."""
+    parser.add_argument(
+        "--relay",
+        metavar="URL",
+        default="",
+        help="ask through it, so that the shuffler does not see your address",
+    )
+    key = parser.add_mutually_exclusive_group()
+    key.add_argument(
+        "--gateway-key",
+        metavar="FILE",
+        help="with --relay: the shuffler's key, JSON from `shuffledp relay key`, as the collector "
+        "has published it",
+    )
+    key.add_argument(
+        "--task",
+        metavar="FILE",
+        help="with --relay: a task of this shuffler that you have, whose gateway key is used",
+    )
 
 
 def run_current(args: argparse.Namespace) -> None:
-    from shuffledp.cli.task import moment_text
-    from shuffledp.service.answers import answer_json
-    from shuffledp.service.client.collector import call
+    from shuffledp.cli.task import moment_text, summary
+    from shuffledp.service.client.finding import TaskFinder
 
-    answer = answer_json(call("GET", f"{args.shuffler.rstrip('/')}/current"))
-    found = [one for one in answer["tasks"] if one["name"].startswith(args.name)]
-    if args.series is not None:
-        found = [
-            one
-            for one in found
-            if one["series"] and args.series in (one["series"]["series"], one["series"]["name"])
-        ]
+    finder = TaskFinder(args.shuffler, relay=args.relay, gateway=_gateway(args))
+    if args.output is not None:
+        task = finder.now(args.name, args.series)
+        until = f"{task.name}, until {moment_text(task.expires)}"
+        write_output(args, task.canonical(), summary(task), lambda out: out.print(until))
+        return
+    found = finder.open(args.name, args.series)
     lines = [
         f"{one['task']}  {moment_text(one['not_before'])} to {moment_text(one['expires'])}  "
         f"{one['name']}"
         for one in found
     ]
     emit(args, found, lambda out: out.print("\n".join(lines) or "No task is open there."))
+
+
+def _gateway(args: argparse.Namespace) -> GatewayKey | None:
+    """The gateway's key that the options name; None if they name none."""
+    from shuffledp.cli.relay import given_gateway
+    from shuffledp.cli.task import read_task
+    from shuffledp.service.client.relaying import gateway_of
+
+    return gateway_of(read_task(args.task)) if args.task else given_gateway(args)
 
 
 def run_series(args: argparse.Namespace) -> None:

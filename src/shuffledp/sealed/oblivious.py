@@ -88,7 +88,8 @@ def open_request(find: Callable[[int], bytes | None], sealed: bytes) -> tuple[by
     secret = find(header[0]) if len(sealed) >= REQUEST_OVERHEAD else None
     if secret is None or header[1:] != KEM_ID + KDF_ID + AEAD_ID:
         raise TaskError(
-            "The request is for a key that the gateway does not have; get the task again."
+            "The request is for a key that the gateway does not have; get the task, or the key, "
+            "again."
         )
     enc, body = rest[:PUBLIC_BYTES], rest[PUBLIC_BYTES:]
     context = HpkeContext.receiving(secret, enc, _REQUEST + b"\x00" + header)

@@ -20,13 +20,21 @@ CALL_SECONDS = 300
 
 
 def call(
-    method: str, url: str, token: str = "", headers: Mapping[str, str] | None = None, **content: Any
+    method: str,
+    url: str,
+    token: str = "",
+    headers: Mapping[str, str] | None = None,
+    *,
+    transport: httpx.BaseTransport | None = None,
+    **content: Any,
 ) -> httpx.Response:
     """A server's answer to one request; raises `Refused` with the server's reason, or
-    `Unreachable`."""
+    `Unreachable`. `transport` carries the request, and is closed then."""
     bearing = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with httpx.Client(headers={**bearing, **(headers or {})}, timeout=CALL_SECONDS) as client:
+        with httpx.Client(
+            headers={**bearing, **(headers or {})}, timeout=CALL_SECONDS, transport=transport
+        ) as client:
             answer = bounded_request(client, method, url, **content)
     except httpx.TransportError as error:
         if untrusted_certificate(error):

@@ -15,7 +15,7 @@ import httpx
 from shuffledp.errors import ParameterError
 from shuffledp.sealed.errors import TaskError
 from shuffledp.sealed.hpke_context import HpkeContext
-from shuffledp.sealed.oblivious import open_answer, seal_request
+from shuffledp.sealed.oblivious import GatewayKey, open_answer, seal_request
 from shuffledp.sealed.schema import MOST_TASK_BYTES
 from shuffledp.sealed.task import Task
 from shuffledp.service.answers import AnswerTooLong
@@ -28,17 +28,22 @@ MOST_ANSWER_BYTES = MOST_TASK_BYTES + (64 << 10)
 PASSED = ("authorization", "content-type", "if-none-match")
 
 
-class _Envelope:
-    """How requests to a task's shuffler are sealed, and answers opened."""
+def gateway_of(task: Task) -> GatewayKey:
+    """The key of the gateway of a task's shuffler; raises `ParameterError` if it names none."""
+    if task.gateway is None:
+        raise ParameterError(
+            "This task names no gateway key, so that no relay can be used; send directly, or ask "
+            "the collector for a task with one."
+        )
+    return task.gateway
 
-    def __init__(self, task: Task, shuffler: str, relay: str) -> None:
-        if task.gateway is None:
-            raise ParameterError(
-                "This task names no gateway key, so that no relay can be used; send directly, or "
-                "ask the collector for a task with one."
-            )
+
+class _Envelope:
+    """How requests to a shuffler are sealed for its gateway, and answers opened."""
+
+    def __init__(self, key: GatewayKey, shuffler: str, relay: str) -> None:
         parts = urlsplit(shuffler)
-        self._key, self._scheme, self._authority = task.gateway, parts.scheme, parts.netloc
+        self._key, self._scheme, self._authority = key, parts.scheme, parts.netloc
         self._base = parts.path.rstrip("/")
         self._relay = f"{relay.rstrip('/')}/relay"
 
@@ -89,10 +94,13 @@ def _check(size: int) -> None:
 
 
 class RelayTransport(httpx.BaseTransport):
-    """Carries requests to a task's shuffler through a relay; `inner` carries them to the relay."""
+    """Carries requests to a shuffler through a relay, sealed for the gateway with this key; `inner`
+    carries them to the relay."""
 
-    def __init__(self, task: Task, shuffler: str, relay: str, inner: httpx.BaseTransport) -> None:
-        self._envelope, self._inner = _Envelope(task, shuffler, relay), inner
+    def __init__(
+        self, key: GatewayKey, shuffler: str, relay: str, inner: httpx.BaseTransport
+    ) -> None:
+        self._envelope, self._inner = _Envelope(key, shuffler, relay), inner
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         outer, context = self._envelope.seal(request, request.read())
@@ -114,9 +122,9 @@ class AsyncRelayTransport(httpx.AsyncBaseTransport):
     """`RelayTransport` with `await`."""
 
     def __init__(
-        self, task: Task, shuffler: str, relay: str, inner: httpx.AsyncBaseTransport
+        self, key: GatewayKey, shuffler: str, relay: str, inner: httpx.AsyncBaseTransport
     ) -> None:
-        self._envelope, self._inner = _Envelope(task, shuffler, relay), inner
+        self._envelope, self._inner = _Envelope(key, shuffler, relay), inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         outer, context = self._envelope.seal(request, await request.aread())

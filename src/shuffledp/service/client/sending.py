@@ -34,7 +34,7 @@ from shuffledp.service.client.one_time import OneTimeToken, spent_name
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.proving import ProofSource
-from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport
+from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport, gateway_of
 from shuffledp.service.client.retries import retry_options
 from shuffledp.service.errors import Refused
 
@@ -215,7 +215,7 @@ class Client(_Sender):
         )
         if relay:
             inner = transport or httpx.HTTPTransport(verify=_trust())
-            through = RelayTransport(task, self._shuffler, relay, inner)
+            through = RelayTransport(gateway_of(task), self._shuffler, relay, inner)
             self._to_shuffler = httpx.Client(transport=through, timeout=30)
 
     def prepare(self) -> None:
@@ -294,7 +294,7 @@ class AsyncClient(_Sender):
         )
         if relay:
             inner = transport or httpx.AsyncHTTPTransport(verify=_trust())
-            through = AsyncRelayTransport(task, self._shuffler, relay, inner)
+            through = AsyncRelayTransport(gateway_of(task), self._shuffler, relay, inner)
             self._to_shuffler = httpx.AsyncClient(transport=through, timeout=30)
 
     async def prepare(self) -> None:

@@ -186,6 +186,7 @@ class Shuffler(Role):
             ("POST", "/reports"): upload,
             ("GET", ""): self.tasks.answer_get,
             ("GET", "/proof"): self.witness.answer_proof,
+            ("GET", "/current"): self.answer_current,
         }
         return await self.gateway.answer(request, answers)
 

@@ -1,8 +1,8 @@
 """The shuffler's gateway of Oblivious HTTP (RFC 9458): requests that a relay passed on.
 
-It answers uploads and requests for tasks and their proofs, as the shuffler itself does: with the
-same limits on bodies and tokens, and nothing else. Who sent a request it does not know; the relay
-does, and cannot read it.
+It answers uploads and requests for tasks, their proofs and the list of open tasks, as the shuffler
+itself does: with the same limits on bodies and tokens, and nothing else. Who sent a request it does
+not know; the relay does, and cannot read it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from shuffledp.sealed.oblivious import (
     open_request,
     seal_answer,
 )
+from shuffledp.sealed.schema import MOST_TASK_BYTES
 from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
 from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.storage.private import private_folder
@@ -33,15 +34,17 @@ from shuffledp.service.web.bodies import declared_length, read_body
 from shuffledp.service.web.problems import Problem
 from shuffledp.service.web.tasks import TaskRegistry
 
-PATH = re.compile(r"/tasks/([0-9a-f]{64})(/reports|/proof|)")
+PATH = re.compile(r"/tasks/(?P<task>[0-9a-f]{64})(?P<end>/reports|/proof|)|(?P<whole>/current)")
 REQUEST_ROOM = 2048
 """What a request may be longer than its report."""
 ANSWER_MULTIPLE = 1024
+MOST_CONTENT_BYTES = MOST_TASK_BYTES
+"""The longest answer: sealed and padded, it is less than what relays and devices take."""
 PASSED_IN = frozenset({b"authorization", b"content-type", b"if-none-match"})
 PASSED_OUT = frozenset({b"content-type", b"retry-after", b"etag", b"cache-control"})
 RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-res", "application/ohttp-keys"
 Answers = Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]]
-"""What answers each method and end of a task's path."""
+"""What answers each method and end of a task's path, or path without a task."""
 
 
 class Gateway:
@@ -115,13 +118,28 @@ class Gateway:
 async def _answered(inner: BinaryRequest, answers: Answers) -> Response:
     """What the shuffler answers to the request inside."""
     found = PATH.fullmatch(inner.path)
-    answer = answers.get((inner.method, found[2])) if found else None
+    end = (found["whole"] or found["end"]) if found else ""
+    answer = answers.get((inner.method, end)) if found else None
     try:
         if found is None or answer is None:
             raise Problem(404, "task-unknown", "Nothing but tasks and uploads is answered here.")
-        return await answer(_request(inner, found[1]))
+        return _bounded(await answer(_request(inner, found["task"] or "")))
     except Problem as problem:
         return problem.response()
+
+
+def _bounded(answer: Response) -> Response:
+    """The answer; a 413 if it is too long, which only the list of very many tasks is."""
+    if len(answer.body) > MOST_CONTENT_BYTES:
+        raise Problem(
+            413,
+            "size",
+            "The answer is longer than what goes through a relay; tell the shuffler's operator "
+            "that too many tasks are open.",
+            have=len(answer.body),
+            need=MOST_CONTENT_BYTES,
+        )
+    return answer
 
 
 def _request(inner: BinaryRequest, task: str) -> Request:

@@ -54,7 +54,8 @@ GATEWAY_KEYS = Operation(
 GATEWAY = Operation(
     method="POST",
     path=GATEWAY_PATH,
-    summary="Answers a request that came through a relay (RFC 9458): an upload or a task",
+    summary="Answers a request that came through a relay (RFC 9458): an upload, a task, its proof "
+    "or the list of open tasks",
     body=Content("message/ohttp-req", {"type": "string", "format": "binary"}),
     answers={200: Content("message/ohttp-res", {"type": "string", "format": "binary"})},
     problems={**NEEDS_BODY, 400: ("interrupted", "malformed"), 503: ("busy",)},

@@ -1,0 +1,142 @@
+"""Finding the tasks that a shuffler takes reports for: directly, or through a relay, so that the
+shuffler learns neither who looks nor, with an address, for what.
+
+    TaskFinder(shuffler, relay=relay, gateway=earlier.gateway).now(series=earlier.series_id)
+
+The list is not believed: a task is known by its hash, and its name, dates and series are its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import httpx
+
+from shuffledp.errors import ParameterError
+from shuffledp.exact.schema import Either, Listing, Nothing, Record, Text, Whole
+from shuffledp.sealed.clock import Clock, system_clock
+from shuffledp.sealed.errors import TaskError
+from shuffledp.sealed.oblivious import GatewayKey
+from shuffledp.sealed.schema import KEY_TEXT, LATEST_SECOND, LONGEST_TASK_NAME, SHOWN
+from shuffledp.sealed.series import MOST_TASKS
+from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.collector import call
+from shuffledp.service.client.relaying import RelayTransport
+from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
+
+MOST_LISTED = 100_000
+_NAME, _PLACE = Text(LONGEST_TASK_NAME, 1, SHOWN), Whole(1, MOST_TASKS)
+_SERIES = Record({"series": KEY_TEXT, "name": _NAME, "place": _PLACE, "tasks": _PLACE})
+_LISTED = Record(
+    {
+        "task": KEY_TEXT,
+        "name": _NAME,
+        "not_before": Whole(0, LATEST_SECOND),
+        "expires": Whole(1, LATEST_SECOND),
+        "series": Either((_SERIES, Nothing())),
+    }
+)
+_LIST = Record({"tasks": Listing(_LISTED, 0, MOST_LISTED)})
+Listed = dict[str, Any]
+"""A task as the list names it: task, name, not_before, expires, and series or None."""
+
+
+@dataclass(frozen=True)
+class TaskFinder:
+    """Asks a server for its open tasks; the shuffler through a relay, where one is named."""
+
+    server: str
+    _: KW_ONLY
+    relay: str = ""
+    gateway: GatewayKey | None = None
+    """The key of the shuffler's gateway: from a task that is there already, or from the collector;
+    never from the relay, which could read everything with a key of its own."""
+    transport: httpx.BaseTransport | None = None
+    """Carries the requests; for tests."""
+
+    def __post_init__(self) -> None:
+        if self.relay and self.gateway is None:
+            raise ParameterError(
+                "Through a relay the gateway's key must come from elsewhere, or the relay could "
+                "replace it; give the key that the collector has published (--gateway-key) or a "
+                "task of this shuffler that you have (--task)."
+            )
+        if self.gateway is not None and not self.relay:
+            raise ParameterError(
+                "A gateway's key is for requests through a relay; name the relay (--relay), or "
+                "leave the key out to ask the server directly, which then sees your address."
+            )
+        _check_url(self.server)
+        _check_url(self.relay or self.server)
+
+    def open(self, name: str = "", series: str | None = None) -> list[Listed]:
+        """The tasks that are open now or will be, by date: those whose names begin so, or those of
+        one series, by its id or its whole name."""
+        try:
+            data = answer_json(self._ask("/current"))
+            _LIST.check(data, "list")
+        except ParameterError:
+            raise ParameterError(
+                f"{self.server} gives no list of open tasks; is this a shuffler's URL?"
+            ) from None
+        found: list[Listed] = [one for one in data["tasks"] if one["name"].startswith(name)]
+        return [one for one in found if series is None or _belongs(one, series)]
+
+    def now(self, name: str = "", series: str | None = None, clock: Clock = system_clock) -> Task:
+        """The one task of such a name or series that can be answered now, not yet verified."""
+        moment = clock()
+        found = [
+            one for one in self.open(name, series) if one["not_before"] <= moment < one["expires"]
+        ]
+        if len(found) != 1:
+            raise ParameterError(
+                f"{len(found)} such tasks can be answered now; name one series or the beginning of "
+                "one name, or come back later."
+            )
+        task = self.task(found[0]["task"])
+        own = () if task.series is None else (task.series_id, task.series.name)
+        if not task.name.startswith(name) or (series is not None and series not in own):
+            raise TaskError(
+                "The server named another task than it gave; do not answer it, and tell whoever "
+                "asks it."
+            )
+        task.check_time(moment)
+        return task
+
+    def task(self, task_id: str) -> Task:
+        """The task with this id, in hexadecimal digits; its text has that very hash."""
+        return task_from_json(self._ask(f"/tasks/{task_id}").content, bytes.fromhex(task_id))
+
+    def _ask(self, path: str) -> httpx.Response:
+        server = self.server.rstrip("/")
+        if self.gateway is None:
+            return call("GET", server + path, transport=self.transport)
+        inner = self.transport or httpx.HTTPTransport()
+        through = RelayTransport(self.gateway, server, self.relay, inner)
+        try:
+            return call("GET", server + path, transport=through)
+        except UntrustedServer:
+            raise UntrustedServer(self.relay) from None
+        except Unreachable:
+            raise Unreachable(
+                f"{self.relay} gave no answer that the gateway of {server} has sealed; try again "
+                "later, or through another relay."
+            ) from None
+        except Refused as refused:
+            raise Refused(f"Through {self.relay}: {refused}", refused.status) from None
+
+
+def _check_url(text: str) -> None:
+    try:
+        url = httpx.URL(text)
+        good = url.scheme in ("http", "https") and bool(url.host)
+    except httpx.InvalidURL:
+        good = False
+    if not good:
+        raise ParameterError(f"{text} is no URL; give one like https://shuffler.example.")
+
+
+def _belongs(one: Listed, series: str) -> bool:
+    return bool(one["series"]) and series in (one["series"]["series"], one["series"]["name"])
