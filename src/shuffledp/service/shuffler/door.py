@@ -184,9 +184,9 @@ class Door:
         async def other(inner: Request) -> Response:
             return await self._pass_on(inner.scope, inner.receive)
 
-        answers = {("POST", "/reports"): upload, ("GET", ""): other, ("GET", "/proof"): other}
+        asked = {("GET", end): other for end in ("", "/proof", "/current")}
         try:
-            return await self._gateway.answer(request, answers)
+            return await self._gateway.answer(request, {("POST", "/reports"): upload, **asked})
         except Problem as problem:
             return problem.response()
 

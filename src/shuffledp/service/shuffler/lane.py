@@ -277,8 +277,7 @@ async def filled(database: Database, grants: Sequence[Grant]) -> list[bool]:
 
     async def look(transaction: Transaction) -> list[bool]:
         numbers = [row_number(grant.task, grant.first) for grant in grants]
-        wanted: list[Row] = [(number,) for number in numbers]
-        (found,) = await transaction.present(Rows("reports", ("number",), wanted))
-        return [row in found for row in wanted]
+        sql = "SELECT 1 FROM reports WHERE number=$1"
+        return [bool(await transaction.rows(sql, number)) for number in numbers]
 
     return await database.run(look)
