@@ -10,15 +10,17 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 from raw_sockets import connect
 from service_programs import Programs
 from service_states import stored_tallies
-from service_trio import COLLECTOR, Trio, bearing, known_report
+from service_trio import COLLECTOR, USERS, Trio, bearing, known_report
 
 from shuffledp.sealed.reports import encrypt_report
 from shuffledp.sealed.task import Task
@@ -144,6 +146,117 @@ def test_addresses_are_limited_at_the_doors(tmp_path: Path) -> None:
             assert time.monotonic() < end
             time.sleep(0.5)
         assert 'limited_total{by="address"}' in answer.text
+
+
+def test_every_door_knows_a_task_as_soon_as_it_is_registered(tmp_path: Path) -> None:
+    """And as soon as it is closed; a token that counts anew in every batch does so at all doors."""
+    trio = Trio(tmp_path, processes=DOORS)
+    with _running(trio) as programs:
+        url = programs.urls["shuffler"]
+        tokens = programs.enrol(USERS + 1)
+
+        def post(task: Task, token: str) -> httpx.Response:
+            path = f"{url}/tasks/{task.id.hex()}/reports"
+            body = encrypt_report(task, 1)
+            return httpx.post(path, content=body, headers=bearing(token), timeout=60)
+
+        for number in range(4):
+            task = trio.task(f"task {number}", cell="bounded")
+            programs.register(task)
+            assert [post(task, token).status_code for token in tokens[:4]] == [201] * 4
+            httpx.post(f"{url}/tasks/{task.id.hex()}/close", headers=bearing(COLLECTOR), timeout=60)
+            assert [post(task, token).status_code for token in tokens[4:8]] == [410] * 4
+        task = trio.task("again", cell="bounded", repeat=True)
+        programs.register(task)
+        for batch in range(2):
+            told = [post(task, token).status_code for token in tokens[: USERS - 1]]
+            assert told == [201] * (USERS - 1)
+            assert [post(task, tokens[0]).status_code for _ in range(4)] == [409] * 4
+            assert post(task, tokens[USERS]).status_code == 201
+            assert len(programs.results(task, batch + 1)) == batch + 1
+
+
+def test_a_batch_leaves_early_though_doors_go_on(tmp_path: Path, stores: dict[str, str]) -> None:
+    """While a batch that is not full is closed, uploads wait; all of them are counted once."""
+    trio = Trio(tmp_path, stores, processes=DOORS)
+    rule = {"top_up": "missing", "at_least": 10, "wait_seconds": 1}
+    task = trio.task(users=400, cell="bounded", batch=rule)
+    reports = 60
+    with _running(trio) as programs:
+        programs.register(task)
+        tokens = programs.enrol(reports)
+        path = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"
+        with httpx.Client(timeout=60) as client:
+            for token in tokens:
+                body = encrypt_report(task, 1)
+                while client.post(path, content=body, headers=bearing(token)).status_code == 429:
+                    time.sleep(0.1)
+                time.sleep(0.05)
+            end = time.monotonic() + 60
+            while True:
+                (status,) = client.get(f"{programs.urls['shuffler']}/status").json()["tasks"]
+                sizes = [batch["reports"] for batch in status["batches"]]
+                if sum(sizes) + status["have"] == reports and status["have"] < rule["at_least"]:
+                    break
+                assert time.monotonic() < end, status
+                time.sleep(0.2)
+        assert len(sizes) > 1 and all(rule["at_least"] <= size < reports for size in sizes)
+        results = programs.results(task, len(sizes))
+        assert sorted(one["reports"] for one in results) == sorted(sizes)
+
+
+@pytest.mark.attack("kill −9 of a process that has begun to store reports")
+def test_a_door_dies_in_the_middle_of_a_commit(
+    tmp_path: Path, postgres_database: Callable[[], str]
+) -> None:
+    """Its places are given to others, and the batch has exactly its reports."""
+    stores = {role: postgres_database() for role in ("shuffler", "analyzer")}
+    trio = Trio(tmp_path, stores, processes=DOORS)
+    task = trio.task(cell="bounded")
+
+    async def walk(programs: Programs) -> None:
+        url = f"{programs.urls['shuffler']}/tasks/{task.id.hex()}/reports"
+        tokens = await asyncio.to_thread(programs.enrol, USERS)
+        bodies = [encrypt_report(task, 1) for _ in tokens]
+
+        async def post(client: httpx.AsyncClient, number: int) -> int:
+            headers = bearing(tokens[number])
+            return (await client.post(url, content=bodies[number], headers=headers)).status_code
+
+        async with httpx.AsyncClient(timeout=60) as client:
+            assert {await post(client, number) for number in range(5)} == {201}
+            other = await asyncpg.connect(stores["shuffler"])
+            async with other.transaction():  # whoever stores now waits for this
+                await other.execute("LOCK TABLE used IN EXCLUSIVE MODE")
+                begun = [asyncio.create_task(post(client, number)) for number in range(5, 9)]
+                await _until_waiting(other)
+                for door in _doors(programs):
+                    os.kill(door, signal.SIGKILL)
+                cut = await asyncio.gather(*begun, return_exceptions=True)
+                assert all(isinstance(one, httpx.TransportError) for one in cut)
+            await other.close()
+            await asyncio.to_thread(wait_ready, programs.urls["shuffler"])
+            for number in range(9, USERS):  # others come first
+                assert await post(client, number) == 201
+            assert {await post(client, number) for number in range(5, 9)} == {201}
+
+    with _running(trio) as programs:
+        programs.register(task)
+        asyncio.run(walk(programs))
+        (result,) = programs.results(task)
+        assert result["reports"] == USERS
+        (status,) = httpx.get(f"{programs.urls['shuffler']}/status", timeout=60).json()["tasks"]
+        assert status["have"] == 0
+
+
+async def _until_waiting(other: Any) -> None:
+    """Returns when somebody waits for a lock in this database."""
+    for _ in range(600):
+        sql = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+        if await other.fetchval(sql):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("nobody stores anything")
 
 
 @pytest.mark.attack("kill −9 of any process of a shuffler that has several")

@@ -98,7 +98,7 @@ def test_noise_top_up_releases_after_the_wait(
     tmp_path: Path, stores: dict[str, str], top_up: str, order: str, cell: str
 ) -> None:
     async def walk(trio: Trio) -> None:
-        rule = {"top_up": top_up, "at_least": 5, "wait_seconds": 1}
+        rule = {"top_up": top_up, "at_least": 8, "wait_seconds": 1}
         task = trio.task(batch=rule, order=order, cell=cell)
         await trio.register(task)
         await trio.upload(task, [1] * 4)

@@ -6,12 +6,14 @@ from __future__ import annotations
 import sys
 
 from shuffledp.cli.main import main
-from shuffledp.service.shuffler import app
+from shuffledp.service.shuffler import door, doors, uploads
 from shuffledp.service.shuffler.admission import Admission, admission
 from shuffledp.service.tokens import token_hash
 from shuffledp.service.web.tasks import RegisteredTask
 
 FORGED_PREFIX = "forged-"
+DOOR = "shuffler.door"
+"""The only word with which this program is started as one of the shuffler's further processes."""
 
 
 def forging_admission(entry: RegisteredTask, token: str) -> Admission:
@@ -22,5 +24,9 @@ def forging_admission(entry: RegisteredTask, token: str) -> Admission:
 
 
 if __name__ == "__main__":
-    app.admission = forging_admission  # type: ignore[attr-defined]
-    sys.exit(main())
+    uploads.admission = forging_admission  # type: ignore[attr-defined]
+    if sys.argv[1:] == [DOOR]:
+        door.main()
+    else:
+        doors.DOOR = (__file__, DOOR)
+        sys.exit(main())

@@ -27,7 +27,8 @@ from shuffledp.service.demo import configuration, free_port, new_tokens
 
 ROLES = ("analyzer", "shuffler", "issuer", "relay")
 KILLED = (*ROLES, "door")
-"""What is killed: the shuffler is the process that writes, a door one that answers for it."""
+"""What is killed: the shuffler is the process that closes batches, a door one that stores
+reports."""
 DOORS = 2
 COMMAND = ("-m", "shuffledp.cli.main")
 PATIENCE_SECONDS = 180.0

@@ -35,6 +35,8 @@ from shuffledp.service.shuffler.places import Grant
 from shuffledp.service.web.lifecycle import serve
 from shuffledp.service.web.logs import log
 
+DOOR = ("-m", "shuffledp.service.shuffler.door")
+"""The program of a door."""
 RESTART_SECONDS = 0.5
 END_SECONDS = 20.0
 NOTE_SECONDS = 5.0
@@ -157,8 +159,7 @@ class Doors:
     async def _started(self, lane: int) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-m",
-            "shuffledp.service.shuffler.door",
+            *DOOR,
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C ends the host, which ends these
         )

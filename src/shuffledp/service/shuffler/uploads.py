@@ -6,6 +6,7 @@ transaction, whether a report counts.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Protocol
@@ -36,6 +37,8 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
+BUSY_TRIES, BUSY_SECONDS = 20, 0.1
+"""For how long an upload waits while a batch that leaves early is closed."""
 REFUSALS = {
     Verdict.REPORT_DIFFERS: (
         409,
@@ -68,6 +71,16 @@ def refusal(verdict: Verdict, holder: Admission) -> Problem:
         words = "This token has sent its report for this batch; send the same again for the next."
     wait = 1 if verdict is Verdict.BUSY else None
     return Problem(status, verdict.value, words, retry_after=wait)
+
+
+async def _stored(intake: Intake, arrival: Arrival) -> Verdict:
+    """The verdict on an upload; waits a little while a batch of the task is being closed."""
+    for _ in range(BUSY_TRIES):
+        verdict = await intake.submit(arrival)
+        if verdict is not Verdict.BUSY:
+            break
+        await asyncio.sleep(BUSY_SECONDS)
+    return verdict
 
 
 class HasIntake(Protocol):
@@ -117,7 +130,8 @@ class Uploads:
         late = over(entry, self._clock())
         if late is not None:
             raise refusal(late, holder)
-        verdict = await store.intake.submit(
+        verdict = await _stored(
+            store.intake,
             Arrival(
                 task=entry.number,
                 report=upload.report_id,
@@ -125,7 +139,7 @@ class Uploads:
                 scope=holder.scope,
                 messages=upload.messages,
                 proved=holder.proved,
-            )
+            ),
         )
         if verdict not in (Verdict.ACCEPTED, Verdict.DUPLICATE):
             raise refusal(verdict, holder)

@@ -1,0 +1,308 @@
+"""Places of reports: handed out by one, filled by several; no batch has a hole or a place twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service_deliveries import stored_tallies
+from service_trio import USERS, Trio, known_report, sha
+
+from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.batches import StoredProgress
+from shuffledp.service.shuffler.lane import Lane
+from shuffledp.service.shuffler.places import Grant, Places, Taken
+from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.storage import open_database, open_lane
+from shuffledp.service.storage.database import Transaction
+
+TASK = 1
+
+
+def some_places(folder: Path, size: int) -> Places:
+    """Places of one task that is at its beginning."""
+    task: Any = SimpleNamespace(id=bytes(32), batch=SimpleNamespace(reports=size))
+    folder.mkdir(exist_ok=True)
+    places = Places(ReportKeys(folder))
+    places.add(SimpleNamespace(number=TASK, task=task))  # type: ignore[arg-type]
+    return places
+
+
+def taken(places: Places, count: int, lane: int = 1) -> Grant:
+    given = places.take(lane, {TASK: count})[TASK]
+    assert isinstance(given, Grant)
+    return given
+
+
+def numbers(grant: Grant) -> list[tuple[int, int]]:
+    """(place, batch) of everything in a grant."""
+    return [
+        (place, piece.batch)
+        for piece in grant.pieces
+        for place in range(piece.first, piece.first + piece.length)
+    ]
+
+
+def test_places_follow_each_other_and_batches_have_their_size(tmp_path: Path) -> None:
+    places = some_places(tmp_path / "keys", 4)
+    assert numbers(taken(places, 3)) == [(0, 1), (1, 1), (2, 1)]
+    assert numbers(taken(places, 6)) == [(3, 1), (4, 2), (5, 2), (6, 2), (7, 2), (8, 3)]
+    assert places.of(TASK).waiting() == places.of(TASK).in_row() == 0
+
+
+def test_places_that_were_not_filled_are_given_again_first(tmp_path: Path) -> None:
+    places = some_places(tmp_path / "keys", 4)
+    first, second = taken(places, 3), taken(places, 2)
+    places.settle(TASK, second.number, stored=True)
+    assert (places.of(TASK).waiting(), places.of(TASK).in_row()) == (2, 0)
+    places.settle(TASK, first.number, stored=False)
+    assert places.of(TASK).holes == [0, 1, 2]
+    assert numbers(taken(places, 4)) == [(0, 1), (1, 1), (2, 1), (5, 2)]
+    last = taken(places, 2)
+    places.settle(TASK, last.number, stored=False)  # the last ones leave no hole
+    assert places.of(TASK).holes == [] and places.of(TASK).next == 6
+
+
+def test_a_paused_task_gives_nothing_and_a_late_one_says_why(tmp_path: Path) -> None:
+    places = some_places(tmp_path / "keys", 4)
+    grant = taken(places, 1)
+    assert not places.pause(TASK)
+    assert places.take(1, {TASK: 1}) == {TASK: Verdict.BUSY}
+    places.settle(TASK, grant.number, stored=True)
+    assert places.pause(TASK)
+    places.resume(TASK)
+    places.late = lambda _: Verdict.TASK_CLOSED
+    assert places.take(1, {TASK: 1, 77: 1}) == {TASK: Verdict.TASK_CLOSED, 77: Verdict.BUSY}
+
+
+def test_what_the_store_says_does_not_undo_what_is_taken(tmp_path: Path) -> None:
+    places = some_places(tmp_path / "keys", 4)
+    taken(places, 3)
+    entry = places._tasks[TASK]
+    said = StoredProgress(closed=0, batches=0, following=0, holes=[])
+    places.load(entry, said)
+    assert places.of(TASK).next == 3 and numbers(taken(places, 1)) == [(3, 1)]
+    for grant in places.taken_by(1):
+        places.settle(TASK, grant.number, stored=False)
+    places.pause(TASK)
+    places.load(entry, StoredProgress(closed=4, batches=1, following=6, holes=[5]))
+    places.resume(TASK)
+    assert numbers(taken(places, 2)) == [(5, 2), (6, 2)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 7),
+    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.booleans()), max_size=40),
+)
+def test_no_place_is_given_twice(
+    tmp_path_factory: pytest.TempPathFactory, size: int, steps: list[tuple[int, int, bool]]
+) -> None:
+    """Lanes take and settle in any order, and batches are closed as soon as they are in a row: what
+    is stored is never given again, and every closed batch has exactly its places."""
+    places = some_places(tmp_path_factory.mktemp("places") / "keys", size)
+    out: list[Grant] = []
+    stored: dict[int, int] = {}
+    for what, count, filled in steps:
+        if what < 2 or not out:
+            grant = taken(places, count, lane=what)
+            held = {place for one in out for place, _ in numbers(one)}
+            assert not held.intersection(place for place, _ in numbers(grant))
+            assert not stored.keys() & {place for place, _ in numbers(grant)}
+            out.append(grant)
+        else:
+            grant = out.pop(count % len(out))
+            places.settle(TASK, grant.number, stored=filled)
+            stored.update(numbers(grant) if filled else ())
+        found = places.of(TASK)
+        while found.in_row() >= size:
+            batch = range(found.closed, found.closed + size)
+            assert {stored[place] for place in batch} == {found.batches + 1}
+            places.close(TASK, size)
+        assert found.waiting() == len([place for place in stored if place >= found.closed])
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["full", "early"])
+def test_a_batch_does_not_wait_for_places_that_nobody_fills(
+    tmp_path: Path, stores: dict[str, str], full: bool
+) -> None:
+    """Later reports are moved into holes: also between batches, and under their new keys."""
+
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            rule = {} if full else {"top_up": "missing", "at_least": USERS - 4, "wait_seconds": 1}
+            task = trio.task(cell="bounded", batch=rule)
+            await trio.register(task)
+            places, made, grants = trio.shuffler.places, [], []
+            tokens = iter(await trio.enrol(3 * USERS))
+            reports = 2 * USERS if full else USERS - 4
+            for number in range(reports):
+                if number in (1, 5, USERS - 5):  # others take places and store nothing
+                    given = places.take(7, {TASK: 3})[TASK]
+                    assert isinstance(given, Grant)
+                    grants.append(given)
+                body, plus, minus = known_report(task, number % 2)
+                made.append((plus, minus))
+                assert (await trio.post(task, body, next(tokens))).status_code == 201
+            status = await trio.status(task)
+            assert status["have"] == reports and not status["batches"]
+            for grant in grants:
+                places.settle(TASK, grant.number, stored=False)
+            results = await trio.results(task, 2 if full else 1)
+            assert sum(one["reports"] for one in results) == reports
+            tallies = await stored_tallies(trio)
+            counted = sum(tally["plus"][0] - tally["minus"][0] for tally in tallies)
+            if full:
+                assert counted == sum(plus - minus for plus, minus in made)
+            for tally in tallies:
+                bad = {why: count for why, count in tally["dropped"].items() if why != "dummies"}
+                assert not any(bad.values()), bad
+
+    asyncio.run(walk())
+
+
+def test_holes_are_found_again_after_a_restart(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk() -> None:
+        trio = Trio(tmp_path, stores)
+        task = trio.task(cell="bounded")
+        async with trio.running():
+            await trio.register(task)
+            await trio.upload(task, [1] * 3)
+            trio.shuffler.places.take(7, {TASK: 4})  # never settled
+            await trio.upload(task, [1] * 3)
+        async with trio.running():
+            assert (await trio.status(task))["have"] == 6
+            assert trio.shuffler.places.of(TASK).holes == [3, 4, 5, 6]
+            await trio.upload(task, [1] * (USERS - 6))
+            (result,) = await trio.results(task)
+            assert result["reports"] == USERS
+
+    asyncio.run(walk())
+
+
+class SlowPlaces:
+    """Takes places from others, when it is let."""
+
+    def __init__(self, places: Places, lane: int) -> None:
+        self._places, self._lane = places, lane
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.expected = places.expected
+
+    async def take(self, transaction: Transaction, counts: Mapping[int, int]) -> Taken:
+        async def slowly() -> Taken:
+            self.asked.set()
+            await self.go.wait()
+            return self._places.take(self._lane, counts)
+
+        return await transaction.outside(slowly())
+
+    def settle(self, grants: Sequence[Grant], *, stored: bool) -> None:
+        for grant in grants:
+            self._places.settle(grant.task, grant.number, stored=stored)
+
+
+@contextlib.asynccontextmanager
+async def lanes(trio: Trio, count: int) -> AsyncIterator[list[tuple[Lane, SlowPlaces]]]:
+    """Lanes of further processes, all in this one."""
+    made, databases = [], []
+    for number in range(1, count + 1):
+        database = await open_lane(trio.shuffler_config.store, SHUFFLER_SCHEMA, number)
+        places = SlowPlaces(trio.shuffler.places, number)
+        made.append((Lane(database, trio.shuffler.store.entry, places, trio.clock), places))
+        databases.append(database)
+    try:
+        yield made
+    finally:
+        for database in databases:
+            await database.close()
+
+
+def arrival(token: str, report: bytes, messages: bytes = b"x") -> Arrival:
+    return Arrival(
+        task=TASK,
+        report=report * 16,
+        token=bytes.fromhex(sha(token)),
+        scope=TASK,
+        messages=messages,
+    )
+
+
+@pytest.mark.attack("one token at two processes of a shuffler at the same moment")
+def test_two_processes_that_are_sent_the_same(tmp_path: Path, stores: dict[str, str]) -> None:
+    """One of them looks before the other has stored, and stores after it."""
+
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            await trio.register(trio.task())
+            one, other = await trio.enrol(2)
+            async with lanes(trio, 2) as ((first, slow), (second, quick)):
+                quick.go.set()
+                come = [arrival(one, b"a"), arrival(other, b"b")]
+                storing = asyncio.create_task(first.accept(lambda: come))
+                await slow.asked.wait()
+                again = [arrival(one, b"a"), arrival(one, b"c")]
+                beside = asyncio.create_task(second.accept(lambda: again))
+                if stores["shuffler"].startswith("postgresql"):
+                    assert await beside == [Verdict.ACCEPTED, Verdict.TOKEN_USED]
+                slow.go.set()
+                verdicts = await storing
+                if stores["shuffler"].startswith("postgresql"):
+                    assert verdicts == [Verdict.DUPLICATE, Verdict.ACCEPTED]
+                else:  # in turns
+                    assert verdicts == [Verdict.ACCEPTED, Verdict.ACCEPTED]
+                    assert await beside == [Verdict.DUPLICATE, Verdict.TOKEN_USED]
+            found = trio.shuffler.places.of(TASK)
+            assert found.waiting() == 2 and found.in_row() == 2 and not found.taken
+            rows = await trio.shuffler.database.rows("SELECT COUNT(*) FROM reports")
+            assert rows[0][0] == 2
+
+    asyncio.run(walk())
+
+
+LEFT_OVER = """
+import asyncio, sys
+from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
+from shuffledp.service.storage import open_lane
+
+async def stay():
+    kept = await open_lane(sys.argv[1], SHUFFLER_SCHEMA, 1)
+    print("open", flush=True)
+    await asyncio.sleep(120)
+
+asyncio.run(stay())
+"""
+
+
+def test_a_service_waits_until_the_processes_of_an_earlier_one_are_gone(
+    tmp_path: Path, stores: dict[str, str]
+) -> None:
+    """Else a report could be stored at a place that is given again."""
+    url = stores["shuffler"]
+
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            await trio.register(trio.task())
+        command = [sys.executable, "-c", LEFT_OVER, url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as left:
+            assert left.stdout is not None and left.stdout.readline() == b"open\n"
+            opening = asyncio.create_task(open_database(url, SHUFFLER_SCHEMA))
+            done, _ = await asyncio.wait([opening], timeout=0.5)
+            left.kill()
+            assert not done
+        database = await asyncio.wait_for(opening, 30)
+        await database.close()
+        with pytest.raises(StorageUnavailable):
+            await database.rows("SELECT 1")
+
+    asyncio.run(walk())
