@@ -47,7 +47,7 @@ from shuffledp.service.tokens import token_hash
 WEEK_DAYS = 7
 FORGER = (str(Path(season_forger.__file__)),)
 KNOWN = ((200, ""), (409, "token-used"), (409, "token-issued"))
-GONE_FOR_CLOSING = ((410, "task-closed"), (410, "task-closed"), (409, "token-issued"))
+GONE_FOR_CLOSING = ((410, "task-closed"), (410, "task-closed"), (410, "tokens-forgotten"))
 GONE_BY_DATE = ((410, "task-expired"),) * 3
 """What somebody is told who answers again: in the same week, after the task was closed, and when
 its week is over."""
@@ -68,23 +68,24 @@ def test_a_whole_season(season: Season) -> None:
 
 
 def first_week(season: Season) -> None:
-    """Calm, but for the kills. While the last batch comes in, the shuffler's store is copied; after
-    the batch was delivered, the store is lost and the copy put back."""
+    """Calm, but for the kills. While the last batch comes in, the stores of shuffler and issuer are
+    copied; after the batch was delivered, they are lost and the copies put back."""
     task, people = season.tasks[0], [*season.people[: DEVICES - GUESTS], *season.guests]
-    kills = KILLS_PER_WAVE + 1
+    kills, lost = KILLS_PER_WAVE + 1, ("issuer", "shuffler")
     for start in (0, BATCH):
         season.batch(season.wave(people[start : start + BATCH], task, kills))
     last = people[2 * BATCH :]
     with ThreadPoolExecutor(1) as thread:
-        copying = thread.submit(season.backups.back_up, season.stage, "old", ["shuffler"])
+        copying = thread.submit(season.backups.back_up, season.stage, "old", lost)
         half = season.wave(last[: BATCH // 2], task, kills)
         copying.result()
     season.batch(half, season.wave(last[BATCH // 2 :], task))
     season.shuffler_has_scrubbed(task)
     with season.stage.telling():
-        season.backups.lose_and_restore(season.stage, "old", ["shuffler"])
-        for person in (last[0], last[-1]):  # whether the copy knows them or not
-            asyncio.run(answers_again(season, person, task, GONE_FOR_CLOSING))
+        season.backups.lose_and_restore(season.stage, "old", lost)
+        # whether the copies know them or not
+        asyncio.run(answers_again(season, people[0], task, (*GONE_FOR_CLOSING[:2], KNOWN[2])))
+        asyncio.run(answers_again(season, last[-1], task, GONE_FOR_CLOSING))
 
 
 def second_week(season: Season) -> None:

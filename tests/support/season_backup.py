@@ -40,7 +40,8 @@ class Backups:
 
     def lose_and_restore(self, stage: Stage, name: str, roles: Sequence[str] = STORES) -> None:
         """Destroys the stores of servers, puts the copies back, and starts them again. What knows
-        what has happened since (report keys, ledger, replay memory) stays, as the runbook says."""
+        what has happened since (report keys, ledger, replay memory, the record of issued tokens)
+        stays, as the runbook says."""
         stage.stop(*roles)
         for role in roles:
             if role == "shuffler":

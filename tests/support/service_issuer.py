@@ -32,6 +32,7 @@ from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 
 ISSUER_URL = "http://127.0.0.1:8803"
+COMMAND = ("-m", "shuffledp.service")
 
 
 class ByHost(httpx.AsyncBaseTransport):
@@ -161,12 +162,11 @@ class IssuerProgram:
         self.config = folder / "issuer.toml"
         self.config.write_text("\n".join(["[issuer]", *lines, "drain_seconds = 0"]))
 
-    def start(self) -> None:
+    def start(self, *program: str) -> None:
+        """Starts the issuer, or a program that takes the same words."""
+        words = [sys.executable, *(program or COMMAND), "issuer", "--config", str(self.config)]
         with open(self.folder / "issuer.log", "ab") as log:
-            self.program = subprocess.Popen(
-                [sys.executable, "-m", "shuffledp.service", "issuer", "--config", str(self.config)],
-                stderr=log,
-            )
+            self.program = subprocess.Popen(words, stderr=log)
         wait_ready(self.url, 60)
 
     def kill(self) -> None:
@@ -237,7 +237,7 @@ def kill_the_issuer(folder: Path, store: str = "") -> None:
             other = program.ask(task, secret, TokenRequest.make(key, challenge))
             assert other is not None and (other.status_code, code(other)) == (409, "token-issued")
     said = (folder / "issuer.log").read_text()
-    assert "enrolled" in said
+    assert "enrolled" in said and "tokens stopped" not in said
     for secret, request in zip(secrets, requests, strict=True):
         assert secret not in said and sha(secret) not in said
         assert request.blinded.hex() not in said

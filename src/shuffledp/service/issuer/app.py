@@ -20,10 +20,10 @@ from shuffledp.service.issuer import operations
 from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES, Attesting
 from shuffledp.service.issuer.care import IssuerCare, IssuerRetention
 from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.issuer.issuing import Issuing
 from shuffledp.service.issuer.operations import MOST_TOKENS
 from shuffledp.service.issuer.schema import ISSUER_SCHEMA
-from shuffledp.service.issuer.store import IssuerStore, Issuing
-from shuffledp.service.storage.database import Transaction
+from shuffledp.service.issuer.store import IssuerStore, Verdict
 from shuffledp.service.tokens import token_hash
 from shuffledp.service.web.access import bearer, require
 from shuffledp.service.web.administration import TaskCare
@@ -58,7 +58,13 @@ class Issuer(Role):
         self.store = IssuerStore(self.database)
         self.attesting = Attesting(self.config.attest, self.config.attest_seconds, self.config.keys)
         self.tasks.admit = self._admit
+        self.issuing = Issuing(self.store, self.config.keys)
+        await self.issuing.open([one for one in self.tasks.by_id.values() if self._takes(one)])
         return []
+
+    async def stop(self) -> None:
+        await super().stop()
+        self.issuing.close()
 
     def care(self) -> TaskCare:
         return IssuerCare()
@@ -71,6 +77,10 @@ class Issuer(Role):
 
     def _expired(self, entry: RegisteredTask) -> bool:
         return self.clock() >= entry.task.expires + CLOCK_SECONDS
+
+    def _takes(self, entry: RegisteredTask) -> bool:
+        """Whether tokens of a task may be asked for."""
+        return entry.state == "open" and not self._expired(entry)
 
     async def _admit(self, task: Task, _: TaskSignature) -> Storing:
         """Refuses a new task unless its issuer's key is here and belongs to no other task."""
@@ -88,7 +98,7 @@ class Issuer(Role):
                 "Another task has this issuer key, and tokens of both would count in either; make "
                 "the task with a key of its own.",
             )
-        return _nothing
+        return await self.issuing.begin(task)
 
     def own_routes(self) -> list[Served]:
         return [
@@ -96,6 +106,15 @@ class Issuer(Role):
             Served(operations.ENROL, self.answer_enrol),
             Served(operations.ATTEST, self.answer_attest),
         ]
+
+    async def answer_put_task(self, request: Request) -> Response:
+        """Registers a task; its key may have signed tokens already of which the store knows
+        nothing, because it was put back from before the task's first registration."""
+        answer = await super().answer_put_task(request)
+        entry = self.tasks.find(request.path_params["task"])
+        if self._takes(entry):
+            await self.issuing.compare(entry)
+        return answer
 
     async def answer_issue(self, request: Request) -> Response:
         """Signs a blinded message, once per holder of an enrolment and task."""
@@ -110,7 +129,7 @@ class Issuer(Role):
         if self._expired(entry):
             raise Problem(410, "task-expired", "This task has expired; it takes no more reports.")
         answer = await self._signed(entry.task, body)
-        verdict = await self.store.issue(entry.number, token, hashlib.sha256(body).digest())
+        verdict = await self.issuing.issue(entry, token, hashlib.sha256(body).digest())
         self.metrics.count("requests", verdict=verdict.value)
         self._refuse(verdict)
         return Response(answer, media_type=RESPONSE_TYPE)
@@ -127,20 +146,35 @@ class Issuer(Role):
             raise Problem(400, "malformed", str(error)) from None
 
     @staticmethod
-    def _refuse(verdict: Issuing) -> None:
-        if verdict is Issuing.UNKNOWN_TOKEN:
+    def _refuse(verdict: Verdict) -> None:
+        if verdict is Verdict.UNKNOWN_TOKEN:
             raise Problem(403, "token-unknown", "This token is not enrolled; ask the operator.")
-        if verdict is Issuing.NOT_ATTESTED:
+        if verdict is Verdict.NOT_ATTESTED:
             raise Problem(
                 403,
                 "not-attested",
                 "This task is for attested enrolments only; enrol with evidence.",
             )
-        if verdict is Issuing.ISSUED:
+        if verdict is Verdict.ISSUED:
             raise Problem(
                 409,
                 "token-issued",
                 "This enrolment has had its token of this task; a retry sends the same request.",
+            )
+        if verdict is Verdict.FORGOTTEN:
+            raise Problem(
+                410,
+                "tokens-forgotten",
+                "The issuer's store was put back from an older copy and does not know who has had "
+                "a token of this task, so it gives no more of them; answer the next task.",
+            )
+        if verdict is Verdict.RECORD_MISSING:
+            raise Problem(
+                503,
+                "record-missing",
+                "The issuer's record of the tokens of this task is missing, so it gives none; its "
+                "operator must bring the folder of its keys back.",
+                retry_after=60,
             )
 
     async def answer_enrol(self, request: Request) -> Response:
@@ -176,13 +210,10 @@ class Issuer(Role):
         issuer = entry.task.issuer
         return {
             "issued": await self.store.issued(entry.number),
+            "stopped": await self.issuing.stopped(entry),
             "attested": issuer is not None and issuer.attested,
             "batches": [],
         }
-
-
-async def _nothing(_: Transaction) -> None:
-    """What the issuer stores with a task: its key was claimed already."""
 
 
 def _object(data: Any) -> dict[str, Any]:

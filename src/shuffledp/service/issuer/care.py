@@ -26,7 +26,8 @@ class IssuerCare(TaskCare):
         """Everything is in one store here."""
 
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
-        await transaction.run("DELETE FROM issued WHERE task=$1", entry.number)
+        for table in ("issued", "issuing"):
+            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
 
 
 class IssuerRetention(Retention):

@@ -29,7 +29,8 @@ ISSUE = Operation(
         400: ("interrupted", "malformed"),
         403: ("token-unknown", "not-attested"),
         409: ("token-issued",),
-        410: ("task-closed", "task-expired"),
+        410: ("task-closed", "task-expired", "tokens-forgotten"),
+        503: ("record-missing",),
     },
 )
 ENROL = Operation(

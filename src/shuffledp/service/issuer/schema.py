@@ -21,5 +21,15 @@ ISSUER_SCHEMA = Schema(
         CREATE TABLE issuer_keys (id {BYTES} PRIMARY KEY, task {BYTES} NOT NULL)
         """,
         TASK_STATES,
+        # `tokens` is how many tokens of a task were ever issued; it stays when it is forgotten to
+        # whom. What the states mean stands in `store`.
+        """
+        CREATE TABLE issuing (
+            task BIGINT PRIMARY KEY, tokens BIGINT NOT NULL, state TEXT NOT NULL
+        );
+        INSERT INTO issuing (task, tokens, state)
+            SELECT number, (SELECT COUNT(*) FROM issued WHERE issued.task = tasks.number),
+            'unrecorded' FROM tasks WHERE state <> 'deleted'
+        """,
     ),
 )

@@ -8,9 +8,12 @@ from enum import Enum
 from shuffledp.service.storage.database import Database, Row, Transaction
 
 COLUMNS = ("token", "holder", "attested")
+RECORDED, UNRECORDED, STOPPED = "recorded", "unrecorded", "stopped"
+"""The states of a task's count: it is recorded outside the store as well; it is not yet, because
+the task is older than such records; no more tokens are given, because the store was older."""
 
 
-class Issuing(Enum):
+class Verdict(Enum):
     """Whether a request for a token is answered, or why not."""
 
     FIRST = "first"
@@ -18,6 +21,13 @@ class Issuing(Enum):
     UNKNOWN_TOKEN = "token-unknown"
     NOT_ATTESTED = "not-attested"
     ISSUED = "token-issued"
+    FORGOTTEN = "tokens-forgotten"
+    RECORD_MISSING = "record-missing"
+
+    @property
+    def answered(self) -> bool:
+        """Whether the request is answered."""
+        return self in (Verdict.FIRST, Verdict.AGAIN)
 
 
 class IssuerStore:
@@ -57,33 +67,70 @@ class IssuerStore:
 
         return await self._database.run(add)
 
-    async def admitted(self, token: bytes, attested: bool) -> Issuing:
+    async def admitted(self, token: bytes, attested: bool) -> Verdict:
         """Whether an enrolment may ask for tokens of a task; `attested`: of one that is for
         attested enrolments only."""
         rows = await self._database.rows("SELECT attested FROM enrolments WHERE token=$1", token)
         if not rows:
-            return Issuing.UNKNOWN_TOKEN
-        return Issuing.NOT_ATTESTED if attested and not rows[0][0] else Issuing.FIRST
+            return Verdict.UNKNOWN_TOKEN
+        return Verdict.NOT_ATTESTED if attested and not rows[0][0] else Verdict.FIRST
 
-    async def issue(self, task: int, token: bytes, request: bytes) -> Issuing:
-        """Records, durably, that the request with this hash is answered.
+    async def begin(self, transaction: Transaction, task_id: bytes) -> None:
+        """Begins to count the tokens of a task that is being registered."""
+        await transaction.run(
+            "INSERT INTO issuing (task, tokens, state) SELECT number, 0, $2 FROM tasks WHERE id=$1",
+            task_id,
+            RECORDED,
+        )
 
+    async def counted(self, task: int) -> tuple[int, str]:
+        """(how many tokens of a task were ever issued, the state of this count)."""
+        return await self._database.run(lambda transaction: _counted(transaction, task))
+
+    async def recorded(self, task: int) -> None:
+        """Notes that a task's count is recorded outside the store from now on."""
+        await self._database.rows("UPDATE issuing SET state=$2 WHERE task=$1", task, RECORDED)
+
+    async def stop(self, task: int) -> bool:
+        """Stops the tokens of a task for good; False if that was done before."""
+        changed = await self._database.rows(
+            "UPDATE issuing SET state=$2 WHERE task=$1 AND state<>$2 RETURNING 1", task, STOPPED
+        )
+        return bool(changed)
+
+    async def issue(
+        self, task: int, token: bytes, request: bytes, recorded: int
+    ) -> tuple[Verdict, int]:
+        """Notes, durably, that the request with this hash is answered; gives the count, too.
+
+        Nothing new is answered if the store counts fewer tokens than were `recorded` outside it.
         Ensures: for each holder and task one request at most is ever answered, however often.
         """
 
-        async def record(transaction: Transaction) -> Issuing:
+        async def note(transaction: Transaction) -> tuple[Verdict, int]:
             found = await transaction.rows("SELECT holder FROM enrolments WHERE token=$1", token)
+            tokens, state = await _counted(transaction, task)
             if not found:
-                return Issuing.UNKNOWN_TOKEN
-            row = (task, bytes(found[0][0]), request)
-            if await transaction.insert("issued", ("task", "holder", "request"), [row], key=2):
-                return Issuing.FIRST
+                return Verdict.UNKNOWN_TOKEN, tokens
+            holder = bytes(found[0][0])
             known = await transaction.rows(
-                "SELECT request FROM issued WHERE task=$1 AND holder=$2", *row[:2]
+                "SELECT request FROM issued WHERE task=$1 AND holder=$2", task, holder
             )
-            return Issuing.AGAIN if bytes(known[0][0]) == request else Issuing.ISSUED
+            if known:
+                same = bytes(known[0][0]) == request
+                return Verdict.AGAIN if same else Verdict.ISSUED, tokens
+            if state == STOPPED or tokens < recorded:
+                return Verdict.FORGOTTEN, tokens
+            await transaction.run(
+                "INSERT INTO issued (task, holder, request) VALUES ($1, $2, $3)",
+                task,
+                holder,
+                request,
+            )
+            await transaction.run("UPDATE issuing SET tokens=tokens+1 WHERE task=$1", task)
+            return Verdict.FIRST, tokens + 1
 
-        return await self._database.run(record)
+        return await self._database.run(note)
 
     async def issued(self, task: int) -> int:
         """How many tokens of a task were issued, as long as that is remembered."""
@@ -93,3 +140,8 @@ class IssuerStore:
     async def forget(self, task: int) -> None:
         """Forgets who had tokens of a task, which must take no more reports."""
         await self._database.rows("DELETE FROM issued WHERE task=$1", task)
+
+
+async def _counted(transaction: Transaction, task: int) -> tuple[int, str]:
+    rows = await transaction.rows("SELECT tokens, state FROM issuing WHERE task=$1", task)
+    return int(rows[0][0]), str(rows[0][1])

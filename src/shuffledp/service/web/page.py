@@ -126,6 +126,8 @@ def _card(task: dict[str, Any], role: str) -> str:
     if "issued" in task:
         whom = "attested enrolments" if task["attested"] else "enrolments"
         parts.append(f"<p>{task['issued']:,} tokens issued to {whom}</p>")
+        if task["stopped"]:
+            parts.append(f"<p>No more tokens are given: {escape(task['stopped'])}.</p>")
     parts.append(_chips(task["batches"]))
     if task.get("results"):
         parts.append(_results(task["results"]))

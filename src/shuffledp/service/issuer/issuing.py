@@ -1,0 +1,124 @@
+"""Giving tokens, as long as the store knows everybody who had one.
+
+For every token, in this order: the store is changed durably, the record outside it is raised
+durably, the answer leaves. Killed at any moment, the store therefore counts at least as many tokens
+as the record, and the record at least as many as answers have left. A store that counts fewer than
+the record is older than an answer, so it was put back from a copy: no more tokens of its task are
+given, for good. Tokens that it does know are given again, to the same requests, as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from shuffledp.sealed.task import Task
+from shuffledp.service.issuer.record import IssuedRecord
+from shuffledp.service.issuer.store import STOPPED, UNRECORDED, IssuerStore, Verdict
+from shuffledp.service.storage.database import Transaction
+from shuffledp.service.web.logs import log
+from shuffledp.service.web.tasks import RegisteredTask, Storing
+
+OLDER = (
+    "the store is older than tokens that were issued, so that it is not known who has had one; go "
+    "on with the next task"
+)
+MISSING = (
+    "the record of issued tokens is missing, so that it is not known whether the store is older "
+    "than they are; bring the folder of the issuer's keys back, or go on with the next task"
+)
+
+
+class Issuing:
+    """The tokens in a store and the record of them in the folder of keys, kept together."""
+
+    def __init__(self, store: IssuerStore, keys: str | Path) -> None:
+        self._store, self._record = store, IssuedRecord(Path(keys) / "issued")
+        self._turns: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def open(self, entries: Iterable[RegisteredTask]) -> None:
+        """Opens the record, and compares it with what the store knows of these tasks."""
+        await asyncio.to_thread(self._record.open)
+        try:
+            for entry in entries:
+                await self.compare(entry)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives the record free."""
+        self._record.close()
+
+    async def begin(self, task: Task) -> Storing:
+        """Makes the record of a new task, and gives what stores its count; the record is first, so
+        that a task never is without one."""
+        await asyncio.to_thread(self._record.begin, _key_id(task))
+
+        async def store(transaction: Transaction) -> None:
+            await self._store.begin(transaction, task.id)
+
+        return store
+
+    async def compare(self, entry: RegisteredTask) -> None:
+        """Compares a task's count with its record; stops its tokens if the store is older, and says
+        in the log if none are given."""
+        async with self._turns[entry.number]:
+            tokens, state = await self._store.counted(entry.number)
+            if state == UNRECORDED:
+                await self._record_first(entry, tokens)
+            recorded = self._record.count(_key_id(entry.task))
+            if recorded is None:
+                _say(entry, MISSING)
+            elif state == STOPPED or tokens < recorded:
+                await self._store.stop(entry.number)
+                _say(entry, OLDER)
+
+    async def _record_first(self, entry: RegisteredTask, tokens: int) -> None:
+        """Makes the record of a task that is older than such records, unless it was made since and
+        the store is a copy from before that."""
+        key_id = _key_id(entry.task)
+        if self._record.count(key_id) is None:
+            await asyncio.to_thread(self._record.begin, key_id)
+            await asyncio.to_thread(self._record.raise_to, key_id, tokens)
+        await self._store.recorded(entry.number)
+
+    async def issue(self, entry: RegisteredTask, token: bytes, request: bytes) -> Verdict:
+        """Whether the request with this hash is answered; the answer may leave afterwards.
+
+        One request of a task is handled at a time: only then is the record never behind an answer
+        when the next request is compared with it, also if a database is put back, or another one
+        takes over, while the issuer runs.
+        """
+        key_id = _key_id(entry.task)
+        async with self._turns[entry.number]:
+            recorded = self._record.count(key_id)
+            if recorded is None:
+                return Verdict.RECORD_MISSING
+            verdict, tokens = await self._store.issue(entry.number, token, request, recorded)
+            if verdict is Verdict.FORGOTTEN and await self._store.stop(entry.number):
+                _say(entry, OLDER)
+            if verdict.answered:
+                await asyncio.to_thread(self._record.raise_to, key_id, tokens)
+            return verdict
+
+    async def stopped(self, entry: RegisteredTask) -> str:
+        """Why no tokens of a task are given; empty if they are."""
+        tokens, state = await self._store.counted(entry.number)
+        recorded = self._record.count(_key_id(entry.task))
+        if state == UNRECORDED:  # it was over before there were records
+            return ""
+        if recorded is None:
+            return MISSING
+        return OLDER if state == STOPPED or tokens < recorded else ""
+
+
+def _key_id(task: Task) -> bytes:
+    assert task.issuer is not None
+    return task.issuer.key.id
+
+
+def _say(entry: RegisteredTask, reason: str) -> None:
+    log("tokens stopped", level="error", task=entry.task.id.hex(), reason=reason)
