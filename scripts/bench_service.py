@@ -72,13 +72,14 @@ def calibration(folder: Path) -> dict[str, float]:
     return {
         "messages encrypted per core-second": encrypted,
         "messages opened per core-second": opened,
-        "durable 64 kB writes per second": writes(folder / "disk"),
+        "durable 64 kB writes per second": writes(folder / "disk", 1 << 16),
+        "durable MB per second, 1 MB at a time": writes(folder / "disk", 1_000_000),
     }
 
 
-def writes(path: Path) -> float:
-    """How often 64 kB can be written and synced in a second."""
-    data, count = os.urandom(1 << 16), 100
+def writes(path: Path, size: int) -> float:
+    """How often so many bytes can be written and synced in a second."""
+    data, count = os.urandom(size), 100
     begin = time.perf_counter()
     with open(path, "wb") as out:
         for _ in range(count):
@@ -87,6 +88,18 @@ def writes(path: Path) -> float:
             os.fsync(out.fileno())
     path.unlink()
     return count / (time.perf_counter() - begin)
+
+
+def disk_bytes(folder: Path) -> int | None:
+    """How many bytes were written to the disk of a folder since the machine started (Linux)."""
+    device = os.stat(folder).st_dev
+    wanted = [str(os.major(device)), str(os.minor(device))]
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/diskstats").read_text().splitlines():
+            fields = line.split()
+            if fields[:2] == wanted:
+                return 512 * int(fields[9])
+    return None
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
@@ -154,6 +167,7 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
             if args.warm:
                 asyncio.run(load(base, task, tokens, 3, args))
             begin, before = time.process_time(), cpu_seconds(program)
+            written = disk_bytes(folder)
             with held_to(args.core_share, before):
                 rate, times, refused = asyncio.run(load(base, task, tokens, args.seconds, args))
             own = (time.process_time() - begin) / args.seconds
@@ -179,6 +193,14 @@ def bench_intake(folder: Path, args: argparse.Namespace) -> None:
                 "CPU per report of the first process, and of all others at the door",
                 f"{spent[0]:.0f} µs, {sum(spent[1:]):.0f} µs",
             )
+            if written is not None:
+                now = disk_bytes(folder)
+                assert now is not None
+                each = (now - written) / len(times)
+                say(
+                    "written to the disk: per report, per second",
+                    f"{each:,.0f} B, {each * rate / 1e6:.1f} MB",
+                )
             batches = httpx.get(f"{base}/status").json()["tasks"][0]["batches"]
             gone = sum(batch["state"] == "scrubbed" for batch in batches)
             say("batches ordered, delivered and scrubbed meanwhile", f"{gone} of {len(batches)}")

@@ -35,7 +35,7 @@ sends the same twice another token."""
 LOOK_AGAIN_SECONDS = 1.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Judged:
     """The verdicts on arrivals, before those that are accepted have places."""
 
@@ -167,7 +167,7 @@ class Lane:
         )
         known = admitted or Admitted([token in enrolled for token in tokens], [])
         checksums = await _checksums(transaction, used, reports)
-        judged = Judged(arrivals)
+        judged = Judged(arrivals=arrivals)
         judged.known = {at for at, report in enumerate(reports) if report in used}
         accepted: Counter[int] = Counter()
         for at, (arrival, report) in enumerate(zip(arrivals, reports, strict=True)):

@@ -66,7 +66,7 @@ class PlaceSource(Protocol):
         """The batches of the places that would be taken next."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Progress:
     """How far a task is."""
 
@@ -127,7 +127,7 @@ class Places:
         """Lets a new task begin."""
         with self._lock:
             self._tasks[entry.number] = entry
-            self._progress.setdefault(entry.number, Progress(entry.task.batch.reports))
+            self._progress.setdefault(entry.number, Progress(size=entry.task.batch.reports))
 
     def load(self, entry: RegisteredTask, stored: StoredProgress) -> None:
         """Sets how far a task is to what its store says. Places that may be taken meanwhile are

@@ -74,15 +74,13 @@ class Database(ABC):
     """
 
     closed = False
-    failures = 0
-    """How many transactions have failed, counted before the next one begins. Only the database
-    knows whether a failed one took effect: it may have been committed and its answer lost."""
 
     @abstractmethod
     async def run(self, work: Work[T]) -> T:
         """The value that `work` returns, after its changes are durable. Raises `StorageUnavailable`
-        if they could not be stored, or if the answer was lost (see `failures`), and `KeyTaken` if
-        another connection stored one of the keys meanwhile."""
+        if they could not be stored, or if the answer was lost: only the database knows then whether
+        they were. Raises `KeyTaken`, and stores nothing, if another connection stored one of the
+        keys meanwhile."""
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that one statement gives, in a transaction of its own."""

@@ -193,8 +193,12 @@ class PostgresDatabase(Database):
     async def _connected(self) -> Any:
         if self._connection is None or self._connection.is_closed():
             connection = await _connect(self._url)
-            for lock in self._locks:
-                await connection.execute(f"SELECT {lock}")
+            try:
+                for lock in self._locks:
+                    await connection.execute(f"SELECT {lock}")
+            except BaseException:
+                connection.terminate()  # else it would keep the locks that it has
+                raise
             self._connection = connection
         return self._connection
 
@@ -206,7 +210,6 @@ class PostgresDatabase(Database):
                 async with connection.transaction():
                     return await work(PostgresTransaction(connection))
             except BaseException as error:
-                self.failures += 1
                 if isinstance(error, TAKEN_ERRORS):
                     raise KeyTaken("Another process has stored the same; look again.") from None
                 if not isinstance(error, UNAVAILABLE_ERRORS):

@@ -215,7 +215,6 @@ class SqliteDatabase(Database):
                 result = _finished(work(SqliteTransaction(self._connection, loop)))
                 self._connection.execute("COMMIT")
             except BaseException:
-                self.failures += 1
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
