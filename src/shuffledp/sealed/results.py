@@ -88,7 +88,7 @@ class ReportToRelease(NamedTuple):
         publish noise: the sums with all noise in them), and on public numbers. So to publish it, or
         a mark that follows from it, is post-processing and costs no ε.
         """
-        return round(protocol.anomaly(self.report, self.absent), 3)
+        return round(protocol.anomaly(self.report), 3)
 
 
 def with_noise(

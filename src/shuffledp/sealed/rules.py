@@ -23,8 +23,7 @@ IMPLAUSIBLE_RULES = ("mark", "hold")
 """What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
 IMPLAUSIBLE_DEVIATIONS = 6.0
 """From which anomaly on (`Protocol.anomaly`) a batch is implausible: batches of honest users are as
-rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹ (of
-frequencies and heavy hitters it is the number of standard deviations itself)."""
+rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹."""
 LONGEST_WAIT_SECONDS = 10**8
 
 
