@@ -7,13 +7,19 @@ or none, all to one cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
+from shuffledp.cells.base import Cell
 from shuffledp.planning.counting import plan_count
+from shuffledp.planning.frequencies import plan_frequencies
 from shuffledp.planning.histogram import plan_histogram
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.frequencies import Frequencies
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.sealed.rules import IMPLAUSIBLE_DEVIATIONS
@@ -22,39 +28,76 @@ HONEST_SHARE = 0.3
 PER_MILLE = (1, 10, 50)
 LABELS = 10
 MOST_SHOWN = 100
+HASH_SEED = "5a" * 32
+
+Expected = Callable[[int, int], tuple[float, float]]
+"""(how far an estimate is moved, the anomaly) for so many false clients who send so many each."""
+
+
+def sent_by_one(cell: Cell) -> tuple[float, float]:
+    """(messages that a user who holds 0 sends on average, how many more one who holds 1 does)."""
+    nothing, one = (float(cell.estimate(sent, 0, 1)) for sent in (0, 1))
+    return nothing / (nothing - one), 1 / (one - nothing)
 
 
 def expected(protocol: Protocol[Result], users: int, false: int, each: int) -> tuple[float, float]:
     """(how far the first cell's estimate is moved, the anomaly) if `false` of `users` clients send
     `each` messages to the first cell and nothing to others."""
     cells = protocol.cells
-    base = np.array([-float(cell.estimate(0, 0, users)) / users for cell in cells])
+    base, more = sent_by_one(cells[0])
     shares = np.full(len(cells), (1 - HONEST_SHARE) / max(len(cells) - 1, 1))
     shares[0] = HONEST_SHARE
-    plus = (users - false) * (base + shares)
+    plus = (users - false) * (base + more * shares)
     plus[0] += false * each
-    moved = plus[0] - users * base[0] - HONEST_SHARE * users
-    zeros = np.zeros(len(cells), np.int64)
-    batch = Report(users=users, plus=np.rint(plus).astype(np.int64), minus=zeros)
-    return float(moved), protocol.anomaly(batch)
+    sent = np.rint(plus).astype(np.int64)
+    batch = Report(users=users, plus=sent, minus=np.zeros(len(cells), np.int64))
+    moved = float(cells[0].estimates(sent, users)[0]) - HONEST_SHARE * users
+    return moved, protocol.anomaly(batch)
 
 
-def usual(protocol: Protocol[Result], users: int) -> int:
+def expected_frequency(
+    protocol: Frequencies, users: int, false: int, each: int
+) -> tuple[float, float]:
+    """The same for a label of frequencies: all groups have equally many users, other labels are
+    spread evenly, and false clients send to the label's cell of their group."""
+    groups, k, copies = protocol.groups, protocol.cells_per_group, protocol.copies
+    own = protocol.hashes.cells(np.repeat(protocol.hashes.numbers([0]), groups), np.arange(groups))
+    calls = np.full(groups, users // groups)
+    wrong, (base, more) = false / users, sent_by_one(protocol.cell)
+    plus = np.full((groups, k), (1 - wrong) * (base + more * (1 - HONEST_SHARE) / k))
+    plus[np.arange(groups), own] += (1 - wrong) * more * HONEST_SHARE + wrong * each
+    sums = np.cumsum(plus[:, k - copies :] * calls[:, None])  # so that roundings do not add up
+    sent = np.concatenate([np.diff(np.rint(sums), prepend=0), calls]).astype(np.int64)
+    everybody = int(calls.sum())
+    batch = Report(users=everybody, plus=sent, minus=np.zeros(len(sent), np.int64))
+    share = float(protocol.counts(batch).estimates([0])[0]) / everybody
+    return (share - HONEST_SHARE) * users, protocol.anomaly(batch)
+
+
+def usual(protocol: Protocol[Result]) -> int:
     """How many messages an honest report holds on average."""
-    return 1 + round(sum(-float(cell.estimate(0, 0, users)) / users for cell in protocol.cells))
+    return 1 + round(sum(sent_by_one(cell)[0] for cell in protocol.cells))
 
 
-def rows(name: str, users: int, protocol: Protocol[Result], sent: int) -> Iterator[str]:
+def rows(name: str, users: int, expect: Expected, sent: int) -> Iterator[str]:
     """The rows of one task, with so many false clients in a thousand who send so many messages."""
     for mille in PER_MILLE:
         false = users * mille // 1000
         cells = []
         for each in (sent, 0):
-            moved, anomaly = expected(protocol, users, false, each)
+            moved, anomaly = expect(false, each)
             mark = "marked" if abs(anomaly) > IMPLAUSIBLE_DEVIATIONS else "no mark"
             far = "over 100 σ" if abs(anomaly) > MOST_SHOWN else f"{abs(round(anomaly))} σ"
             cells.append(f"{100 * moved / users:+.1f} % | {mark} ({far})")
         yield f"| {name} | {users:,} | {sent} | {mille / 10:g} % | {' | '.join(cells)} |"
+
+
+def planned_frequencies(
+    users: int, epsilon: Fraction | int, most: int, *, padded: bool
+) -> Frequencies:
+    """A plan for frequencies with at most so many messages, with hash functions that stay."""
+    plan = plan_frequencies(users, epsilon, max_messages=most, padded=padded)
+    return Frequencies.from_dict({**plan.protocol.to_dict(), "hash_seed": HASH_SEED})
 
 
 def table() -> list[str]:
@@ -65,10 +108,15 @@ def table() -> list[str]:
     ]
     for users in (10_000, 1_000_000):
         count = plan_count(users, 1, padded=True).protocol
-        lines += rows("count", users, count, count.report_size(users))
+        lines += rows("count", users, partial(expected, count, users), count.report_size(users))
     labels = plan_histogram(10_000, 1, LABELS, padded=True).protocol
-    for sent in (labels.report_size(10_000), usual(labels, 10_000)):
-        lines += rows(f"histogram of {LABELS}", 10_000, labels, sent)
+    for sent in (labels.report_size(10_000), usual(labels)):
+        lines += rows(f"histogram of {LABELS}", 10_000, partial(expected, labels, 10_000), sent)
+    for most in (300, 30):
+        groups = planned_frequencies(10_000, 1, most, padded=True)
+        name = f"frequencies, {groups.cells_per_group} hash values"
+        for sent in (groups.report_size(10_000) - 1, round(groups.messages_per_user() - 1)):
+            lines += rows(name, 10_000, partial(expected_frequency, groups, 10_000), sent)
     return lines
 
 
@@ -83,6 +131,23 @@ def honest_tail(users: int = 10_000) -> str:
     )
 
 
+def honest_sum_tail() -> str:
+    """How often all cells of frequencies together lie far from the number of users, in words."""
+    users, far = 30_000, 5.0
+    protocol = planned_frequencies(users, Fraction(1, 4), 20, padded=False)
+    cell, cells = protocol.cell, protocol.copies
+    # users are independent: each adds to the sum what one cell with it and k − 1 without it do
+    errors, masses = cell.error_law(cells * users, users)
+    spread = cell.rmse(cells * users, users)
+    beyond = float(masses[np.abs(errors) > far * spread].sum())
+    return (
+        f"{beyond:.1e} of the honest sums of {protocol.groups} groups with {cells} cells lie "
+        f"further than {far:g} standard deviations from n = {users:,}; a normal law's: "
+        f"{math.erfc(far / math.sqrt(2)):.1e}"
+    )
+
+
 if __name__ == "__main__":
     print("\n".join(table()))
     print(honest_tail())
+    print(honest_sum_tail())

@@ -123,7 +123,7 @@ def anomalies(protocol: Histogram, values: Values, runs: int, absent: int = 0) -
         batch = protocol.aggregate(values, entropy)
         if absent:
             batch = protocol.with_top_up(batch + protocol.top_up(absent, entropy), absent)
-        found.append(protocol.anomaly(batch, absent))
+        found.append(protocol.anomaly(batch))
     return np.array(found)
 
 
@@ -165,4 +165,4 @@ def test_honest_histograms_are_plausible_and_others_are_not(absent: int) -> None
         for bucket in range(4):
             plus = batch.plus.copy()
             plus[bucket] += 20 * bounded_cell(plan).most_messages
-            assert abs(protocol.anomaly(replace(batch, plus=plus), absent)) > 20
+            assert abs(protocol.anomaly(replace(batch, plus=plus))) > 20

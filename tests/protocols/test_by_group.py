@@ -151,7 +151,7 @@ def test_a_batch_that_is_too_small_is_not_released_and_a_top_up_adds_nothing() -
     found = plan.analyze(plan.release(filled))
     truth = np.bincount(pairs["group"][:-300], pairs["value"][:-300], 3)
     assert np.allclose(found.values, truth, atol=30 * found.rmse) and protocol.absent_value == 0
-    assert abs(protocol.anomaly(filled, 300)) < 6
+    assert abs(protocol.anomaly(filled)) < 6
     assert found.sizes is not None and abs(found.sizes[0] - 1_200) < 60
 
 

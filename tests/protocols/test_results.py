@@ -14,6 +14,7 @@ import pytest
 
 import shuffledp
 from shuffledp.errors import InputError, MissingExtra, ParameterError, ShortBatchError
+from shuffledp.exact.numbers import counted
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.protocols.report import View
 
@@ -86,6 +87,14 @@ def test_results_print_shortly_and_go_into_json(name: str) -> None:
     data = json.loads(json.dumps(result.to_dict()))
     assert data["query"] == name and data["epsilon_exact"] == "8" and data["users"] == 50
     assert "pure ε-DP" in result._repr_html_()
+
+
+def test_one_user_is_not_several() -> None:
+    plan = shuffledp.plan_count(1, 1)
+    found = plan.analyze(plan.release(plan.aggregate(np.ones(1, int))))
+    for text in (str(found), repr(found), found._repr_html_(), repr(plan)):
+        assert "1 user" in text and "1 users" not in text
+    assert counted(2, "user") == "2 users" and counted(0, "batch", "batches") == "0 batches"
 
 
 def test_what_weakens_a_result_is_marked_everywhere() -> None:

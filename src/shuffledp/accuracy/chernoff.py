@@ -19,7 +19,8 @@ import numpy as np
 from shuffledp.accuracy.lattice import Floats
 
 LogMoment = Callable[[Floats], Floats]
-"""ln E[e^(θX)] at each θ; not finite where the expectation is not."""
+"""ln E[e^(θX)] at each θ, of one law or, in rows, of several; not finite where the expectation is
+not."""
 GRID = np.geomspace(0.05, 60.0, 200)
 """Values of θ·σ at which bounds are looked for."""
 ASYMPTOTIC = 20.0
@@ -34,26 +35,28 @@ class Unlikely(NamedTuple):
 
 
 def log_tails(excess: Floats, moment: LogMoment, spread: float) -> Floats:
-    """ln of a bound on P(X ≥ x) for each x > 0; 0 for all others."""
+    """ln of a bound on P(X ≥ x) for each x > 0; 0 for all others. All have one law, or each its
+    own."""
     theta = GRID / spread
     with np.errstate(all="ignore"):
-        logs = moment(theta)
-    usable = np.isfinite(logs)
-    bounds = np.min(logs[usable][None, :] - np.outer(excess, theta[usable]), axis=1, initial=0.0)
-    return np.where(excess > 0, np.minimum(bounds, 0.0), 0.0)
+        logs = np.atleast_2d(moment(theta))
+    logs = np.where(np.isfinite(logs), logs, np.inf)
+    bounds = np.min(logs - np.outer(excess, theta), axis=1, initial=0.0)
+    return np.where(excess > 0, bounds, 0.0)
 
 
 def log_sum_tail(
     total: float, moments: Sequence[tuple[int, LogMoment]], spread: float, *, cut: bool
 ) -> float:
-    """ln of a bound on P(ΣX ≥ total), where so many X have each moment, and all are independent;
+    """ln of a bound on P(ΣX ≥ total), where so many X have each law, and all are independent;
     with `cut`, of the parts of X above 0: E[e^(θ·max(X, 0))] ≤ 1 + E[e^(θX)]."""
 
     def together(theta: Floats) -> Floats:
-        parts = [(count, moment(theta)) for count, moment in moments]
-        if cut:
-            parts = [(count, np.logaddexp(0.0, part)) for count, part in parts]
-        return np.asarray(sum(count * part for count, part in parts))
+        logs = np.zeros_like(theta)
+        for count, moment in moments:
+            laws = np.atleast_2d(moment(theta))
+            logs += count * (np.logaddexp(0.0, laws) if cut else laws).sum(axis=0)
+        return logs
 
     return float(log_tails(np.array([total]), together, spread)[0])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from shuffledp.cli.needs import file_only
 from shuffledp.cli.output import Commands, add_command, emit, facts, write_output
-from shuffledp.exact.numbers import checked_confidence
+from shuffledp.exact.numbers import checked_confidence, counted
 
 
 def add_to(commands: Commands) -> None:
@@ -85,7 +85,7 @@ def run_shuffle(args: argparse.Namespace) -> None:
         done,
         lambda out: out.print(
             facts(
-                f"{done['messages']:,} messages in {done['order']} order: {args.output}",
+                f"{counted(done['messages'], 'message')} in {done['order']} order: {args.output}",
                 [
                     (field, str(done[field]))
                     for field in ("batch", "reports", "copies_dropped", "sha256")
@@ -123,7 +123,7 @@ def run_open(args: argparse.Namespace) -> None:
         for line in result_lines(done["result"])
     ]
     dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())
-    title = f"{done['name']}: {done['reports']:,} reports"
+    title = f"{done['name']}: {counted(done['reports'], 'report')}"
     write_output(
         args,
         json.dumps(done, indent=2, ensure_ascii=False) + "\n",

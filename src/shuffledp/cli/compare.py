@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 from shuffledp.rivals.base import Task
 from shuffledp.rivals.claim import BASES
 from shuffledp.rivals.ours import OUR_SIDE
@@ -108,11 +108,11 @@ def as_table(table: Table) -> RichTable:
     from rich.table import Table as RichTable
 
     task = table.task
-    title = f"{table.query}: {task.users:,} users, ε = {show(task.epsilon)}"
+    title = f"{table.query}: {counted(task.users, 'user')}, ε = {show(task.epsilon)}"
     if task.delta is not None:
         title += f", δ = {float(task.delta):g} where approximate"
     if task.buckets is not None:
-        title += f", {task.buckets:,} buckets"
+        title += f", {counted(task.buckets, 'bucket')}"
     rich = RichTable(title=title, title_justify="left", box=None, padding=(0, 1))
     rich.add_column("protocol", no_wrap=True)
     for name in ("RMSE", "over central", "messages", "bits per user"):

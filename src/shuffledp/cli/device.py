@@ -22,7 +22,7 @@ from shuffledp.cli.send import add_policy, given_policy
 from shuffledp.cli.task import read_task
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -175,25 +175,25 @@ def run_wipe(args: argparse.Namespace) -> None:
     device = _device(args)
     if not args.yes:
         confirm(
-            f"Wipe what {len(device.charges())} reports of this device were for? That cannot be "
-            "undone. What they cost stays, without a name, so that your budget holds: wiping frees "
-            "nothing of it."
+            f"Wipe which tasks got {counted(len(device.charges()), 'report')} of this device? That "
+            "cannot be undone. What reports cost stays, without a name, so that your budget "
+            "holds: wiping frees nothing of it."
         )
     done = device.wipe(keys=args.keys)
 
     def shown(out: Console) -> None:
         out.print(
-            f"Wiped: of {done.reports} reports only ε and the time are left, which still count "
-            "against your budget."
+            f"Wiped: of {counted(done.reports, 'report')} only ε and the time are left, which "
+            "still count against your budget."
         )
         if done.tasks:
             out.print(
-                f"The ids of {done.tasks} tasks stay until they expire, so that none is answered "
-                "twice; wipe again afterwards."
+                f"The ids of {counted(done.tasks, 'task')} stay until they expire, so that none "
+                "is answered twice; wipe again afterwards."
             )
         if done.waiting:
             out.print(
-                f"{done.waiting} reports wait to be sent and were left as they are; send them with "
+                f"Left as they are: {counted(done.waiting, 'report')} still to be sent, with "
                 "`shuffledp send --resume`."
             )
 

@@ -35,6 +35,7 @@ from shuffledp.cli.plan_arguments import (
     targets_of,
 )
 from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import counted
 from shuffledp.planning.choice import CELL_CHOICES
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
@@ -265,7 +266,7 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
 
         fleet = fleet_for(plan)
         data["fleet"] = fleet.to_dict()
-        tables.append(facts(f"Fleet for {fleet.users:,} users", fleet.rows()))
+        tables.append(facts(f"Fleet for {counted(fleet.users, 'user')}", fleet.rows()))
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     write_output(args, text, data, lambda console: console.print(plan_table(plan), *tables))
 

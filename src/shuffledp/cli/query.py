@@ -35,6 +35,7 @@ from shuffledp.cli.plan_arguments import (
 )
 from shuffledp.cli.query_table import result_table
 from shuffledp.errors import ParameterError, ShuffleDPError
+from shuffledp.exact.numbers import counted
 from shuffledp.protocols.results import Result
 from shuffledp.queries.checks import is_whole, labels_of_type
 from shuffledp.queries.columns import FileFormat, column_of
@@ -311,7 +312,7 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
     by = words.get("by")
     first = by[0] if isinstance(by, list) else args.column
     rows = column_of(args.file, first, _file_format(args)).rows
-    with progress_bar(args, f"{name} of {rows:,} rows", rows) as progress:
+    with progress_bar(args, f"{name} of {counted(rows, 'row')}", rows) as progress:
         return ask(args.file, progress=progress, **words)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import shuffledp
 from shuffledp.cli.output import facts
-from shuffledp.exact.numbers import percent, show
+from shuffledp.exact.numbers import counted, percent, show
 from shuffledp.protocols.groups_result import GroupsResult
 from shuffledp.protocols.results import NEIGHBOURS, Result
 
@@ -36,7 +36,7 @@ def result_table(result: Result, args: argparse.Namespace) -> Any:
 def _users(result: Result) -> str:
     if result.neighbours == NEIGHBOURS:
         return f"{result.users:,}: every row is taken for one user, and their number is public"
-    return f"{result.users:,} values were randomized; hidden is: {result.neighbours}"
+    return f"{counted(result.users, 'value')} randomized; hidden is: {result.neighbours}"
 
 
 def _privacy(result: Result) -> str:

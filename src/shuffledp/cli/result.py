@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import read_task
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import percent
+from shuffledp.exact.numbers import counted, percent
 
 
 def add_to(commands: Commands) -> None:
@@ -132,7 +132,8 @@ def show(out: Any, one: dict[str, Any]) -> None:
 
     result, dropped = one["result"], one["dropped"]
     out.print(
-        f"{one['name']}, batch {one['number']}: {one['reports']:,} reports, ε = {result['epsilon']}"
+        f"{one['name']}, batch {one['number']}: {counted(one['reports'], 'report')}, ε = "
+        f"{result['epsilon']}"
     )
     for line in result_lines(result):
         out.print(

@@ -9,7 +9,7 @@ import re
 from shuffledp.cli.output import Commands, add_command, add_group, emit
 from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import whole
+from shuffledp.exact.numbers import counted, whole
 
 LONGEST_REASON = 200
 
@@ -181,7 +181,7 @@ def run_restore(args: argparse.Namespace) -> None:
         args,
         done,
         lambda out: out.print(
-            f"{done['lines']:,} lines were written. Releases that other programs charged to the "
-            "same ledger are not known here: add them, or lower the budget."
+            f"Written: {counted(done['lines'], 'line')}. Releases that other programs charged to "
+            "the same ledger are not known here: add them, or lower the budget."
         ),
     )

@@ -20,7 +20,7 @@ from shuffledp.cli.output import (
 from shuffledp.cli.plan_arguments import add_targets, targets_of
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import whole
+from shuffledp.exact.numbers import counted, whole
 from shuffledp.exact.seeded import SeededEntropy
 from shuffledp.planning.plan import Plan
 from shuffledp.protocols.results import ErrorLaw, Estimate
@@ -100,7 +100,9 @@ def simulate(
     tally = tally_of(total, plan.users, cell.largest)
     values = np.repeat(np.arange(len(tally)), tally) if args.per_user else None
     sums = np.empty(runs, np.int64)
-    with progress_bar(args, f"{runs:,} runs of {plan.users:,} users", runs) as progress:
+    with progress_bar(
+        args, f"{counted(runs, 'run')} of {counted(plan.users, 'user')}", runs
+    ) as progress:
         for run_number in range(runs):
             if values is None:
                 batch = plan.protocol.aggregate_tally(tally, entropy)
@@ -128,7 +130,11 @@ def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> 
     from rich.table import Table
 
     rows = [
-        ("runs", f"{data['runs']:,} of {data['users']:,} users, true value {data['true_value']:,}"),
+        (
+            "runs",
+            f"{data['runs']:,} of {counted(data['users'], 'user')}, true value "
+            f"{data['true_value']:,}",
+        ),
         ("mean error", f"{data['mean_error']:+.4f} (forecast 0)"),
         ("RMSE", f"{data['rmse']:.4f} (forecast {data['forecast_rmse']:.4f})"),
     ]

@@ -27,7 +27,7 @@ from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, collector_tokens, given_token
 from shuffledp.errors import ParameterError
 from shuffledp.exact.deadline import time_limit
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 from shuffledp.sealed.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
 VERIFY_SECONDS = 600.0
@@ -267,7 +267,7 @@ def table(task: Task) -> Any:
             ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
             ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
-            ("batch", f"{rule.reports:,} reports, {top_up}, {task.order} order"),
+            ("batch", f"{counted(rule.reports, 'report')}, {top_up}, {task.order} order"),
             ("slack", slack(task)),
             ("analyzer key", f"{task.key.key_id} (epoch {task.key.epoch})"),
             ("tokens", issuer_words(task)),
@@ -303,8 +303,9 @@ def run_verify(args: argparse.Namespace) -> None:
         data,
         lambda out: out.print(
             f"Verified: {task.name} is ε-DP with ε = {show(certificate.epsilon)} for "
-            f"{certificate.protocol.users:,} users; every report holds {task.report_size} messages "
-            f"(padding {task.padding}), a batch {task.batch.reports:,} reports.\n{task.id.hex()}"
+            f"{counted(certificate.protocol.users, 'user')}; every report holds "
+            f"{task.report_size} messages (padding {task.padding}), a batch "
+            f"{counted(task.batch.reports, 'report')}.\n{task.id.hex()}"
         ),
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import Commands, add_command, emit, progress_bar, read_json
 from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import counted
 from shuffledp.sealed.files import write_whole
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _show(out: Console, data: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     head = data["head"]
-    out.print(f"{head['size']:,} tasks, all signed; root {head['root']}")
+    out.print(f"{counted(head['size'], 'task')}, all signed; root {head['root']}")
     if data["shuffler_key"]:
         out.print(f"The shuffler {data['shuffler_key']} has witnessed this log.")
     made = Table(box=None)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import write_output
 from shuffledp.errors import ParameterError
+from shuffledp.exact.numbers import counted
 
 LONGEST_TOKEN = 1000
 
@@ -92,7 +93,7 @@ def add_made_tokens(parser: argparse.ArgumentParser) -> None:
 
 def write_tokens(args: argparse.Namespace, tokens: Sequence[str], holder: str) -> None:
     """Writes fresh tokens where --output asks for them, and says who gets one each."""
-    said = f"{len(tokens):,} tokens are in {args.output}; give each {holder} one."
+    said = f"{args.output} holds {counted(len(tokens), 'token')}; give each {holder} one."
     write_output(
         args,
         "\n".join(tokens) + "\n",

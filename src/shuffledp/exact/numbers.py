@@ -138,6 +138,15 @@ def percent(share: float) -> str:
     return f"{(Decimal(str(float(share))) * 100).normalize():f}%"
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number of things as text, in the singular where it is one.
+
+    >>> counted(1, "user"), counted(10_000, "user"), counted(0, "batch", "batches")
+    ('1 user', '10,000 users', '0 batches')
+    """
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def decimals(error: float) -> int:
     """How many digits after the point a number deserves that errs by so much: those up to the
     second one of the error.

@@ -19,7 +19,7 @@ from flint import arb
 from shuffledp.cells.bounded import BoundedCell
 from shuffledp.cells.bounded_direction import MOST_CUT, Direction
 from shuffledp.errors import CertificateError, PlanningError
-from shuffledp.exact.numbers import at_precision, ball, fraction_above, round_to, show
+from shuffledp.exact.numbers import at_precision, ball, counted, fraction_above, round_to, show
 from shuffledp.planning.bounded_side import Muting, Side, reach
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.privacy.bounded_proof import prove
@@ -157,9 +157,10 @@ def cheapest_bounded_cell(task: CellTask) -> BoundedCell:
         if cell is not None:
             return cell
     raise PlanningError(
-        f"No bounded cell for {task.users:,} users errs by at most {math.sqrt(task.mse):.6g} with "
-        f"losses of {show(task.up)} and {show(task.down)}: their noise is larger, or takes more "
-        f"than {MOST_CUT:,} messages; allow a larger error or epsilon."
+        f"No bounded cell for {counted(task.users, 'user')} errs by at most "
+        f"{math.sqrt(task.mse):.6g} with losses of {show(task.up)} and {show(task.down)}: their "
+        f"noise is larger, or takes more than {MOST_CUT:,} messages; allow a larger error or "
+        "epsilon."
     )
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from shuffledp.cells.base import Cell
 from shuffledp.errors import PlanningError
+from shuffledp.exact.numbers import counted
 from shuffledp.planning.bounded_choice import bounded_bucket, bounded_copies
 from shuffledp.planning.cell_task import CellTask
 from shuffledp.planning.choice import PAPER, Choice
@@ -160,9 +161,9 @@ def cheapest(task: GroupTask, rmse: float, looked_at: int) -> Groups:
         best = here
     if best is None:
         raise PlanningError(
-            f"No groups of {task.users:,} users err by at most {rmse:,.6g} where values are spread "
-            f"as over {float(task.spread):,.6g} labels; allow a larger error or epsilon, or name "
-            "at most 1,000 candidates, which a histogram counts."
+            f"No groups of {counted(task.users, 'user')} err by at most {rmse:,.6g} where values "
+            f"are spread as over {float(task.spread):,.6g} labels; allow a larger error or "
+            "epsilon, or name at most 1,000 candidates, which a histogram counts."
         )
     return best
 

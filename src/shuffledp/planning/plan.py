@@ -13,7 +13,7 @@ from typing import Any, Generic
 from shuffledp.errors import ParameterError
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.json_text import read_json_file
-from shuffledp.exact.numbers import show, whole
+from shuffledp.exact.numbers import counted, show, whole
 from shuffledp.planning.schema import PLAN, PLAN_FORMAT
 from shuffledp.planning.target import Target
 from shuffledp.privacy.certificate import Certificate, verify
@@ -129,9 +129,9 @@ class Plan(Generic[R_co]):
 
     def __repr__(self) -> str:
         return (
-            f"<Plan: {self.protocol.query}, ε = {show(self.epsilon)}, {self.users:,} users, "
-            f"{self.forecast.messages_per_user:,.1f} messages per user, "
-            f"RMSE {self.forecast.rmse:,.4g}>"
+            f"<Plan: {self.protocol.query}, ε = {show(self.epsilon)}, "
+            f"{counted(self.users, 'user')}, {self.forecast.messages_per_user:,.1f} messages per "
+            f"user, RMSE {self.forecast.rmse:,.4g}>"
         )
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 from shuffledp.planning.plan import Plan
 from shuffledp.privacy.certificate import Certificate
 from shuffledp.protocols.report_size import promise
@@ -20,7 +20,7 @@ def describe_plan(plan: Plan[Any]) -> Lines:
     """What a plan promises, costs and gives, as (name, text); a line without a name goes on with
     the one before."""
     f = plan.forecast
-    bits = "1 bit" if f.bits_per_message == 1 else f"{f.bits_per_message} bits"
+    bits = counted(f.bits_per_message, "bit")
     padded = "" if plan.target.padded else " (padded=True, --padded: plan for the fewest)"
     return [
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shuffledp.errors import PlanningError
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.real_sum import plan_real_sum
 from shuffledp.plots.figures import INK, new_figure, save
@@ -214,9 +214,9 @@ def _in_sight(row: Row) -> bool:
 def title_of(table: Table) -> str:
     """A comparison's query and task in one line."""
     task = table.task
-    buckets = f", {task.buckets:,} buckets" if task.buckets else ""
+    buckets = f", {counted(task.buckets, 'bucket')}" if task.buckets else ""
     delta = "" if task.delta is None else f", δ = {float(task.delta):g} where approximate"
-    return f"{table.query}: {task.users:,} users, ε = {show(task.epsilon)}{delta}{buckets}"
+    return f"{table.query}: {counted(task.users, 'user')}, ε = {show(task.epsilon)}{delta}{buckets}"
 
 
 POINT_STYLES: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import decimals, percent
+from shuffledp.exact.numbers import counted, decimals, percent
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
 from shuffledp.plots.fonts import set_plainly, shown_labels
 from shuffledp.protocols.groups_result import GroupsResult
@@ -43,7 +43,7 @@ def draw(result: Result) -> Figure:
 
 def _caption(result: Result) -> str:
     epsilon = f"ε = {float(result.epsilon):g}"
-    return f"{epsilon}, {result.users:,} users\nprivacy: {result.privacy_in_words()}"
+    return f"{epsilon}, {counted(result.users, 'user')}\nprivacy: {result.privacy_in_words()}"
 
 
 @draw.register(Estimate)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.frontier import GRID, OURS
 from shuffledp.plots.labels import SOFT
@@ -41,7 +41,7 @@ AXES: dict[Over, Axis] = {
         label="ε",
         tasks=lambda task: [replace(task, epsilon=Fraction(e)) for e in EPSILONS],
         place=lambda task: float(task.epsilon),
-        fixed=lambda task: f"{task.users:,} users",
+        fixed=lambda task: counted(task.users, "user"),
     ),
     "users": Axis(
         label="users",

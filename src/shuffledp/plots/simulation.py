@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.accuracy.lattice import lattice_bins
+from shuffledp.exact.numbers import counted
 from shuffledp.planning.plan import Plan
 from shuffledp.plots.figures import BAND, BAR, INK, new_figure, save
 from shuffledp.protocols.results import ErrorLaw, Estimate
@@ -24,7 +25,9 @@ def plot_simulation(
     places, chances = law
     edges = lattice_bins(places, 3.5 * errors.std() / len(errors) ** (1 / 3))
     width = float(edges[1] - edges[0])
-    axes.hist(errors, bins=edges.tolist(), density=True, color=BAND, label=f"{len(errors):,} runs")
+    axes.hist(
+        errors, bins=edges.tolist(), density=True, color=BAND, label=counted(len(errors), "run")
+    )
     expected, _ = np.histogram(places, bins=edges, weights=chances)
     axes.step(
         edges,
@@ -40,7 +43,9 @@ def plot_simulation(
         f"{plan.forecast.messages_per_user:,.1f} messages per user",
         color=INK,
     )
-    axes.set_xlabel(f"estimate − truth      ε = {float(plan.epsilon):g}, {plan.users:,} users")
+    axes.set_xlabel(
+        f"estimate − truth      ε = {float(plan.epsilon):g}, {counted(plan.users, 'user')}"
+    )
     axes.legend(frameon=False)
     axes.set_yticks([])
     return save(figure, path)

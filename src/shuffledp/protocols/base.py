@@ -47,6 +47,8 @@ class Protocol(ABC, Generic[R_co]):
     """Whether the noise of absent users may be added to a batch."""
     draws_cells_together: ClassVar[bool] = False
     """Whether its cells may be of a kind that is drawn together."""
+    one_cell_each: ClassVar[bool] = False
+    """Whether everybody holds 1 in one of all cells and 0 in the others."""
     epsilon: Fraction
 
     # What it consists of
@@ -291,16 +293,18 @@ class Protocol(ABC, Generic[R_co]):
         plus[: len(cells)] += [cell.top_up_shift(absent) for cell in cells]
         return replace(batch, plus=plus, absent=batch.absent + absent)
 
-    def anomaly(self, batch: Report, absent: int = 0) -> float:
+    def anomaly(self, batch: Report) -> float:
         """How implausible the messages of a batch are: as rare among batches of honest users, with
         any values, as so many standard deviations of a normal law; below 0 if too few."""
-        return as_anomaly(self.unlikely(batch, absent))
+        return as_anomaly(self.unlikely(batch))
 
-    def unlikely(self, batch: Report, absent: int) -> list[Unlikely]:
+    def unlikely(self, batch: Report) -> list[Unlikely]:
         """How unlikely honest users are to send the messages of a batch, looked at in several
         ways."""
-        parts, end = [], 0
+        reports, end = np.array([batch.users - batch.absent]), 0
+        parts = []
         for use in self.uses:
             first, end = end, end + use.copies * use.groups
-            parts.append(CellCounts(use.cell, batch.plus[first:end], batch.minus[first:end]))
-        return unlikely_counts(parts, batch.users - absent, absent)
+            plus, minus = (side[None, first:end] for side in (batch.plus, batch.minus))
+            parts.append(CellCounts(use.cell, plus, minus, reports, batch.absent))
+        return unlikely_counts(parts, add_up=self.one_cell_each)

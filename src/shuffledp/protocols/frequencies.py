@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.accuracy.chernoff import Unlikely
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import MOST_USERS, Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ShortGroupError, ValueOutOfRange
@@ -33,6 +34,7 @@ from shuffledp.protocols import report_size as sizes
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.cell_use import CellUse
 from shuffledp.protocols.frequencies_result import FrequenciesResult, GroupCounts, GroupNoise
+from shuffledp.protocols.group_plausibility import unlikely_calls, unlikely_groups
 from shuffledp.protocols.hashing import (
     GroupHashes,
     checked_candidates,
@@ -40,6 +42,7 @@ from shuffledp.protocols.hashing import (
     new_hash_seed,
 )
 from shuffledp.protocols.histogram import Label, bucket_messages
+from shuffledp.protocols.plausibility import CellCounts
 from shuffledp.protocols.report import Report, View
 
 MOST_GROUPS = 10**6
@@ -310,14 +313,13 @@ class Frequencies(Protocol[FrequenciesResult]):
     def assumption(self) -> str:
         return f"values spread as evenly as over {show(self.spread)} labels; else it errs more"
 
-    def anomaly(self, batch: Report, absent: int = 0) -> float:
-        """How far all cells' estimates together lie from what they must add up to: the number of
-        users, or, with one cell per group, anything from 0 to it."""
-        counts, copies = self.counts(batch), self.copies
-        excess = float(counts.centred[:, -copies:].sum())
-        if copies == 1:
-            excess = math.copysign(max(0.0, abs(excess) - counts.users / 2), excess)
-        return excess / math.sqrt(copies * float(counts.noise.total(counts.users / copies)))
+    def unlikely(self, batch: Report) -> list[Unlikely]:
+        """Looks at the cells, given how many reports each group has, and at the roll call."""
+        cells, both = self.groups * self.copies, (batch.plus, batch.minus)
+        plus, minus = (side[:cells].reshape(self.groups, self.copies) for side in both)
+        present, shares = self.present(batch), self.shares_per_group(batch.absent)
+        calls = unlikely_calls(present, batch.minus[cells:], batch.users - batch.absent)
+        return calls + unlikely_groups(CellCounts(self.cell, plus, minus, present, shares))
 
     # As JSON
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import decimals, percent
+from shuffledp.exact.numbers import counted, decimals, percent
 from shuffledp.protocols.hashing import GroupHashes
 from shuffledp.protocols.histogram import Label
 from shuffledp.protocols.results import Estimate, HistogramResult
@@ -133,7 +133,7 @@ class FrequenciesResult(HistogramResult):
         if self.labels:
             return super().__str__()
         return (
-            f"{self.query} of {self.users:,} users, ε = {float(self.epsilon):g}, "
+            f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} per "
             f"label{self.marks()}; no label was asked about: see showing(labels)"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import decimals, percent
+from shuffledp.exact.numbers import counted, decimals, percent
 from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import Result
 
@@ -118,8 +118,8 @@ class GroupsResult(Result):
             for name, value, low, high in self.texts()
         ]
         head = (
-            f"{self.answer} by {self.by} of {self.users:,} users, ε = {float(self.epsilon):g}, "
-            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
-            f"at most{self.marks()}"
+            f"{self.answer} by {self.by} of {counted(self.users, 'user')}, ε = "
+            f"{float(self.epsilon):g}, {percent(self.confidence)} intervals, RMSE "
+            f"{self.rmse:,.{decimals(self.rmse)}f} at most{self.marks()}"
         )
         return "\n".join([head, *lines, f"{self.about}"])

@@ -15,15 +15,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.chernoff import Unlikely, log_sum_tail
 from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Floats, Values, check_one_value_each
+from shuffledp.cells.base import Cell, Counts, Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.exact.entropy import SYSTEM, Entropy
 from shuffledp.exact.numbers import to_float
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.cell_use import CellUse
-from shuffledp.protocols.plausibility import DOWN, UP
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import HistogramResult
 
@@ -106,6 +104,7 @@ class Histogram(Protocol[HistogramResult]):
     """The bucket that takes every unknown label; without one, an unknown label is an error."""
     query: ClassVar[str] = "histogram"
     loss_rule: ClassVar[str] = "up + down"
+    one_cell_each: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_labels(self.labels)
@@ -181,26 +180,6 @@ class Histogram(Protocol[HistogramResult]):
     def messages_per_user(self) -> float:
         """The expected number of messages: one bucket holds 1, the others 0."""
         return bucket_messages(self.cell, len(self.labels))
-
-    def unlikely(self, batch: Report, absent: int) -> list[Unlikely]:
-        """Also looks at all buckets together: every user who reported is in one of them."""
-        cell, users = self.cell, batch.users
-        estimates = cell.estimates(batch.plus - batch.minus, users)
-        known = float(cell.absent_value * absent)
-        away = float((estimates - known).sum()) - (users - absent)
-        found = super().unlikely(batch, absent)
-        for sign in (UP, DOWN):
-
-            def others(theta: Floats, sign: int = sign) -> Floats:
-                return cell.log_moment(sign * theta, users, known)
-
-            def own(theta: Floats, sign: int = sign) -> Floats:
-                return cell.log_moment(sign * theta, users, known + users - absent)
-
-            moments = [(len(self.labels) - 1, others), (1, own)]
-            chance = log_sum_tail(sign * away, moments, cell.rmse(users), cut=False)
-            found.append(Unlikely(sign, chance))
-        return found
 
     def to_dict(self) -> dict[str, Any]:
         return {

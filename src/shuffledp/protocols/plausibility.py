@@ -2,7 +2,8 @@
 
 Each cell is looked at alone, and all of them together: an estimate below 0 or above what everybody
 together can hold, and, of cells that send −1, their number, which does not depend on the values.
-What is too much in one cell and too little in another does not cancel out.
+What is too much in one cell and too little in another does not cancel out. Where everybody holds 1
+in one cell of several, these must add up to the number of users.
 
 Everything here is computed from the report that is released and from public numbers. So the outcome
 is post-processing of what is ε-DP anyway, and telling it costs nothing. (Holding a batch *because*
@@ -24,92 +25,146 @@ UP, DOWN = 1, -1
 
 
 class Deviation(NamedTuple):
-    """How far equal cells lie from what is expected in one direction, and the law of that."""
+    """How far cells lie from what is expected in one direction, and the laws of that."""
 
     sign: int
     excess: Floats
-    """Of each cell."""
+    """Of each cell; those of one row have the same law."""
     moment: LogMoment
+    """With a row for each row of cells."""
     spread: float
+    """About the standard deviation of one cell."""
 
 
 class CellCounts(NamedTuple):
-    """The messages in some equal cells."""
+    """The messages in equal cells, and how many users take part in them."""
 
     cell: Cell
     plus: Counts
+    """In rows of cells in which the same users take part."""
     minus: Counts
+    reports: Counts
+    """Of each row."""
+    absent: int
+    """Users whose noise was topped up, in each row."""
 
-    def outside(self, reports: int, absent: int) -> Iterator[Deviation]:
-        """How far estimates lie above what so many reports can hold, and below 0.
+    @property
+    def users(self) -> Counts:
+        """How many users' noise each row has."""
+        return self.reports + self.absent
+
+    @property
+    def spread(self) -> float:
+        """The error of a cell in a row of middle size."""
+        return self.cell.rmse(max(1, int(np.median(self.users))))
+
+    @property
+    def known(self) -> int:
+        """What the absent users add to an estimate."""
+        return self.cell.absent_value * self.absent
+
+    def held(self) -> Floats:
+        """The estimate of each cell, of what those who reported hold."""
+        first, share = int(self.users[0]), self.cell.users
+        each = float(self.cell.estimates(np.zeros(1, np.int64), share)[0]) / share
+        found = self.cell.estimates(self.plus - self.minus, first) - self.known
+        return np.asarray(found + each * (self.users - first)[:, None])
+
+    def error_moment(self, theta: Floats, held: Counts, cells: int = 1) -> Floats:
+        """ln E[e^(θ·error)] of the sum of so many cells of each row, in which those who reported
+        hold so much together: users are independent, so each adds its own part to it."""
+        share = self.cell.users
+        nothing, ones = (self.cell.log_moment(theta, share, total) / share for total in (0, share))
+        logs = np.outer(cells * self.users, nothing)
+        return np.asarray(logs + np.outer(cells * self.known + held, ones - nothing))
+
+    def outside(self) -> Iterator[Deviation]:
+        """How far estimates lie above what the reports can hold, and below 0.
 
         Derived: with the true sum t the estimate is t plus an error, and ln E[e^(±θ·estimate)] is
         linear in t (users are independent, and hold 0 or D at worst), so that its largest value
         over all t is at an end.
         """
-        cell, users = self.cell, reports + absent
-        known = float(cell.absent_value * absent)
-        most = float(reports * cell.largest)
-        estimates = cell.estimates(self.plus - self.minus, users) - known
-        above = estimates - most
-        if not cell.sends_minus:  # nobody honest sends a −1
+        none, most = np.zeros_like(self.reports), self.reports * self.cell.largest
+        held = self.held()
+        above = held - most[:, None]
+        if not self.cell.sends_minus:  # nobody honest sends a −1
             above = np.where(self.minus > 0, np.maximum(self.minus, above), above)
 
-        def moment(sign: int, end: float) -> LogMoment:
+        def moment(sign: int, end: Counts) -> LogMoment:
             def at(theta: Floats) -> Floats:
                 low, high = (
-                    cell.log_moment(sign * theta, users, known + t) + sign * theta * (t - end)
-                    for t in (0.0, most)
+                    self.error_moment(sign * theta, t) + np.outer(t - end, sign * theta)
+                    for t in (none, most)
                 )
                 return np.asarray(np.maximum(low, high))
 
             return at
 
-        spread = cell.rmse(users)
-        yield Deviation(UP, above, moment(UP, most), spread)
-        yield Deviation(DOWN, -estimates, moment(DOWN, 0.0), spread)
+        yield Deviation(UP, above, moment(UP, most), self.spread)
+        yield Deviation(DOWN, -held, moment(DOWN, none), self.spread)
 
-    def minus_away(self, reports: int, absent: int) -> Iterator[Deviation]:
+    def sums_away(self) -> Iterator[Deviation]:
+        """How far the cells of a row are from adding up to the number of those who reported.
+        Requires: everybody holds 1 in one cell of its row and 0 in all others."""
+        cells = self.plus.shape[1]
+        away = self.held().sum(axis=1, keepdims=True) - self.reports[:, None]
+        for sign in (UP, DOWN):
+
+            def at(theta: Floats, sign: int = sign) -> Floats:
+                return self.error_moment(sign * theta, self.reports, cells)
+
+            yield Deviation(sign, sign * away, at, self.spread * math.sqrt(cells))
+
+    def minus_away(self) -> Iterator[Deviation]:
         """How far the numbers of −1 lie from their mean, where honest users send any."""
-        cell = self.cell
-        if cell.sends_minus:
-            mean, spread = cell.minus_law(reports, absent)
-            for sign in (UP, DOWN):
+        cell, share = self.cell, self.cell.users
+        if not cell.sends_minus:
+            return
+        (sent, spread), (topped_up, _) = cell.minus_law(share, 0), cell.minus_law(0, share)
+        away = self.minus - (sent * self.reports + topped_up * self.absent)[:, None] / share
+        for sign in (UP, DOWN):
 
-                def at(theta: Floats, sign: int = sign) -> Floats:
-                    return cell.minus_moment(sign * theta, reports, absent)
+            def at(theta: Floats, sign: int = sign) -> Floats:
+                reported = cell.minus_moment(sign * theta, share, 0) / share
+                added = cell.minus_moment(sign * theta, 0, share) / share
+                return np.asarray(np.outer(self.reports, reported) + self.absent * added)
 
-                away = np.asarray(sign * (self.minus - mean), np.float64)
-                yield Deviation(sign, away, at, spread)
+            typical = spread * math.sqrt(max(1, int(np.median(self.users))) / share)
+            yield Deviation(sign, sign * away, at, typical)
 
 
-def unlikely_counts(parts: Iterable[CellCounts], reports: int, absent: int) -> list[Unlikely]:
-    """All looks at the cells of a batch: at each alone and at all together, in both directions."""
-    parts = [part for part in parts if len(part.plus)]
+def unlikely_counts(parts: Iterable[CellCounts], *, add_up: bool = False) -> list[Unlikely]:
+    """All looks at the cells of a batch: at each alone and at all together, in both directions.
+    Requires: with `add_up`, that everybody holds 1 in one cell of its row and 0 in all others."""
+    parts = [part for part in parts if part.plus.size]
     found: list[Unlikely] = []
     for looks, cut in (
-        ([one for part in parts for one in part.outside(reports, absent)], True),
-        ([one for part in parts for one in part.minus_away(reports, absent)], False),
+        ([one for part in parts for one in part.outside()], True),
+        ([one for part in parts for one in part.minus_away()], False),
+        ([one for part in parts if add_up for one in part.sums_away()], False),
     ):
         found += [alone(one) for one in looks]
         if any(part.cell.draws_together for part in parts):
             continue  # these are not independent: what is known of their sum is too little
         for sign in (UP, DOWN):
             same = [one for one in looks if one.sign == sign]
-            if sum(len(one.excess) for one in same) > 1:
+            if sum(one.excess.size for one in same) > 1:
                 found.append(together(sign, same, cut=cut))
     return found
 
 
 def alone(one: Deviation) -> Unlikely:
-    """The most unlikely of equal cells; the level is shared among them."""
-    chances = log_tails(one.excess, one.moment, one.spread)
-    return Unlikely(one.sign, float(chances.min()) + math.log(len(chances)))
+    """The most unlikely of some cells; the level is shared among them."""
+    chances = log_tails(one.excess.max(axis=1), one.moment, one.spread)
+    return Unlikely(one.sign, float(chances.min()) + math.log(one.excess.size))
 
 
 def together(sign: int, looks: list[Deviation], *, cut: bool) -> Unlikely:
     """The sum over all cells; with `cut`, of what lies outside alone."""
     total = sum(float((np.maximum(one.excess, 0) if cut else one.excess).sum()) for one in looks)
-    moments = [(len(one.excess), one.moment) for one in looks]
+    moments = [(one.excess.shape[1], one.moment) for one in looks]
     spread = min(one.spread for one in looks)
+    if not cut:  # parts that are cut have a mean above 0, which grows as their number does
+        spread *= math.sqrt(sum(one.excess.size for one in looks))
     return Unlikely(sign, log_sum_tail(total, moments, spread, cut=cut))

@@ -204,19 +204,19 @@ class RealSum(Protocol[Estimate]):
         reports = batch.users - batch.absent
         return (int(batch.plus[-1]) - reports * (self.dither - 1) / 2) / self.dither
 
-    def unlikely(self, batch: Report, absent: int) -> list[Unlikely]:
+    def unlikely(self, batch: Report) -> list[Unlikely]:
         """Also looks at the dither, whose law is the same whatever users hold; a −1 message, which
         no honest user sends to its counter, counts as well."""
-        found = super().unlikely(batch, absent)
+        found = super().unlikely(batch)
         if self.dither == 1:
             return found
-        reports = max(1, batch.users - absent)
+        reports = max(1, batch.users - batch.absent)
         away = int(batch.plus[-1]) - reports * (self.dither - 1) / 2
         away += math.copysign(int(batch.minus[-1]), away)
         spread = math.sqrt(reports * (self.dither**2 - 1) / 12)
         moment = partial(dither_moment, reports, self.dither)
         return found + [
-            alone(Deviation(sign, np.array([sign * away]), moment, spread)) for sign in (UP, DOWN)
+            alone(Deviation(sign, np.array([[sign * away]]), moment, spread)) for sign in (UP, DOWN)
         ]
 
     def error_quantiles(

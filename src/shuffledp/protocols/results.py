@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import decimals, percent, show
+from shuffledp.exact.numbers import counted, decimals, percent, show
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Result(ABC):
             what = f"{len(numbers)} numbers"
         return (
             f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}, "
-            f"{self.users:,} users{self.marks()}>"
+            f"{counted(self.users, 'user')}{self.marks()}>"
         )
 
     def _repr_html_(self) -> str:
@@ -131,7 +131,7 @@ class Result(ABC):
         head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
-            f"{html.escape(self.privacy_in_words())}; {self.users:,} users; "
+            f"{html.escape(self.privacy_in_words())}; {counted(self.users, 'user')}; "
             f"RMSE {self.rmse:,.4g}{self.rmse_unit}; "
             f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
@@ -173,7 +173,7 @@ class Estimate(Result):
         return (
             f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
             f"RMSE {self.rmse:,.{decimals(self.rmse)}f}{self.rmse_unit}; "
-            f"ε = {float(self.epsilon):g}, {self.users:,} users)"
+            f"ε = {float(self.epsilon):g}, {counted(self.users, 'user')})"
             f"{self.marks()}"
         )
 
@@ -254,7 +254,7 @@ class HistogramResult(Result):
             )
         ]
         head = (
-            f"{self.query} of {self.users:,} users, ε = {float(self.epsilon):g}, "
+            f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
             f"per bucket{self.marks()}"
         )

@@ -71,15 +71,15 @@ class OpenedBatch:
         report, shares = self.report(task.protocol), task.publish_shares
         if shares:
             report = with_noise(task.protocol, report, shares, entropy)
-        return ReportToRelease(report, self.absent + shares)
+        return ReportToRelease(report)
 
 
 class ReportToRelease(NamedTuple):
     """What is released of a batch: everything that is published is computed from this."""
 
     report: Report
-    absent: int
-    """Shares of noise in it that were topped up, by the shuffler and by the analyzer."""
+    """Its absent users are the shares of noise that were topped up, by the shuffler and by the
+    analyzer."""
 
     def anomaly(self, protocol: Protocol[Result]) -> float:
         """How implausible it is, in standard deviations.
@@ -88,7 +88,7 @@ class ReportToRelease(NamedTuple):
         publish noise: the sums with all noise in them), and on public numbers. So to publish it, or
         a mark that follows from it, is post-processing and costs no ε.
         """
-        return round(protocol.anomaly(self.report, self.absent), 3)
+        return round(protocol.anomaly(self.report), 3)
 
 
 def with_noise(
@@ -115,7 +115,7 @@ def published(
     the number of dummies, which would tell the number of all other messages, is not published.
     """
     protocol = task.protocol
-    shown = shifted(result, -float(protocol.absent_value * released.absent))
+    shown = shifted(result, -float(protocol.absent_value * released.report.absent))
     anomaly = released.anomaly(protocol)
     return {
         "task": task.id.hex(),

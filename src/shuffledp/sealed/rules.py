@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from shuffledp.exact.numbers import whole
+from shuffledp.exact.numbers import counted, whole
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.results import Result
 from shuffledp.sealed.errors import BatchHeld, BatchRefused, TaskError
@@ -23,8 +23,7 @@ IMPLAUSIBLE_RULES = ("mark", "hold")
 """What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
 IMPLAUSIBLE_DEVIATIONS = 6.0
 """From which anomaly on (`Protocol.anomaly`) a batch is implausible: batches of honest users are as
-rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹ (of
-frequencies and heavy hitters it is the number of standard deviations itself)."""
+rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹."""
 LONGEST_WAIT_SECONDS = 10**8
 
 
@@ -88,7 +87,7 @@ def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
     the protocol and the wire format can take its noise top-up."""
     if rule.reports < protocol.users:
         raise TaskError(
-            f"A batch of {rule.reports:,} reports is smaller than the {protocol.users:,} "
+            f"A batch of {counted(rule.reports, 'report')} is smaller than the {protocol.users:,} "
             "that the certificate needs; raise reports, or plan for fewer users."
         )
     if rule.top_up != "none" and not protocol.allows_top_up:
@@ -156,7 +155,7 @@ def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
     if whole_shares < users:
         raise BatchHeld(
             "noise-missing",
-            f"{bad:,} messages did not open, were malformed or were copies, so only "
+            f"{counted(bad, 'bad message')} (unopened, malformed or copies), so only "
             f"{max(0, whole_shares):,} of the {users:,} shares of noise that the certificate needs "
             "are sure to be there; nothing was published or charged: discard the batch, and plan "
             "reports above users as slack for bad messages.",
@@ -172,9 +171,9 @@ def check_groups(slack: int, bad: int) -> None:
     if bad > slack:
         raise BatchHeld(
             "group-short",
-            f"Some group of users has {bad - slack:,} reports too few for the noise that the "
-            "certificate needs; nothing was published or charged: discard the batch, and plan for "
-            "fewer users than come, or for fewer groups.",
+            f"Some group of users has {counted(bad - slack, 'report')} too few for the noise "
+            "that the certificate needs; nothing was published or charged: discard the batch, "
+            "and plan for fewer users than come, or for fewer groups.",
         )
 
 

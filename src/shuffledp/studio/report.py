@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import percent, show
+from shuffledp.exact.numbers import counted, percent, show
 from shuffledp.planning.plan import Plan
 from shuffledp.plots.published import published_png
 from shuffledp.sealed.results import NEGATIVE_NOTE, result_lines
@@ -115,8 +115,8 @@ def _trial_banner(written: Written) -> str:
     planned = written.form.get("users")
     return (
         f"<p class=banner><strong>{TRIAL}.</strong> All values were made up, on one machine. The "
-        f"plan below is the trial's own, for {written.plan.users:,} people; the collection itself "
-        f"is planned for {escape(str(planned))}.</p>"
+        f"plan below is the trial's own, for {counted(written.plan.users, 'person', 'people')}; "
+        f"the collection itself is planned for {escape(str(planned))}.</p>"
     )
 
 
@@ -169,7 +169,7 @@ def _results(results: Sequence[Mapping[str, Any]], trial: bool) -> str:
     sure = percent(results[-1]["result"]["confidence"])
     spent = sum((Fraction(one["result"]["epsilon_exact"]) for one in results), start=Fraction(0))
     picture = base64.b64encode(published_png(results, TRIAL if trial else "")).decode()
-    many = "1 batch" if len(results) == 1 else f"{len(results)} batches"
+    many = counted(len(results), "batch", "batches")
     return (
         f"<h2>Published so far</h2><p>{f'{TRIAL}. ' if trial else ''}{many}, ε = {show(spent)} in "
         "all if the same people took part in every batch; ε of one batch for a person who took "

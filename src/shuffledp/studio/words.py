@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.exact.numbers import show
+from shuffledp.exact.numbers import counted, show
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.within import reach
 from shuffledp.protocols.report_size import EXACT, promise
@@ -51,9 +51,8 @@ def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
 
 def cost_sentence(plan: Plan[Any]) -> str:
     """What a device sends, in one sentence."""
-    messages = "message" if plan.report_size == 1 else "messages"
     return (
-        f"Every device sends one report of {plan.report_size:,} encrypted {messages} "
+        f"Every device sends one report of {counted(plan.report_size, 'encrypted message')} "
         f"({size(plan.encrypted_bytes)}), whatever its value."
     )
 

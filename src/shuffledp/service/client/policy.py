@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import positive, show, whole
+from shuffledp.exact.numbers import counted, positive, show, whole
 from shuffledp.sealed.keys import PublicKey
 from shuffledp.sealed.signing import SIGNERS
 from shuffledp.sealed.task import Task
@@ -111,9 +111,9 @@ class ClientPolicy:
             )
         if protocol.users < self.least_users:
             raise PolicyRefused(
-                f"This task hides your value among {protocol.users:,} users and this device asks "
-                f"for {self.least_users:,}; ask the collector for a task with more users, or lower "
-                "least_users in your policy."
+                f"This task hides your value among {counted(protocol.users, 'user')} and this "
+                f"device asks for {self.least_users:,}; ask the collector for a task with more "
+                "users, or lower least_users in your policy."
             )
         if task.repeat and not self.allow_repeat:
             raise PolicyRefused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from shuffledp.exact.numbers import percent
+from shuffledp.exact.numbers import counted, percent
 from shuffledp.sealed.results import result_lines
 
 PAGE_HEADERS = {
@@ -125,7 +125,7 @@ def _card(task: dict[str, Any], role: str) -> str:
         parts.append(_progress(task))
     if "issued" in task:
         whom = "attested enrolments" if task["attested"] else "enrolments"
-        parts.append(f"<p>{task['issued']:,} tokens issued to {whom}</p>")
+        parts.append(f"<p>{counted(task['issued'], 'token')} issued to {whom}</p>")
         if task["stopped"]:
             parts.append(f"<p>No more tokens are given: {escape(task['stopped'])}.</p>")
     parts.append(_chips(task["batches"]))

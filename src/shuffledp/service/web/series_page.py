@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, NamedTuple
 
-from shuffledp.exact.numbers import percent
+from shuffledp.exact.numbers import counted, percent
 from shuffledp.sealed.results import result_lines
 from shuffledp.service.web.page import page_frame
 
@@ -119,8 +119,8 @@ def _summary(series: Mapping[str, Any]) -> str:
         f'<p class="facts">{escape(series["query"])} · ε = {escape(series["epsilon"])} for each '
         f"answer, {escape(series['epsilon_in_all'])} for all · {day(first)} to {day(last)} · "
         f"<code>{name[:16]}…</code></p>"
-        f"<p>{series['tasks']:,} tasks, {len(series['members']):,} of them registered here, "
-        f"{published:,} with results.</p>"
+        f"<p>{counted(series['tasks'], 'task')}, {len(series['members']):,} of them registered "
+        f"here, {published:,} with results.</p>"
         f'<p><a href="/series/{name}/results.csv">All results as CSV</a> · '
         f'<a href="/series/{name}/results">as JSON</a></p></article>'
     )
@@ -200,7 +200,7 @@ def _words(label: str, points: Sequence[Point]) -> str:
         f"{one.estimate:,.1f} from {one.day} on (interval {one.low:,.1f} to {one.high:,.1f})"
         for one in ends
     )
-    return f"{label}, {len(points):,} results: {said}. All of them are in the table."
+    return f"{label}, {counted(len(points), 'result')}: {said}. All of them are in the table."
 
 
 def _x(point: Point, tasks: int) -> float:
