@@ -19,6 +19,7 @@ import httpx
 import pytest
 from raw_sockets import connect
 from service_programs import Programs
+from service_shards import further, task_in
 from service_states import stored_tallies
 from service_trio import COLLECTOR, USERS, Trio, bearing, known_report
 
@@ -203,6 +204,31 @@ def test_a_batch_leaves_early_though_doors_go_on(tmp_path: Path, stores: dict[st
         assert len(sizes) > 1 and all(rule["at_least"] <= size < reports for size in sizes)
         results = programs.results(task, len(sizes))
         assert sorted(one["reports"] for one in results) == sorted(sizes)
+
+
+def test_a_store_that_comes_back_is_opened_by_the_host_first(tmp_path: Path) -> None:
+    """If a door had it first, the host would wait for the door for ever."""
+    disk = tmp_path / "disk"
+    trio = Trio(tmp_path, processes=DOORS, **further({"b": f"sqlite:{disk}/b.db"}))
+    task = task_in(trio, "b", cell="bounded")
+    disk.mkdir()
+    with _running(trio) as programs:
+        programs.register(task)
+    disk.rename(tmp_path / "away")
+    with _running(trio) as programs:
+        url = programs.urls["shuffler"]
+        tokens = programs.enrol(USERS)
+        path = f"{url}/tasks/{task.id.hex()}/reports"
+        body = encrypt_report(task, 1)
+        assert httpx.post(path, content=body, headers=bearing(tokens[0])).status_code == 503
+        (tmp_path / "away").rename(disk)
+        end = time.monotonic() + 60
+        for token in tokens:
+            body = encrypt_report(task, 1)
+            while httpx.post(path, content=body, headers=bearing(token)).status_code != 201:
+                assert time.monotonic() < end, programs.log()
+                time.sleep(0.3)
+        assert programs.results(task)[0]["reports"] == USERS
 
 
 @pytest.mark.attack("kill −9 of a process that has begun to store reports")

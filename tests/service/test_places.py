@@ -20,23 +20,32 @@ from service_trio import USERS, Trio, known_report, sha
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.batches import StoredProgress
+from shuffledp.service.shuffler.frames import Kind
+from shuffledp.service.shuffler.host import Host
 from shuffledp.service.shuffler.lane import Lane
 from shuffledp.service.shuffler.places import Grant, Places, Taken
-from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.storage import open_database, open_lane
 from shuffledp.service.storage.database import Transaction
+from shuffledp.service.web.tasks import RegisteredTask
 
 TASK = 1
 
 
 def some_places(folder: Path, size: int) -> Places:
     """Places of one task that is at its beginning."""
-    task: Any = SimpleNamespace(id=bytes(32), batch=SimpleNamespace(reports=size))
     folder.mkdir(exist_ok=True)
     places = Places(ReportKeys(folder))
-    places.add(SimpleNamespace(number=TASK, task=task))  # type: ignore[arg-type]
+    places.add(an_entry(TASK, size))
     return places
+
+
+def an_entry(number: int, size: int, repeat: bool = False) -> RegisteredTask:
+    """What places need to know of a task."""
+    batch = SimpleNamespace(reports=size)
+    task: Any = SimpleNamespace(id=number.to_bytes(32, "big"), batch=batch, repeat=repeat)
+    return RegisteredTask(number=number, task=task, state="open")
 
 
 def taken(places: Places, count: int, lane: int = 1) -> Grant:
@@ -101,6 +110,36 @@ def test_what_the_store_says_does_not_undo_what_is_taken(tmp_path: Path) -> None
     assert numbers(taken(places, 2)) == [(5, 2), (6, 2)]
 
 
+def test_a_key_that_cannot_be_made_costs_nobody_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = some_places(tmp_path / "keys", 4)
+    other = an_entry(2, 4)
+    places.add(other)
+    real = places._keys.key
+
+    def full(task: bytes, number: int) -> BatchKey:
+        if task == other.task.id:
+            raise StorageUnavailable("full")
+        return real(task, number)
+
+    monkeypatch.setattr(places._keys, "key", full)
+    given = places.take(1, {TASK: 3, 2: 1})
+    assert isinstance(given[TASK], Grant) and given[2] is Verdict.BUSY
+    assert len(places.taken_by(1)) == 1 and places.of(2).next == 0
+
+
+def test_reports_of_tokens_that_count_in_every_batch_are_never_moved(tmp_path: Path) -> None:
+    """One commit at a time leaves no holes: a token is judged for the batch of its place."""
+    places = some_places(tmp_path / "keys", 4)
+    places.add(an_entry(2, 4, repeat=True))
+    first = places.take(0, {2: 3})[2]
+    assert isinstance(first, Grant)
+    assert places.take(0, {2: 1}) == {2: Verdict.BUSY}
+    places.settle(2, first.number, stored=False)
+    assert places.of(2).holes == [] and isinstance(places.take(0, {2: 1})[2], Grant)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     size=st.integers(1, 7),
@@ -125,8 +164,7 @@ def test_no_place_is_given_twice(
             grant = out.pop(count % len(out))
             places.settle(TASK, grant.number, stored=filled)
             stored.update(numbers(grant) if filled else ())
-        found = places.of(TASK)
-        while found.in_row() >= size:
+        while (found := places.of(TASK)).in_row() >= size:
             batch = range(found.closed, found.closed + size)
             assert {stored[place] for place in batch} == {found.batches + 1}
             places.close(TASK, size)
@@ -170,6 +208,119 @@ def test_a_batch_does_not_wait_for_places_that_nobody_fills(
                 assert not any(bad.values()), bad
 
     asyncio.run(walk())
+
+
+def test_a_batch_that_leaves_early_leaves_nothing_behind(
+    tmp_path: Path, stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports that are stored while the batch is about to be closed leave with it: what is left
+    under its key could never be read again."""
+
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            rule = {"top_up": "missing", "at_least": USERS - 4, "wait_seconds": 1}
+            task = trio.task(cell="bounded", batch=rule)
+            await trio.register(task)
+            late: list[int] = []
+            real = trio.shuffler.store.waited
+
+            async def waited(number: int) -> float:
+                found = await real(number)
+                if found >= 1 and not late:
+                    late.append(number)
+                    await trio.upload(task, [1, 1])
+                return found
+
+            monkeypatch.setattr(trio.shuffler.store, "waited", waited)
+            await trio.upload(task, [1] * (USERS - 4))
+            (result,) = await trio.results(task)
+            assert late and result["reports"] == USERS - 2
+            await trio.upload(task, [1] * (USERS - 4))
+            assert [one["reports"] for one in await trio.results(task, 2)] == [
+                USERS - 2,
+                USERS - 4,
+            ]
+
+    asyncio.run(walk())
+
+
+def test_a_delete_that_fails_stops_no_other_task(tmp_path: Path, stores: dict[str, str]) -> None:
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            gone, other = trio.task("gone"), trio.task("other")
+            for task in (gone, other):
+                await trio.register(task)
+            shuffler = trio.shuffler
+            entry = shuffler.tasks.by_id[gone.id]
+            await shuffler.administration().archive(entry, discard=True)
+
+            async def broken(transaction: Transaction) -> None:
+                await shuffler.care().forget(transaction, entry)
+                raise StorageUnavailable("full")
+
+            with pytest.raises(StorageUnavailable):
+                await shuffler.tasks.delete(entry, broken)
+            await trio.upload(other, [1] * USERS)
+            assert (await trio.results(other))[0]["reports"] == USERS
+
+    asyncio.run(walk())
+
+
+def test_a_door_learns_of_a_task_though_its_store_was_away() -> None:
+    async def walk() -> None:
+        tries: list[bytes] = []
+        sent: list[tuple[Any, ...]] = []
+
+        async def changed(task_id: bytes) -> None:
+            tries.append(task_id)
+            if len(tries) == 1:
+                raise StorageUnavailable("away")
+
+        host = Host(changed)
+        frames: Any = SimpleNamespace(send=lambda *what: sent.append(what))
+        host._frames = frames
+        host._received(frames, Kind.TASK, 5, "00")
+        for _ in range(60):
+            if sent:
+                break
+            await asyncio.sleep(0.05)
+        assert sent == [(Kind.NOTED, 5)] and tries == [b"\0", b"\0"]
+        # places for which nobody waits any more are given back
+        key = "00" * 32
+        host._received(frames, Kind.TAKEN, 77, [[TASK, [9, [[0, 2, 1, key]]]], [2, "busy"]])
+        assert sent[1:] == [(Kind.SETTLE, 0, [TASK, 9, False])]
+
+    asyncio.run(walk())
+
+
+def test_processes_take_turns_at_several_files_at_once(tmp_path: Path) -> None:
+    """Threads that wait for different files are no circle, though their processes look like one."""
+    files = [str(tmp_path / name) for name in ("a.db", "b.db")]
+    command = [sys.executable, "-c", TURNS, *files]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
+    said = [program.communicate(timeout=60)[0] for program in running]
+    assert said == [b"400\n"] * 3
+
+
+TURNS = """
+import sys, threading
+from shuffledp.service.storage.turns import Turns
+
+taken = []
+
+def work(path):
+    turns = Turns(path)
+    for _ in range(200):
+        with turns.turn():
+            taken.append(path)
+
+threads = [threading.Thread(target=work, args=(path,)) for path in sys.argv[1:]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(taken))
+"""
 
 
 def test_holes_are_found_again_after_a_restart(tmp_path: Path, stores: dict[str, str]) -> None:

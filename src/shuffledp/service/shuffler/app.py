@@ -81,7 +81,7 @@ class Shuffler(Role):
         )
         self.places = Places(self.report_keys)
         self.places.late = self._late
-        self.tasks.added = self.places.add
+        self.tasks.added, self.tasks.removed = self.places.add, self.places.forget
         self.shards = Shards(
             self.database,
             Parts(

@@ -53,6 +53,7 @@ class ShufflerCare(TaskCare):
     async def give_up(self, entry: RegisteredTask) -> None:
         """Destroys the keys of reports that wait, and deletes the reports and who has answered."""
         shard = self._shards.of(entry)
+        await shard.store.reload(entry)  # an earlier try may have gone half way
         for number in shard.store.waiting_batches(entry.number):
             await asyncio.to_thread(self._keys.destroy, entry.task.id, number, GIVEN_UP)
         await drop_ended(shard.database, shard.store, entry, self._keys)
@@ -68,7 +69,6 @@ class ShufflerCare(TaskCare):
     async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
         for table in ("proofs", "placements"):
             await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.task.id)
-        self._places.forget(entry.number)
 
 
 class ShufflerRetention(Retention):

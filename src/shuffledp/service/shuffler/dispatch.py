@@ -57,12 +57,12 @@ class Dispatch:
         """Closes batches whenever a task's rule allows one, until it is cancelled."""
         self.batch_closed.set()
         while True:
-            try:
-                for entry in self._store.tasks():
+            for entry in self._store.tasks():
+                try:
                     while await self.close_one(entry):
                         self.batch_closed.set()
-            except Exception as error:  # look again later, whatever it was
-                log("closing a batch failed", level="error", error=type(error).__name__)
+                except Exception as error:  # look again later, whatever it was
+                    log("closing a batch failed", level="error", error=type(error).__name__)
             await _set_or_later(self.reports_arrived, LOOK_AGAIN_SECONDS)
 
     async def close_one(self, entry: RegisteredTask) -> Batch | None:
@@ -113,13 +113,18 @@ class Dispatch:
         batch is left."""
         done, self._unreachable = True, False
         try:
-            for batch in await self._store.batches():
-                done = await self.advance(batch) and done
-                if self._unreachable:
-                    break
+            waiting = await self._store.batches()
         except Exception as error:  # tried again later, whatever it was
             log("delivery failed", level="error", error=type(error).__name__)
             return False
+        for batch in waiting:
+            try:
+                done = await self.advance(batch) and done
+            except Exception as error:  # the others go on
+                log("delivery failed", level="error", error=type(error).__name__)
+                done = False
+            if self._unreachable:
+                break
         return done
 
     async def advance(self, batch: Batch) -> bool:

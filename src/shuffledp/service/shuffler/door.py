@@ -1,8 +1,9 @@
 """A process that answers the shuffler's public address, beside others, and stores reports itself.
 
 It reads requests, with all limits on connections, and stores uploads over connections of its own
-to the stores. Places for reports it takes from the process that closes batches (`doors`), and every
-other request is passed on to that one. If it is gone, this process stores nothing more and ends.
+to the stores. Places for reports it takes from the host, the process that closes batches (`doors`),
+and every other request is passed on to that one. If it is gone, this process stores nothing more
+and ends.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shuffledp.sealed.checking import CheckLimits
 from shuffledp.sealed.clock import Clock, system_clock
 from shuffledp.sealed.task import task_from_json
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.gateway import Gateway
@@ -84,6 +86,7 @@ class Lanes(Stores[OpenLane]):
         self.first = first
         self.enrolments = Enrolments(first, clock)
         self._entries: dict[int, RegisteredTask] = {}
+        self._noting = asyncio.Lock()
 
     async def start(self) -> None:
         """Opens all stores; a further one that cannot be opened is tried again."""
@@ -94,8 +97,10 @@ class Lanes(Stores[OpenLane]):
         for name in self._urls:
             await self._try_open(name)
 
-    async def _connect(self, url: str) -> Database:
-        return await open_lane(url, SHUFFLER_SCHEMA, self._lane)
+    async def _connect(self, name: str) -> Database:
+        if name not in self._host.stores:  # the host must be the first that opens it
+            raise StorageUnavailable("The host has not opened this store yet.")
+        return await open_lane(self._urls[name], SHUFFLER_SCHEMA, self._lane)
 
     async def _made(self, name: str, database: Database) -> OpenLane:
         enrolments = None if name == FIRST else self.enrolments
@@ -110,6 +115,10 @@ class Lanes(Stores[OpenLane]):
 
     async def note(self, task_id: bytes) -> None:
         """Reads a task again that is new, has another state, or was deleted."""
+        async with self._noting:
+            await self._note(task_id)
+
+    async def _note(self, task_id: bytes) -> None:
         rows = await self.first.rows(
             "SELECT number, body, state, changed FROM tasks WHERE id=$1", task_id
         )
@@ -163,15 +172,16 @@ class Door:
         await answer(scope, receive, send)
 
     async def _upload(self, task: str, scope: Scope, receive: Receive) -> Response:
-        """Stores a report. Where a token counts anew in every batch, the process that closes
-        batches must do that: it alone knows which batch a report will be in."""
+        """Stores a report. Where a token counts anew in every batch, the host must do that: it
+        alone knows which batch a report will be in. It also answers for tasks that are not known
+        here, because they may be so new that only the host knows them."""
         if self.host.lost.is_set():
             return _ending()
         try:
-            repeat = self._tasks.find(task).task.repeat
+            passed = self._tasks.find(task).task.repeat
         except Problem:
-            repeat = False
-        if repeat:
+            passed = True
+        if passed:
             return await self._pass_on(scope, receive)
         return await self._uploads.answer(task, Headers(scope=scope), receive)
 
@@ -224,6 +234,8 @@ class Door:
                 asyncio.create_task(one)
                 for one in (*work, self.connections.sweep(), self._stop_when_lost())
             ]
+            for one in running:
+                one.add_done_callback(self._ended)
             await send({"type": "lifespan.startup.complete"})
             await receive()
             await self._leave()
@@ -231,6 +243,12 @@ class Door:
                 one.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _ended(self, work: asyncio.Task[None]) -> None:
+        """Ends this process if some of its work has failed; the host starts it anew."""
+        if not work.cancelled() and work.exception() is not None:
+            log("process failed", level="error", error=type(work.exception()).__name__)
+            self.host.lost.set()
 
     async def _start(self) -> None:
         config, clock = self.config, self._clock

@@ -24,16 +24,19 @@ import tempfile
 from dataclasses import asdict, replace
 from typing import Any
 
-from shuffledp.service.errors import StorageUnavailable
+from starlette.requests import Request
+from starlette.responses import Response
+
 from shuffledp.service.shuffler.app import Shuffler
-from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.door import FRAMES_SOCKET, REQUESTS_SOCKET, listening
 from shuffledp.service.shuffler.frames import Frames, Kind
 from shuffledp.service.shuffler.host import grant_to_list
 from shuffledp.service.shuffler.places import Grant
+from shuffledp.service.shuffler.stores import FIRST
 from shuffledp.service.web.lifecycle import serve
 from shuffledp.service.web.logs import log
+from shuffledp.service.web.problems import Problem
 
 DOOR = ("-m", "shuffledp.service.shuffler.door")
 """The program of a door."""
@@ -51,25 +54,36 @@ class Links:
         self._shuffler = shuffler
         self._doors: dict[int, Frames] = {}
         self._numbers = itertools.count(1)
-        self._noted: dict[int, asyncio.Future[None]] = {}
+        self._noted: dict[Frames, dict[int, asyncio.Future[None]]] = {}
+        """What each door has not yet said to know."""
         self._work: set[asyncio.Task[None]] = set()
 
     def connection(self, lane: int) -> Frames:
         """The protocol of the connection of a lane's door."""
 
-        def received(_: Frames, kind: Kind, number: int, content: Any) -> None:
-            self._received(lane, kind, number, content)
+        def received(door: Frames, kind: Kind, number: int, content: Any) -> None:
+            if self._doors.get(lane) is door:  # what the one before has left is over
+                self._received(lane, door, kind, number, content)
 
-        def lost(frames: Frames) -> None:
-            if self._doors.get(lane) is frames:
+        def lost(door: Frames) -> None:
+            if self._doors.get(lane) is door:
                 del self._doors[lane]
+            for noted in self._noted.pop(door, {}).values():
+                noted.cancel()
 
         self._doors[lane] = Frames(received, lost)
         return self._doors[lane]
 
-    def _received(self, lane: int, kind: Kind, number: int, content: Any) -> None:
+    def connected(self) -> int:
+        """How many doors there are."""
+        return len(self._doors)
+
+    def _received(self, lane: int, door: Frames, kind: Kind, number: int, content: Any) -> None:
         if kind is Kind.TAKE:
-            self._give(lane, number, dict(content))
+            self._give(lane, door, number, dict(content))
+        elif kind is Kind.HELLO:
+            further = [name for name in self._shuffler.shards.open if name != FIRST]
+            door.send(Kind.HELLO, number, further)
         elif kind is Kind.SETTLE:
             task, grant, stored = content
             self._shuffler.places.settle(task, grant, stored=stored)
@@ -77,20 +91,18 @@ class Links:
             self._add(content)
         elif kind is Kind.OPENED:
             self._settle_lost(content, self._shuffler.places.taken_by(lane))
-        elif kind is Kind.NOTED and number in self._noted:
-            self._noted.pop(number).set_result(None)
+        elif kind is Kind.NOTED:
+            noted = self._noted.get(door, {}).pop(number, None)
+            if noted is not None and not noted.done():
+                noted.set_result(None)
 
-    def _give(self, lane: int, number: int, counts: dict[int, int]) -> None:
-        """Gives a door places; none if the folder of report keys cannot be written."""
-        try:
-            taken = self._shuffler.places.take(lane, counts)
-        except StorageUnavailable:
-            taken = dict.fromkeys(counts, Verdict.BUSY)
+    def _give(self, lane: int, door: Frames, number: int, counts: dict[int, int]) -> None:
+        taken = self._shuffler.places.take(lane, counts)
         given = [
             [task, grant_to_list(one) if isinstance(one, Grant) else one.value]
             for task, one in taken.items()
         ]
-        self._doors[lane].send(Kind.TAKEN, number, given)
+        door.send(Kind.TAKEN, number, given)
 
     def _add(self, figures: list[Any]) -> None:
         for name, amount, labels in figures:
@@ -107,7 +119,8 @@ class Links:
             while True:
                 try:
                     return await self._shuffler.shards.settle_lost(store, grants)
-                except StorageUnavailable:
+                except Exception as error:  # looked up again later, whatever it was
+                    log("looking up reports failed", level="error", error=type(error).__name__)
                     await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
         if grants:
@@ -120,11 +133,17 @@ class Links:
         waiting = []
         for door in self._doors.values():
             number = next(self._numbers)
-            self._noted[number] = asyncio.get_running_loop().create_future()
-            waiting.append(self._noted[number])
+            noted = asyncio.get_running_loop().create_future()
+            self._noted.setdefault(door, {})[number] = noted
+            waiting.append(noted)
             door.send(Kind.TASK, number, task_id.hex())
         if waiting:
             await asyncio.wait(waiting, timeout=NOTE_SECONDS)
+
+    def opened(self, store: str) -> None:
+        """Tells all doors that a further store is open."""
+        for door in self._doors.values():
+            door.send(Kind.STORE, 0, store)
 
     def close(self) -> None:
         """Ends the work on lost places."""
@@ -146,15 +165,21 @@ class Doors:
 
     async def _keep(self, lane: int) -> None:
         while True:
-            process = await self._started(lane)
-            self._running.add(process)
             try:
-                code = await process.wait()
-            finally:
-                if process.returncode is not None:
-                    self._running.discard(process)
-            log("process ended", level="warning", process=process.pid, state=str(code))
+                await self._started_and_ended(lane)
+            except OSError as error:  # no room for another process, for example
+                log("process not started", level="error", error=type(error).__name__)
             await asyncio.sleep(RESTART_SECONDS)
+
+    async def _started_and_ended(self, lane: int) -> None:
+        process = await self._started(lane)
+        self._running.add(process)
+        try:
+            code = await process.wait()
+        finally:
+            if process.returncode is not None:
+                self._running.discard(process)
+        log("process ended", level="warning", process=process.pid, state=str(code))
 
     async def _started(self, lane: int) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
@@ -198,7 +223,7 @@ class HostShuffler(Shuffler):
     async def start(self) -> None:
         self._public = listening(self.config)  # so that nobody else takes the address
         await super().start()
-        self.tasks.changed = self._links.tell
+        self.tasks.changed, self.shards.opened = self._links.tell, self._links.opened
         loop = asyncio.get_running_loop()
         self._frames = [
             await loop.create_unix_server(
@@ -208,6 +233,14 @@ class HostShuffler(Shuffler):
             for lane in self.config.lanes
         ]
         self._doors.start()
+
+    async def answer_ready(self, request: Request) -> Response:
+        """Ready when a process answers the public address, too."""
+        if not self._links.connected():
+            raise Problem(
+                503, "stopped", "No process answers the public address yet; wait.", retry_after=1
+            )
+        return await super().answer_ready(request)
 
     async def stop(self) -> None:
         await self._doors.stop()

@@ -65,9 +65,12 @@ class Enrolments:
             (known,) = await transaction.present(Rows("tokens", ("token",), tokens))
             enrolled = [token in known for token in tokens]
             spent = [False] * len(arrivals)
-            for place, (arrival, task_id) in enumerate(zip(arrivals, task_ids, strict=True)):
+            # in the order of the tokens, so that processes that spend the same ones do not wait for
+            # each other in a circle
+            for place in sorted(range(len(arrivals)), key=lambda at: arrivals[at].token):
+                arrival = arrivals[place]
                 if arrival.scope == ALL_TASKS and enrolled[place]:
-                    mark = spending_mark(task_id, arrival.report)
+                    mark = spending_mark(task_ids[place], arrival.report)
                     row = (ALL_TASKS, arrival.token, mark)
                     await transaction.insert("used", STORED_COLUMNS, [row], key=2)
                     found = await transaction.rows(

@@ -19,6 +19,10 @@ HEAD = struct.Struct(">IBQ")
 class Kind(IntEnum):
     """What a frame says."""
 
+    HELLO = 8
+    """A door has connected, and wants to know which further stores are open; the answer, too."""
+    STORE = 9
+    """A further store is open now."""
     TAKE = 1
     """Give me places: how many of each task."""
     TAKEN = 2

@@ -1,4 +1,4 @@
-"""The process that hands out places, as one that answers the public address sees it."""
+"""The host, the process that hands out places and closes batches, as a door sees it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from shuffledp.service.shuffler.frames import Frames, Kind
 from shuffledp.service.shuffler.places import Grant, Piece, Taken
 from shuffledp.service.shuffler.report_keys import BatchKey
 from shuffledp.service.storage.database import Transaction
+from shuffledp.service.web.logs import log
+
+LOOK_AGAIN_SECONDS = 1.0
 
 
 def grant_to_list(grant: Grant) -> list[Any]:
@@ -37,7 +40,7 @@ def grant_from_list(task: int, given: list[Any]) -> Grant:
 
 
 class Host:
-    """Asks the other process for places, and tells it what it must know."""
+    """Asks the host for places, and tells it what it must know."""
 
     def __init__(self, task_changed: Callable[[bytes], Awaitable[None]]) -> None:
         self._task_changed = task_changed
@@ -45,13 +48,17 @@ class Host:
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._figures: list[list[Any]] = []
         self._noting: set[asyncio.Task[None]] = set()
+        self.stores: set[str] = set()
+        """The further stores that the host has opened."""
         self.lost = asyncio.Event()
 
     async def connect(self, path: str) -> None:
-        """Connects to the other process's socket."""
+        """Connects to the host's socket. Ensures: the host tells of every change of a task from now
+        on."""
         _, self._frames = await asyncio.get_running_loop().create_unix_connection(
             lambda: Frames(self._received, self._gone), path
         )
+        self.stores.update(await self._ask(Kind.HELLO, None))
 
     def _received(self, _: Frames, kind: Kind, number: int, content: Any) -> None:
         if kind is Kind.TASK:
@@ -59,12 +66,25 @@ class Host:
             self._noting.add(noting)
             noting.add_done_callback(self._noting.discard)
             return
+        if kind is Kind.STORE:
+            self.stores.add(content)
+            return
         asked = self._asked.pop(number, None)
         if asked is not None and not asked.done():
             asked.set_result(content)
+        elif kind is Kind.TAKEN:  # nobody waits for these places any more
+            self.settle(
+                [one for one in _taken(content).values() if isinstance(one, Grant)], stored=False
+            )
 
     async def _note(self, number: int, task_id: bytes) -> None:
-        await self._task_changed(task_id)
+        while not self.lost.is_set():
+            try:
+                await self._task_changed(task_id)
+                break
+            except Exception as error:  # until it is known, the host answers for this task
+                log("reading a task failed", level="error", error=type(error).__name__)
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
         self._frames.send(Kind.NOTED, number)
 
     def _gone(self, _: Frames) -> None:
@@ -84,15 +104,15 @@ class Host:
         return await transaction.outside(self._take(counts)) if counts else {}
 
     async def _take(self, counts: Mapping[int, int]) -> Taken:
+        return _taken(await self._ask(Kind.TAKE, list(counts.items())))
+
+    async def _ask(self, kind: Kind, content: Any) -> Any:
         if self.lost.is_set():
             raise _ended()
         number = next(self._numbers)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._frames.send(Kind.TAKE, number, list(counts.items()))
-        return {
-            task: Verdict(given) if isinstance(given, str) else grant_from_list(task, given)
-            for task, given in await asked
-        }
+        self._frames.send(kind, number, content)
+        return await asked
 
     def settle(self, grants: Sequence[Grant], *, stored: bool) -> None:
         """Says whether places were filled."""
@@ -121,6 +141,13 @@ class Host:
     def _tell_all(self) -> None:
         figures, self._figures = self._figures, []
         self._frames.send(Kind.FIGURES, 0, figures)
+
+
+def _taken(content: list[Any]) -> Taken:
+    return {
+        task: Verdict(given) if isinstance(given, str) else grant_from_list(task, given)
+        for task, given in content
+    }
 
 
 def _ended() -> StorageUnavailable:

@@ -27,6 +27,7 @@ from shuffledp.service.shuffler.enrolments import Admitted, Enrolments
 from shuffledp.service.shuffler.places import Grant, PlaceSource, Taken
 from shuffledp.service.shuffler.report_keys import BatchKey
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
+from shuffledp.service.web.logs import log
 from shuffledp.service.web.tasks import RegisteredTask
 
 MOST_TRIES = 5
@@ -86,18 +87,21 @@ class Lane:
         Ensures: a report id counts once per task, and a token once within its scope; a retry of
         what was stored is a duplicate even though its token is spent.
         """
-        admitted, taken = None, None
-        if self._enrolments is not None:
-            taken = take()
-            ids = [self._entry(arrival.task).task.id for arrival in taken]
-            admitted = await self._enrolments.admit(taken, ids)
-        once = _Once(take, taken)
+        once = _Once(take)
         for _ in range(MOST_TRIES):
             try:
-                return await self._commit(once, admitted)
+                return await self._commit(once, await self._admitted(once))
             except KeyTaken:
                 continue
         raise StorageUnavailable("Others store the same again and again; try later.")
+
+    async def _admitted(self, take: Callable[[], Sequence[Arrival]]) -> Admitted | None:
+        """What another store says about the arrivals' tokens; None if they are in this one."""
+        if self._enrolments is None:
+            return None
+        arrivals = take()
+        ids = [self._entry(arrival.task).task.id for arrival in arrivals]
+        return await self._enrolments.admit(arrivals, ids)
 
     async def _commit(
         self, take: Callable[[], Sequence[Arrival]], admitted: Admitted | None
@@ -135,7 +139,8 @@ class Lane:
             await self._doubt.wait()
             try:
                 await self.settle_doubtful()
-            except StorageUnavailable:
+            except Exception as error:  # looked up again later, whatever it was
+                log("looking up reports failed", level="error", error=type(error).__name__)
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def settle_doubtful(self) -> None:
@@ -207,10 +212,9 @@ class Lane:
 class _Once:
     """Takes arrivals once, and gives the same ones again when a commit is tried again."""
 
-    def __init__(
-        self, take: Callable[[], Sequence[Arrival]], taken: Sequence[Arrival] | None
-    ) -> None:
-        self._take, self._taken = take, taken
+    def __init__(self, take: Callable[[], Sequence[Arrival]]) -> None:
+        self._take = take
+        self._taken: Sequence[Arrival] | None = None
 
     def __call__(self) -> Sequence[Arrival]:
         if self._taken is None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.batches import StoredProgress
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
@@ -120,8 +121,10 @@ class Places:
         """Called when reports of a task were stored."""
 
     def of(self, task: int) -> Progress:
-        """How far a task is."""
-        return self._progress[task]
+        """How far a task is at this moment: a copy."""
+        with self._lock:
+            found = self._progress[task]
+            return replace(found, holes=list(found.holes), taken=dict(found.taken))
 
     def add(self, entry: RegisteredTask) -> None:
         """Lets a new task begin."""
@@ -146,11 +149,11 @@ class Places:
             found = self._progress[task]
             _set_closed(found, found.closed + reports, found.batches + 1)
 
-    def forget(self, task: int) -> None:
+    def forget(self, entry: RegisteredTask) -> None:
         """Forgets a task that was deleted."""
         with self._lock:
-            self._progress.pop(task, None)
-            self._tasks.pop(task, None)
+            self._progress.pop(entry.number, None)
+            self._tasks.pop(entry.number, None)
 
     def take(self, lane: int, counts: Mapping[int, int]) -> Taken:
         """So many places of each task, for a process that will fill them all at once.
@@ -166,10 +169,16 @@ class Places:
         if found is None or entry is None:  # of a store that is away
             return Verdict.BUSY
         late = self.late(entry)
-        if late is not None or found.paused:
+        # Tokens that count anew in every batch are judged for the batch of their place, so their
+        # reports must never be moved: one commit at a time leaves no holes.
+        alone = entry.task.repeat and bool(found.taken)
+        if late is not None or found.paused or alone:
             return late or Verdict.BUSY
         places = found.upcoming(count)
-        grant = Grant(next(self._numbers), task, self._pieces(entry, found, places))
+        try:
+            grant = Grant(next(self._numbers), task, self._pieces(entry, found, places))
+        except StorageUnavailable:  # no room for a key
+            return Verdict.BUSY
         del found.holes[:count]
         found.next = max(found.next, places[-1] + 1)
         found.taken[grant.number] = lane, places, grant

@@ -108,8 +108,8 @@ class Shards(Stores[Shard]):
         for name in self._urls:
             await self._try_open(name)
 
-    async def _connect(self, url: str) -> Database:
-        return await open_database(url, SHUFFLER_SCHEMA)
+    async def _connect(self, name: str) -> Database:
+        return await open_database(self._urls[name], SHUFFLER_SCHEMA)
 
     async def _made(self, name: str, database: Database) -> Shard:
         shard = Shard(database, lambda: self.own(name), self._parts, self.enrolments)

@@ -111,13 +111,15 @@ class ShufflerStore:
         without a hole, and a batch that leaves early leaves none behind. If not, places are still
         being filled. For a batch that leaves early the task takes no reports until `resume`."""
         task, early = entry.number, reports < entry.task.batch.reports
-        found = self._places.of(task)
-        settled = not (early or found.holes) or self._places.pause(task)
-        if settled and found.holes:
+        has_holes = bool(self._places.of(task).holes)
+        settled = self._places.pause(task) if early or has_holes else False
+        if settled and has_holes:
             await self._fill_holes(entry)
-        if not early:
-            self.resume(task)
-        return found.in_row() >= reports and (settled or not early)
+        found = self._places.of(task)
+        if early:  # more may have come since they were counted
+            return settled and found.in_row() == found.waiting() == reports
+        self.resume(task)
+        return found.in_row() >= reports
 
     def resume(self, task: int) -> None:
         """Lets a task take reports again after `line_up`."""
@@ -157,7 +159,8 @@ class ShufflerStore:
         closes nothing if these reports are in a batch already.
         """
         found = self._places.of(task)
-        if task in self._doubtful or not 0 < reports <= found.in_row():
+        whole = reports in (found.size, found.waiting())  # else some would be left under its key
+        if task in self._doubtful or not (whole and 0 < reports <= found.in_row()):
             raise StorageUnavailable("The batch may have been closed already; look again.")
         number, first = found.batches + 1, found.closed
         batch = Batch(

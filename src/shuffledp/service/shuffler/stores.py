@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from shuffledp.errors import ShuffleDPError
@@ -50,9 +50,11 @@ class Stores(ABC, Generic[S]):
         self._placements: dict[bytes, str] = {}
         self._owner = b""
         self._draining = False
+        self.opened: Callable[[str], None] = lambda _: None
+        """Called with the name of a further store that is open now."""
 
     @abstractmethod
-    async def _connect(self, url: str) -> Database:
+    async def _connect(self, name: str) -> Database:
         """The database of a further store."""
 
     @abstractmethod
@@ -63,7 +65,7 @@ class Stores(ABC, Generic[S]):
         """Opens a further store; False, with the reason kept, if that is not possible now."""
         database: Database | None = None
         try:
-            database = await self._connect(self._urls[name])
+            database = await self._connect(name)
             await self._check_name(database, name)
             made = await self._made(name, database)
         except (ShuffleDPError, OSError) as error:
@@ -78,6 +80,7 @@ class Stores(ABC, Generic[S]):
         if self.away.pop(name, None) is not None:
             log("store back", store=name)
         self.open[name] = made
+        self.opened(name)
         return True
 
     async def _check_name(self, database: Database, name: str) -> None:

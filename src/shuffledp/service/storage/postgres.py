@@ -27,6 +27,9 @@ ADVISORY_LOCK = 0x5D9_0001
 """The lock that a service holds as long as it runs; a successor waits for it."""
 LANES_LOCK = 0x5D9_0002
 COMMAND_SECONDS = 60.0
+RUN_SECONDS = 150.0
+"""The longest transaction, with connecting, and with rolling back on a connection that is dead."""
+CLOSE_SECONDS = 5.0
 
 SESSION_SETTINGS = (
     "synchronous_commit = on",
@@ -35,6 +38,12 @@ SESSION_SETTINGS = (
     "enable_seqscan = off",
     "enable_hashjoin = off",
     "enable_mergejoin = off",
+    # If the network between here and the server is cut, the server must end the session soon: the
+    # next one waits for its locks.
+    "tcp_keepalives_idle = 30",
+    "tcp_keepalives_interval = 10",
+    "tcp_keepalives_count = 3",
+    "idle_in_transaction_session_timeout = '90s'",
 )
 UNAVAILABLE_ERRORS = (
     OSError,
@@ -42,6 +51,7 @@ UNAVAILABLE_ERRORS = (
     asyncpg.PostgresConnectionError,
     asyncpg.InsufficientResourcesError,  # disk full is one of these
     asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # the connection broke in the middle of an answer
     asyncpg.PostgresSystemError,
@@ -96,10 +106,14 @@ class PostgresTransaction(Transaction):
         return positions
 
     async def append(self, *added: Rows) -> None:
+        """Leaves out what is there already and counts, instead of failing: PostgreSQL would write
+        the keys into its log."""
         given = [one for one in added if one.rows]
         if given:
             sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
-            await self._connection.fetch(sql, *(v for one in given for v in _turned(one.rows)))
+            values = (column for one in given for column in _turned(one.rows))
+            if await self._connection.fetchval(sql, *values) != sum(len(one.rows) for one in given):
+                raise _taken()
 
 
 def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
@@ -115,15 +129,18 @@ def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
 
 
 def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
-    """One statement that adds rows to several tables."""
+    """One statement that adds rows to several tables, and gives how many were new."""
     parts, used = [], 0
-    for table, columns, sample in additions:
+    for number, (table, columns, sample) in enumerate(additions):
         names = ", ".join(columns)
         given = _unnest(columns, sample, used)
-        parts.append(f"INSERT INTO {table} ({names}) SELECT {names} FROM {given}")
+        parts.append(
+            f"part{number} AS (INSERT INTO {table} ({names}) SELECT {names} FROM {given} "
+            "ON CONFLICT DO NOTHING RETURNING 1)"
+        )
         used += len(columns)
-    before = ", ".join(f"part{n} AS ({part})" for n, part in enumerate(parts[:-1]))
-    return f"WITH {before} {parts[-1]}" if before else parts[-1]
+    counts = " + ".join(f"(SELECT count(*) FROM part{number})" for number in range(len(parts)))
+    return f"WITH {', '.join(parts)} SELECT {counts}"
 
 
 def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
@@ -206,15 +223,22 @@ class PostgresDatabase(Database):
         async with self._lock:
             self.check_open()
             try:
-                connection = await self._connected()
-                async with connection.transaction():
-                    return await work(PostgresTransaction(connection))
-            except BaseException as error:
-                if isinstance(error, TAKEN_ERRORS):
-                    raise KeyTaken("Another process has stored the same; look again.") from None
-                if not isinstance(error, UNAVAILABLE_ERRORS):
-                    raise
+                async with asyncio.timeout(RUN_SECONDS):
+                    connection = await self._connected()
+                    async with connection.transaction():
+                        return await work(PostgresTransaction(connection))
+            except TAKEN_ERRORS:
+                raise _taken() from None
+            except UNAVAILABLE_ERRORS as error:
+                self._abandon()
                 raise _unavailable(error) from None
+
+    def _abandon(self) -> None:
+        """Gives up a connection that may be broken; the next one waits until the server has ended
+        its session, so that what it had begun is over."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
 
     async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
         """Over a connection of its own, beside the writer's."""
@@ -235,7 +259,10 @@ class PostgresDatabase(Database):
     async def _close(self) -> None:
         for connection in (self._reader, self._connection):
             if connection is not None:
-                await connection.close()
+                try:
+                    await connection.close(timeout=CLOSE_SECONDS)
+                except UNAVAILABLE_ERRORS:
+                    connection.terminate()
 
 
 async def _connect(url: str) -> Any:
@@ -260,6 +287,10 @@ async def check_server(url: str, role: str) -> None:
             "database exists, and the user and password in the URL."
         ) from None
     check_role([row[0] for row in rows], role)
+
+
+def _taken() -> KeyTaken:
+    return KeyTaken("Another process has stored the same; look again.")
 
 
 def _unavailable(error: BaseException) -> StorageUnavailable:

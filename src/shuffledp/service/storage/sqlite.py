@@ -38,8 +38,6 @@ PRAGMAS = (
 
 BUSY_MILLISECONDS = 10_000
 """How long to wait for a predecessor that is still ending."""
-OUTSIDE_SECONDS = 30.0
-"""How long a transaction waits for something else than its database."""
 
 
 class SqliteTransaction(Transaction):
@@ -49,7 +47,7 @@ class SqliteTransaction(Transaction):
         self._connection, self._loop = connection, loop
 
     async def outside(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(OUTSIDE_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         return list(self._connection.execute(re.sub(r"\$(\d+)", r"?\1", sql), values))
@@ -172,7 +170,6 @@ class SqliteDatabase(Database):
     def _begin(self) -> None:
         """Waits until this service alone has the file."""
         self._lock = lock_store(self._path, BUSY_MILLISECONDS / 1000)
-        self._turns.open()
 
     def _connect(self, prepare: Callable[[], None]) -> None:
         try:
@@ -224,7 +221,13 @@ class SqliteDatabase(Database):
         """Runs `work` in the connection's thread."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.BusyError) as error:
+        except (
+            OSError,
+            apsw.FullError,
+            apsw.IOError,
+            apsw.ReadOnlyError,
+            apsw.BusyError,
+        ) as error:
             raise StorageUnavailable(
                 f"The store cannot be written ({type(error).__name__}); "
                 "nothing was acknowledged: make room on its disk."

@@ -89,6 +89,8 @@ class TaskRegistry:
         refused."""
         self.added: Callable[[RegisteredTask], None] = lambda _: None
         """Called with every new task before it can be found."""
+        self.removed: Callable[[RegisteredTask], None] = lambda _: None
+        """Called with every task that was deleted."""
         self.changed: Callable[[bytes], Awaitable[None]] = _told_nobody
         """Called with the id of a task that is new, changed its state, or was deleted, before
         whoever asked for that is answered."""
@@ -189,6 +191,7 @@ class TaskRegistry:
 
         await self._database.run(forget)
         self.by_id.pop(entry.task.id, None)
+        self.removed(entry)
         await self.changed(entry.task.id)
 
     def find(self, text: str) -> RegisteredTask:
