@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from shuffledp.service.storage.database import Row
 
@@ -49,7 +50,7 @@ class Arrival:
     """Whether the token was shown to be valid by its signature, so that none needs to be
     enrolled."""
 
-    @property
+    @cached_property
     def checksum(self) -> int:
         """By which a retry of the same bytes is told from another report of the same id. Whoever
         makes two reports of one id with the same checksum only loses the second."""

@@ -188,12 +188,15 @@ class Places:
         self, entry: RegisteredTask, found: Progress, places: list[int]
     ) -> tuple[Piece, ...]:
         pieces: list[Piece] = []
-        for place in places:
-            batch, last = found.batch_of(place), pieces[-1] if pieces else None
-            if last and (last.first + last.length, last.batch) == (place, batch):
-                pieces[-1] = last._replace(length=last.length + 1)
-            else:
-                pieces.append(Piece(place, 1, batch, self._keys.key(entry.task.id, batch)))
+        at = 0
+        while at < len(places):
+            first, length = places[at], 1
+            batch = found.batch_of(first)
+            last = found.closed + (batch - found.batches) * found.size - 1
+            while at + length < len(places) and places[at + length] == first + length <= last:
+                length += 1
+            pieces.append(Piece(first, length, batch, self._keys.key(entry.task.id, batch)))
+            at += length
         return tuple(pieces)
 
     def expected(self, task: int, count: int) -> list[int]:
