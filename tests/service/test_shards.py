@@ -306,9 +306,8 @@ def test_numbers_are_not_used_again_after_a_restore(tmp_path: Path) -> None:
     asyncio.run(after())
 
 
-def test_several_stores_behind_several_doors(tmp_path: Path) -> None:
-    stores = {name: f"sqlite:{tmp_path}/{name}.db" for name in ("b", "c")}
-    trio = Trio(tmp_path, None, processes=2, **further(stores))
+def test_several_stores_behind_several_doors(tmp_path: Path, more_stores: dict[str, str]) -> None:
+    trio = Trio(tmp_path, None, processes=2, **further(more_stores))
     tasks = [task_in(trio, name, cell="bounded") for name in NAMES]
     programs = Programs(trio)
     with programs.both() as (shuffler, _):

@@ -112,7 +112,7 @@ def add_serve(actions: Commands, name: str) -> None:
             "--processes",
             type=int,
             metavar="N",
-            help="processes that answer the public address (1); above 1, another one writes",
+            help="processes that answer the public address and store reports (1)",
         )
     serve.set_defaults(role=name)
 
