@@ -28,7 +28,8 @@ from shuffledp.sealed.task import Task
 from shuffledp.service.demo import wait_ready
 
 DOORS = 2
-KILLS, BATCH = 6, 40
+FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
+KILLS, BATCH = int(os.environ.get("SHUFFLEDP_KILLS", "40" if FULL else "6")), 40
 REPORTS = 4 * BATCH
 
 
