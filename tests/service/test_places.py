@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,8 @@ from service_deliveries import stored_tallies
 from service_trio import USERS, Trio, known_report, sha
 
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler import store
+from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict
 from shuffledp.service.shuffler.batches import StoredProgress
 from shuffledp.service.shuffler.frames import Kind
 from shuffledp.service.shuffler.host import Host
@@ -28,6 +30,7 @@ from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.storage import open_database, open_lane
 from shuffledp.service.storage.database import Transaction
+from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.service.web.tasks import RegisteredTask
 
 TASK = 1
@@ -240,6 +243,90 @@ def test_a_batch_that_leaves_early_leaves_nothing_behind(
                 USERS - 2,
                 USERS - 4,
             ]
+
+    asyncio.run(walk())
+
+
+def test_tokens_of_both_kinds_in_one_commit_of_a_task_with_repeats(
+    tmp_path: Path, stores: dict[str, str]
+) -> None:
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            await trio.register(trio.task(repeat=True))
+            each, once = [*await trio.enrol(1), *await trio.enrol(1, ONCE_PREFIX)]
+            come = [
+                replace(arrival(once, b"a"), scope=ALL_TASKS),
+                replace(arrival(each, b"b"), scope=None),
+                replace(arrival(each, b"c"), scope=None),
+            ]
+            verdicts = await trio.shuffler.intake.lane.accept(lambda: come)
+            assert verdicts == [Verdict.ACCEPTED, Verdict.ACCEPTED, Verdict.TOKEN_USED]
+
+    asyncio.run(walk())
+
+
+def test_a_token_that_a_refused_report_did_not_use_is_free(
+    tmp_path: Path, stores: dict[str, str]
+) -> None:
+    """One that counts once in all tasks comes for two of them at once; the first takes none."""
+
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            for name in ("closed", "open"):
+                await trio.register(trio.task(name))
+            (once,) = await trio.enrol(1, ONCE_PREFIX)
+            trio.shuffler.places.late = lambda entry: (
+                Verdict.TASK_CLOSED if entry.number == TASK else None
+            )
+            first = replace(arrival(once, b"a"), scope=ALL_TASKS)
+            come = [first, replace(first, task=2, report=b"b" * 16)]
+            lane = trio.shuffler.intake.lane
+            assert await lane.accept(lambda: come) == [Verdict.TASK_CLOSED, Verdict.BUSY]
+            assert await lane.accept(lambda: come[1:]) == [Verdict.ACCEPTED]
+
+    asyncio.run(walk())
+
+
+def test_places_that_are_never_filled_do_not_stop_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process has ended and does not come back: no batch leaves early, but reports are taken."""
+    monkeypatch.setattr(store, "LONGEST_PAUSE_SECONDS", 0.2)
+
+    async def walk() -> None:
+        async with Trio(tmp_path).running() as trio:
+            rule = {"top_up": "missing", "at_least": 5, "wait_seconds": 1}
+            task = trio.task(cell="bounded", batch=rule)
+            await trio.register(task)
+            trio.shuffler.places.take(7, {TASK: 1})
+            await trio.upload(task, [1] * 5)
+            await asyncio.sleep(2.5)
+            await trio.upload(task, [1] * 5)
+            assert (await trio.status(task))["have"] == 10
+            for grant in trio.shuffler.places.taken_by(7):
+                trio.shuffler.places.settle(TASK, grant.number, stored=False)
+            assert (await trio.results(task))[0]["reports"] == 10
+
+    asyncio.run(walk())
+
+
+def test_places_that_come_in_the_moment_of_giving_up_are_given_back() -> None:
+    async def walk() -> None:
+        sent: list[tuple[Any, ...]] = []
+
+        async def unchanged(_: bytes) -> None:
+            """No task changes here."""
+
+        host = Host(unchanged)
+        frames: Any = SimpleNamespace(send=lambda *what: sent.append(what))
+        host._frames = frames
+        taking = asyncio.create_task(host._take({TASK: 2}))
+        await asyncio.sleep(0)
+        host._received(frames, Kind.TAKEN, 1, [[TASK, [9, [[0, 2, 1, "00" * 32]]]]])
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await taking
+        assert sent == [(Kind.TAKE, 1, [(TASK, 2)]), (Kind.SETTLE, 0, [TASK, 9, False])]
 
     asyncio.run(walk())
 

@@ -53,10 +53,11 @@ class ShufflerCare(TaskCare):
     async def give_up(self, entry: RegisteredTask) -> None:
         """Destroys the keys of reports that wait, and deletes the reports and who has answered."""
         shard = self._shards.of(entry)
-        await shard.store.reload(entry)  # an earlier try may have gone half way
-        for number in shard.store.waiting_batches(entry.number):
-            await asyncio.to_thread(self._keys.destroy, entry.task.id, number, GIVEN_UP)
-        await drop_ended(shard.database, shard.store, entry, self._keys)
+        async with shard.store.closing:
+            await shard.store.reload(entry)  # an earlier try may have gone half way
+            for number in shard.store.waiting_batches(entry.number):
+                await asyncio.to_thread(self._keys.destroy, entry.task.id, number, GIVEN_UP)
+            await drop_ended(shard.database, shard.store, entry, self._keys)
         await shard.database.delete("used", ("task", "name"), "task = $1", entry.number)
 
     async def clear(self, entry: RegisteredTask) -> None:

@@ -59,11 +59,15 @@ class Dispatch:
         while True:
             for entry in self._store.tasks():
                 try:
-                    while await self.close_one(entry):
+                    while await self._close_next(entry):
                         self.batch_closed.set()
                 except Exception as error:  # look again later, whatever it was
                     log("closing a batch failed", level="error", error=type(error).__name__)
             await _set_or_later(self.reports_arrived, LOOK_AGAIN_SECONDS)
+
+    async def _close_next(self, entry: RegisteredTask) -> Batch | None:
+        async with self._store.closing:
+            return await self.close_one(entry)
 
     async def close_one(self, entry: RegisteredTask) -> Batch | None:
         """Closes one batch if the task's rule allows it.
@@ -81,16 +85,18 @@ class Dispatch:
             return None
         if not await self._store.line_up(entry, reports):
             return None
-        shares = rule.top_up_shares(reports, task.protocol.users)
-        top_up, size = await asyncio.to_thread(encrypted_top_up, task, shares)
-        batch = await self._store.close_batch(
-            entry.number,
-            reports,
-            top_up,
-            top_up_messages=size,
-            noise_shares=reports + shares,
-        )
-        self._store.resume(entry.number)
+        try:
+            shares = rule.top_up_shares(reports, task.protocol.users)
+            top_up, size = await asyncio.to_thread(encrypted_top_up, task, shares)
+            batch = await self._store.close_batch(
+                entry.number,
+                reports,
+                top_up,
+                top_up_messages=size,
+                noise_shares=reports + shares,
+            )
+        finally:
+            self._store.resume(entry.number)
         self._note(batch)
         return batch
 

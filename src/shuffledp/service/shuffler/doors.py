@@ -53,6 +53,8 @@ class Links:
     def __init__(self, shuffler: Shuffler) -> None:
         self._shuffler = shuffler
         self._doors: dict[int, Frames] = {}
+        self._ready: set[int] = set()
+        """The lanes whose doors have opened a store."""
         self._numbers = itertools.count(1)
         self._noted: dict[Frames, dict[int, asyncio.Future[None]]] = {}
         """What each door has not yet said to know."""
@@ -68,15 +70,17 @@ class Links:
         def lost(door: Frames) -> None:
             if self._doors.get(lane) is door:
                 del self._doors[lane]
+                self._ready.discard(lane)
             for noted in self._noted.pop(door, {}).values():
                 noted.cancel()
 
         self._doors[lane] = Frames(received, lost)
+        self._ready.discard(lane)
         return self._doors[lane]
 
-    def connected(self) -> int:
-        """How many doors there are."""
-        return len(self._doors)
+    def ready(self) -> bool:
+        """Whether a door can store reports."""
+        return bool(self._ready)
 
     def _received(self, lane: int, door: Frames, kind: Kind, number: int, content: Any) -> None:
         if kind is Kind.TAKE:
@@ -90,6 +94,7 @@ class Links:
         elif kind is Kind.FIGURES:
             self._add(content)
         elif kind is Kind.OPENED:
+            self._ready.add(lane)
             self._settle_lost(content, self._shuffler.places.taken_by(lane))
         elif kind is Kind.NOTED:
             noted = self._noted.get(door, {}).pop(number, None)
@@ -236,7 +241,7 @@ class HostShuffler(Shuffler):
 
     async def answer_ready(self, request: Request) -> Response:
         """Ready when a process answers the public address, too."""
-        if not self._links.connected():
+        if not self._links.ready():
             raise Problem(
                 503, "stopped", "No process answers the public address yet; wait.", retry_after=1
             )

@@ -72,10 +72,8 @@ class Host:
         asked = self._asked.pop(number, None)
         if asked is not None and not asked.done():
             asked.set_result(content)
-        elif kind is Kind.TAKEN:  # nobody waits for these places any more
-            self.settle(
-                [one for one in _taken(content).values() if isinstance(one, Grant)], stored=False
-            )
+        elif kind is Kind.TAKEN:
+            self._give_back(content)
 
     async def _note(self, number: int, task_id: bytes) -> None:
         while not self.lost.is_set():
@@ -104,15 +102,26 @@ class Host:
         return await transaction.outside(self._take(counts)) if counts else {}
 
     async def _take(self, counts: Mapping[int, int]) -> Taken:
-        return _taken(await self._ask(Kind.TAKE, list(counts.items())))
+        asked = self._ask(Kind.TAKE, list(counts.items()))
+        try:
+            return _taken(await asked)
+        except asyncio.CancelledError:
+            if asked.done() and not asked.cancelled() and asked.exception() is None:
+                self._give_back(asked.result())  # the answer came in the same moment
+            raise
 
-    async def _ask(self, kind: Kind, content: Any) -> Any:
+    def _ask(self, kind: Kind, content: Any) -> asyncio.Future[Any]:
         if self.lost.is_set():
             raise _ended()
         number = next(self._numbers)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         self._frames.send(kind, number, content)
-        return await asked
+        return asked
+
+    def _give_back(self, content: list[Any]) -> None:
+        """Gives places back for which nobody waits any more."""
+        taken = _taken(content).values()
+        self.settle([one for one in taken if isinstance(one, Grant)], stored=False)
 
     def settle(self, grants: Sequence[Grant], *, stored: bool) -> None:
         """Says whether places were filled."""

@@ -54,11 +54,17 @@ class Judged:
         return Counter(self.arrivals[at].task for at in self.spent)
 
     def refuse(self, task: int, verdict: Verdict) -> None:
-        """Refuses all arrivals of a task but retries of what is stored."""
+        """Refuses all arrivals of a task but retries of what is stored. A token that such an
+        arrival would have used up is free again: another task's arrival is judged anew."""
+        freed = set()
         for at, arrival in enumerate(self.arrivals):
             if arrival.task == task and at not in self.known:
                 self.verdicts[at] = verdict
-                self.spent.pop(at, None)
+                if self.spent.pop(at, None) is not None and arrival.scope == ALL_TASKS:
+                    freed.add(arrival.token)
+        for at, arrival in enumerate(self.arrivals):
+            if arrival.token in freed and self.verdicts[at] is Verdict.TOKEN_USED:
+                self.verdicts[at] = Verdict.BUSY
 
 
 class Lane:
@@ -197,8 +203,10 @@ class Lane:
         return judged
 
     def _upcoming(self, arrivals: Sequence[Arrival]) -> dict[int, list[int]]:
-        """For tasks whose tokens count once in every batch, the batches that come next."""
-        wanted = Counter(arrival.task for arrival in arrivals if arrival.scope is None)
+        """For tasks whose tokens count once in every batch, the batches that come next: as many as
+        there are arrivals, also those with tokens that count once in all."""
+        tasks = {arrival.task for arrival in arrivals if arrival.scope is None}
+        wanted = Counter(arrival.task for arrival in arrivals if arrival.task in tasks)
         return {task: self._places.expected(task, count) for task, count in wanted.items()}
 
     async def _note_waiting(self, transaction: Transaction, tasks: set[int]) -> None:

@@ -8,6 +8,7 @@ task's rule says, and a batch that leaves early takes all waiting reports.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 from shuffledp.sealed.clock import Clock
@@ -24,11 +25,14 @@ from shuffledp.service.shuffler.batches import (
 )
 from shuffledp.service.shuffler.places import Places
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
-from shuffledp.service.storage.database import Database, Row, Transaction
+from shuffledp.service.storage.database import Database, Row, Rows, Transaction
 from shuffledp.service.web.tasks import RegisteredTask
 
 PART_BYTES = 1024 * MESSAGE_BYTES
 """Bytes of a top-up that are stored in one row."""
+LONGEST_PAUSE_SECONDS, TRY_AGAIN_SECONDS = 5.0, 60.0
+"""How long a task takes no reports because a batch is to leave early, and when that is tried
+again."""
 
 
 class ShufflerStore:
@@ -48,6 +52,10 @@ class ShufflerStore:
         self._entries: dict[int, RegisteredTask] = {}
         self._doubtful: set[int] = set()
         """Tasks whose last change was not heard to succeed; the database knows."""
+        self._pauses: dict[int, float] = {}
+        """Since when a batch of a task should have left early."""
+        self.closing = asyncio.Lock()
+        """Held while a batch is closed, or reports that wait are given up."""
 
     async def load(self) -> None:
         """Reads from the database how far each task is."""
@@ -115,11 +123,21 @@ class ShufflerStore:
         settled = self._places.pause(task) if early or has_holes else False
         if settled and has_holes:
             await self._fill_holes(entry)
+        if not early or self._paused_too_long(task, settled):
+            self.resume(task)
         found = self._places.of(task)
         if early:  # more may have come since they were counted
             return settled and found.in_row() == found.waiting() == reports
-        self.resume(task)
         return found.in_row() >= reports
+
+    def _paused_too_long(self, task: int, settled: bool) -> bool:
+        """Whether a task must take reports again although places of it are taken that nobody fills:
+        a process may have ended that does not come back."""
+        now = time.monotonic()
+        begun = self._pauses.setdefault(task, now)
+        if settled or now - begun > TRY_AGAIN_SECONDS:
+            del self._pauses[task]
+        return not settled and now - begun > LONGEST_PAUSE_SECONDS
 
     def resume(self, task: int) -> None:
         """Lets a task take reports again after `line_up`."""
@@ -135,7 +153,7 @@ class ShufflerStore:
         found = self._places.of(task)
         end = found.closed + found.waiting()
         holes = [place for place in found.holes if place < end]
-        last = [place for place in range(end, found.next) if place not in found.holes]
+        last = sorted(set(range(end, found.next)).difference(found.holes))
 
         async def move(transaction: Transaction) -> None:
             for source, target in zip(last, holes, strict=True):
@@ -143,7 +161,7 @@ class ShufflerStore:
                 rows = await transaction.rows("SELECT messages FROM reports WHERE number=$1", old)
                 messages = self._key(task, found.batch_of(source)).decrypt(rows[0][0], old)
                 stored = self._key(task, found.batch_of(target)).encrypt(messages, new)
-                await transaction.insert("reports", ("number", "messages"), [(new, stored)])
+                await transaction.append(Rows("reports", ("number", "messages"), [(new, stored)]))
                 await transaction.run("DELETE FROM reports WHERE number=$1", old)
 
         self._doubtful.add(task)

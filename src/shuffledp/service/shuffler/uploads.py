@@ -37,7 +37,7 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
-BUSY_TRIES, BUSY_SECONDS = 20, 0.1
+BUSY_TRIES, BUSY_SECONDS = 100, 0.02
 """For how long an upload waits while a batch that leaves early is closed."""
 REFUSALS = {
     Verdict.REPORT_DIFFERS: (
