@@ -9,6 +9,7 @@ from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.roles import serve_role
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.web.config import load_config
 
@@ -79,3 +80,11 @@ def test_the_example_configuration_has_no_unknown_settings() -> None:
     environ = {"SHUFFLEDP_SHUFFLER_DELIVER_TOKEN": "d"}
     assert load_config(file, ShufflerConfig, environ).port == 8801
     assert load_config(file, AnalyzerConfig, environ).port == 8802
+
+
+def test_no_processes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "service.toml"
+    file.write_text(GOOD)
+    monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "d")
+    with pytest.raises(ConfigError, match="processes must be at least 1"):
+        serve_role("shuffler", str(file), processes=0)

@@ -54,7 +54,7 @@ def _serve_shuffler(config: ShufflerConfig, processes: int | None) -> None:
     from shuffledp.service.shuffler.doors import serve_with_doors
     from shuffledp.service.web.lifecycle import serve
 
-    config = replace(config, processes=processes or config.processes)
+    config = replace(config, processes=config.processes if processes is None else processes)
     found = config.problems()
     if found:
         raise ConfigError("The shuffler's configuration: " + "; ".join(found) + ".")
