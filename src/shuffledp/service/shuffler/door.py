@@ -190,7 +190,6 @@ class Door:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._lanes.settled(), DRAIN_SECONDS)
         await self._lanes.close()
-        await self._lanes.first.close()
 
 
 def _ending() -> Response:

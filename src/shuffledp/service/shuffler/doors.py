@@ -32,6 +32,7 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.door import FRAMES_SOCKET, REQUESTS_SOCKET, listening
 from shuffledp.service.shuffler.frames import Frames, Kind
 from shuffledp.service.shuffler.host import grant_to_list
+from shuffledp.service.shuffler.insisting import insist
 from shuffledp.service.shuffler.places import Grant
 from shuffledp.service.shuffler.stores import FIRST
 from shuffledp.service.web.lifecycle import serve
@@ -44,7 +45,6 @@ RESTART_SECONDS = 0.5
 END_SECONDS = 20.0
 NOTE_SECONDS = 5.0
 """How long to wait until all doors know that a task has changed."""
-LOOK_AGAIN_SECONDS = 1.0
 
 
 class Links:
@@ -119,17 +119,9 @@ class Links:
     def _settle_lost(self, store: str, grants: list[Grant]) -> None:
         """Finds out what became of the places of a door that has ended, as soon as the store
         answers."""
-
-        async def settle() -> None:
-            while True:
-                try:
-                    return await self._shuffler.shards.settle_lost(store, grants)
-                except Exception as error:  # looked up again later, whatever it was
-                    log("looking up reports failed", level="error", error=type(error).__name__)
-                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
-
+        settle = functools.partial(self._shuffler.shards.settle_lost, store, grants)
         if grants:
-            work = asyncio.create_task(settle())
+            work = asyncio.create_task(insist(settle, "looking up reports failed"))
             self._work.add(work)
             work.add_done_callback(self._work.discard)
 

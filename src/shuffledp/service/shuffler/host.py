@@ -10,12 +10,10 @@ from typing import Any
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.frames import Frames, Kind
+from shuffledp.service.shuffler.insisting import insist
 from shuffledp.service.shuffler.places import Grant, Piece, Taken
 from shuffledp.service.shuffler.report_keys import BatchKey
 from shuffledp.service.storage.database import Transaction
-from shuffledp.service.web.logs import log
-
-LOOK_AGAIN_SECONDS = 1.0
 
 
 def grant_to_list(grant: Grant) -> list[Any]:
@@ -76,13 +74,8 @@ class Host:
             self._give_back(content)
 
     async def _note(self, number: int, task_id: bytes) -> None:
-        while not self.lost.is_set():
-            try:
-                await self._task_changed(task_id)
-                break
-            except Exception as error:  # until it is known, the host answers for this task
-                log("reading a task failed", level="error", error=type(error).__name__)
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        """Reads a task; until it is known here, the host answers for it."""
+        await insist(lambda: self._task_changed(task_id), "reading a task failed", self.lost.is_set)
         self._frames.send(Kind.NOTED, number)
 
     def _gone(self, _: Frames) -> None:

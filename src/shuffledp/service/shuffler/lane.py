@@ -24,16 +24,15 @@ from shuffledp.service.shuffler.arrivals import (
 )
 from shuffledp.service.shuffler.batches import row_number
 from shuffledp.service.shuffler.enrolments import Admitted, Enrolments
+from shuffledp.service.shuffler.insisting import insist
 from shuffledp.service.shuffler.places import Grant, PlaceSource, Taken
 from shuffledp.service.shuffler.report_keys import BatchKey
 from shuffledp.service.storage.database import Database, Row, Rows, Transaction
-from shuffledp.service.web.logs import log
 from shuffledp.service.web.tasks import RegisteredTask
 
 MOST_TRIES = 5
 """How often a commit is tried whose keys others have stored meanwhile. Each time costs whoever
 sends the same twice another token."""
-LOOK_AGAIN_SECONDS = 1.0
 
 
 @dataclass(kw_only=True)
@@ -143,21 +142,13 @@ class Lane:
         """Finds out what became of commits whose outcome was not heard, until it is cancelled."""
         while True:
             await self._doubt.wait()
-            try:
-                await self.settle_doubtful()
-            except Exception as error:  # looked up again later, whatever it was
-                log("looking up reports failed", level="error", error=type(error).__name__)
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            self._doubt.clear()
+            await insist(self.settle_doubtful, "looking up reports failed")
 
     async def settle_doubtful(self) -> None:
         """Asks the database which of the doubtful commits took effect."""
-        self._doubt.clear()
         grants = list(self._doubtful)
-        try:
-            stored = await filled(self._database, grants)
-        except BaseException:
-            self._doubt.set()
-            raise
+        stored = await filled(self._database, grants)
         for grant, one in zip(grants, stored, strict=True):
             self._doubtful.remove(grant)
             self._places.settle([grant], stored=one)

@@ -47,7 +47,6 @@ class Lanes(Stores[OpenLane]):
         self._config, self._lane, self._host, self._clock = config, lane, host, clock
         self.first = first
         self.enrolments = Enrolments(first, clock)
-        self._entries: dict[int, RegisteredTask] = {}
         self._noting = asyncio.Lock()
 
     async def start(self) -> None:
@@ -66,14 +65,9 @@ class Lanes(Stores[OpenLane]):
 
     async def _made(self, name: str, database: Database) -> OpenLane:
         enrolments = None if name == FIRST else self.enrolments
-        lane = Lane(database, self._entry, self._host, self._clock, enrolments)
+        lane = Lane(database, self._tasks.numbered, self._host, self._clock, enrolments)
         self._host.opened(name)
         return OpenLane(database, lane, self._config, self._host)
-
-    def _entry(self, number: int) -> RegisteredTask:
-        if number not in self._entries:
-            self._entries = {entry.number: entry for entry in self._tasks.by_id.values()}
-        return self._entries[number]
 
     async def note(self, task_id: bytes) -> None:
         """Reads a task again that is new, has another state, or was deleted."""

@@ -5,7 +5,7 @@ is stored under the key of the batch that its place is in. Whoever stores report
 them first, in the transaction that stores them, and says afterwards whether they were filled: a
 transaction fills all of its places or none. Places that were not filled are holes. They are handed
 out again before others; if nobody comes, later reports are moved into them
-(`ShufflerStore.fill_holes`), so that no full batch ever waits for a hole.
+(`ShufflerStore.line_up`), so that no full batch ever waits for a hole.
 """
 
 from __future__ import annotations

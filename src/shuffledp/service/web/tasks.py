@@ -82,6 +82,7 @@ class TaskRegistry:
         self._checking = asyncio.Semaphore(MOST_CHECKS)
         self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
+        self._by_number: dict[int, RegisteredTask] = {}
         self.least_number = 1
         """New tasks get no smaller number."""
         self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
@@ -191,6 +192,7 @@ class TaskRegistry:
 
         await self._database.run(forget)
         self.by_id.pop(entry.task.id, None)
+        self._by_number.pop(entry.number, None)
         self.removed(entry)
         await self.changed(entry.task.id)
 
@@ -223,8 +225,10 @@ class TaskRegistry:
         ]
 
     def numbered(self, number: int) -> RegisteredTask:
-        """The task with this number in the store."""
-        return next(entry for entry in self.by_id.values() if entry.number == number)
+        """The task with this number in the store; numbers are never used again."""
+        if number not in self._by_number:
+            self._by_number = {entry.number: entry for entry in self.by_id.values()}
+        return self._by_number[number]
 
     def _add(self, entry: RegisteredTask) -> None:
         self.added(entry)
