@@ -11,8 +11,8 @@ from pathlib import Path
 
 import shuffledp
 from shuffledp.cli.main import parser
+from shuffledp.service.http.problems import PROBLEM_TITLES
 from shuffledp.service.shuffler.arrivals import Verdict
-from shuffledp.service.web.problems import PROBLEM_TITLES
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICE = ROOT / "src/shuffledp/service"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from shuffledp.documents import files
+from shuffledp.documents.files import lock, sync, write_whole
 from shuffledp.errors import ParameterError
-from shuffledp.sealed import files
-from shuffledp.sealed.files import lock, sync, write_whole
 
 POSIX_ONLY = """
 import os, sys
@@ -33,12 +33,12 @@ import warnings
 warnings.simplefilter("ignore")  # filelock says that it has no fcntl
 """
 LIBRARY = """
-import shuffledp.sealed.files as files
+import shuffledp.documents.files as files
 files.WINDOWS = True
 from pathlib import Path
 import shuffledp
 from shuffledp.cli.main import main
-from shuffledp.sealed.keys import KeyFolder
+from shuffledp.tasks.keys import KeyFolder
 here = Path(sys.argv[1])
 ledger = shuffledp.Ledger.create(here / "budget.json", 2)
 assert 0 < shuffledp.count([True] * 50 + [False] * 50, epsilon=1, ledger=ledger).value < 100
@@ -51,16 +51,16 @@ assert folder.destroyed(key.key_id) and not folder.all()
 assert main(["plan", "count", "--users", "100", "--epsilon", "1", "--output", str(here / "p")]) == 0
 """
 CLIENT = """
-import shuffledp.sealed.files as files
+import shuffledp.documents.files as files
 files.WINDOWS = True
 from pathlib import Path
 import httpx
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
-import shuffledp, shuffledp.service.roles, shuffledp.service.storage.sqlite
+import shuffledp, shuffledp.service.roles, shuffledp.service.store.sqlite
 here = Path(sys.argv[1])
 plan = shuffledp.plan_count(100, 1, padded=True).to_dict()
 task = Task.create(
@@ -155,7 +155,7 @@ def test_windows_waits_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 ADDING = """
 import sys, time
 from pathlib import Path
-from shuffledp.sealed.files import lock
+from shuffledp.documents.files import lock
 number, path = Path(sys.argv[1]), Path(sys.argv[1] + ".lock")
 Path(sys.argv[1] + ".ready" + sys.argv[2]).touch()
 while len(list(number.parent.glob("*.ready*"))) < 4:
@@ -190,7 +190,7 @@ def test_locks_are_exclusive_between_programs(tmp_path: Path) -> None:
 
 def test_a_program_that_is_killed_gives_its_lock_back(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom shuffledp.sealed.files import lock\n"
+        "import sys, time\nfrom pathlib import Path\nfrom shuffledp.documents.files import lock\n"
         "with lock(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
     )
     path = tmp_path / "lock"

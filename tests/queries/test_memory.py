@@ -12,9 +12,9 @@ from command_line import run
 
 import shuffledp
 from shuffledp import Ledger, Plan
+from shuffledp.engines import local
 from shuffledp.errors import ParameterError
-from shuffledp.exact import memory
-from shuffledp.queries import local
+from shuffledp.numbers import memory
 
 ROWS = 500
 PLANS: dict[str, tuple[Plan[Any], Any]] = {

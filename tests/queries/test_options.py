@@ -12,8 +12,8 @@ import pytest
 import shuffledp
 from shuffledp import spark
 from shuffledp.errors import ParameterError
-from shuffledp.queries.ledger import Ledger
 from shuffledp.queries.options import ERRORS, MEANINGS, Options, QueryOptions
+from shuffledp.release.ledger import Ledger
 
 QUERIES = ("count", "integer_sum", "real_sum", "mean", "histogram", "quantiles")
 

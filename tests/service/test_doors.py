@@ -23,9 +23,9 @@ from service_shards import further, task_in
 from service_states import stored_tallies
 from service_trio import COLLECTOR, USERS, Trio, bearing, known_report
 
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
 from shuffledp.service.demo import wait_ready
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
 
 DOORS = 2
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"

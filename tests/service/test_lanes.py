@@ -22,8 +22,8 @@ from shuffledp.service.shuffler.host import Host
 from shuffledp.service.shuffler.lane import Lane
 from shuffledp.service.shuffler.places import Grant, Places, Taken
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.storage import open_database, open_lane
-from shuffledp.service.storage.database import Transaction
+from shuffledp.service.store import open_database, open_lane
+from shuffledp.service.store.database import Transaction
 from shuffledp.service.tokens import ONCE_PREFIX
 
 TASK = 1
@@ -151,7 +151,7 @@ def test_two_processes_that_are_sent_the_same(tmp_path: Path, stores: dict[str, 
 LEFT_OVER = """
 import asyncio, sys
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.storage import open_lane
+from shuffledp.service.store import open_lane
 
 async def stay():
     kept = await open_lane(sys.argv[1], SHUFFLER_SCHEMA, 1)
@@ -224,7 +224,7 @@ def test_processes_take_turns_at_several_files_at_once(tmp_path: Path) -> None:
 
 TURNS = """
 import sys, threading
-from shuffledp.service.storage.turns import Turns
+from shuffledp.service.store.turns import Turns
 
 taken = []
 

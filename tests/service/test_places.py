@@ -14,13 +14,13 @@ from service_deliveries import stored_tallies
 from service_trio import USERS, Trio, known_report
 
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import store
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.batches import StoredProgress
 from shuffledp.service.shuffler.places import Grant, Places
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
-from shuffledp.service.storage.database import Transaction
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.store.database import Transaction
 
 TASK = 1
 

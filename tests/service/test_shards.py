@@ -17,12 +17,12 @@ from service_shards import further, task_in
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, sha
 
 from shuffledp.cli.main import main
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.shuffler import stores as shuffler_stores
-from shuffledp.service.storage.backups import back_up, restore
+from shuffledp.service.store.backups import back_up, restore
 from shuffledp.service.tokens import EACH_PREFIX, ONCE_PREFIX, new_token, token_hash
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
 
 NAMES = ("", "b", "c")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from service_trio import Trio
 
-from shuffledp.sealed.task import Task
 from shuffledp.service.shuffler.shards import rank
 from shuffledp.service.shuffler.stores import FIRST
+from shuffledp.tasks.task import Task
 
 
 def further(stores: Mapping[str, str]) -> dict[str, Any]:

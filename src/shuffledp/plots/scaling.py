@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from shuffledp.exact.numbers import counted, show
+from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.table import Row, Table, compare, our_name
+from shuffledp.numbers.exact import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.frontier import GRID, OURS
 from shuffledp.plots.labels import SOFT
-from shuffledp.rivals.base import Query, Task
-from shuffledp.rivals.table import Row, Table, compare, our_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,8 +68,8 @@ def scaling(query: Query, task: Task, over: Over, path: str | None = None) -> Fi
     axis = AXES[over]
     tasks = axis.tasks(task)
     places = [axis.place(one) for one in tasks]
-    rivals = SHOWN_RIVALS[query]
-    tables = [compare(query, one, [OUR_OVERHEAD[query]], rivals) for one in tasks]
+    baselines = SHOWN_RIVALS[query]
+    tables = [compare(query, one, [OUR_OVERHEAD[query]], baselines) for one in tasks]
     figure, panels = new_figure(11.5, 4.8, panels=2)
     for name, style in _line_styles(query, tables):
         found = zip(places, (table.row(name) for table in tables), strict=True)

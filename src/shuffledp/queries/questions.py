@@ -11,17 +11,15 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, Values, as_label
+from shuffledp.data.filling import BUCKET, MISSING_LABEL
+from shuffledp.data.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, positive_as_written, truth, whole
-from shuffledp.planning.checks import checked_bounds
-from shuffledp.planning.counting import plan_count
-from shuffledp.planning.histogram import plan_histogram
-from shuffledp.planning.integer_sum import plan_integer_sum
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.protocols.histogram import Label, encode_labels
+from shuffledp.numbers.exact import ExactNumber, positive_as_written, truth, whole
+from shuffledp.plans.checks import checked_bounds
+from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
-from shuffledp.queries.arrays import as_label
+from shuffledp.queries.base import BaselineQuestion, Grouping, GroupQuestion, Query
 from shuffledp.queries.checks import (
     NUMBERS,
     check_numbers,
@@ -29,30 +27,25 @@ from shuffledp.queries.checks import (
     looks_typed,
     truth_as_text,
 )
-from shuffledp.queries.filling import BUCKET, MISSING_LABEL
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.histogram.protocol import Label, encode_labels
+from shuffledp.queries.integer_sum.planner import plan_integer_sum
 from shuffledp.queries.options import Options
-from shuffledp.queries.query import (
-    ColumnType,
-    Grouping,
-    GroupQuestion,
-    Query,
-    RivalQuestion,
-    Values,
-)
-from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
+from shuffledp.queries.real_sum.planner import plan_real_sum
 
 Bounds = tuple[ExactNumber, ExactNumber]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count(Query[Estimate]):
+class CountQuery(Query[Estimate]):
     """How many rows are true (or 1), or equal to a value."""
 
     name: ClassVar[str] = "count"
     equals: object | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
+    def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> CountQuery:
         """The question that a call asks, made of its arguments after they were checked."""
         epsilon = positive_as_written(epsilon, "epsilon")
         return cls(epsilon=epsilon, targets=options.targets, equals=equals)
@@ -83,15 +76,15 @@ class Count(Query[Estimate]):
             raise ValueOutOfRange(NOT_A_TRUTH)
         return Grouping(largest=None if holds == "truth" else 1)
 
-    def for_rival(self) -> RivalQuestion:
-        return RivalQuestion(query="count", prepare=self.prepare)
+    def for_baseline(self) -> BaselineQuestion:
+        return BaselineQuestion(query="count", prepare=self.prepare)
 
     def for_groups(self) -> GroupQuestion:
         return GroupQuestion(answer=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegerSum(Query[Estimate]):
+class IntegerSumQuery(Query[Estimate]):
     """The sum of a column of whole numbers 0..largest."""
 
     name: ClassVar[str] = "integer-sum"
@@ -99,7 +92,9 @@ class IntegerSum(Query[Estimate]):
     clamp: bool = False
 
     @classmethod
-    def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
+    def of(
+        cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool
+    ) -> IntegerSumQuery:
         """The question that a call asks, made of its arguments after they were checked."""
         return cls(
             epsilon=positive_as_written(epsilon, "epsilon"),
@@ -116,14 +111,14 @@ class IntegerSum(Query[Estimate]):
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
-    def for_planning(self) -> IntegerSum:
+    def for_planning(self) -> IntegerSumQuery:
         return replace(self, clamp=False)
 
     @property
     def adds_up(self) -> bool:
         return True
 
-    def of_sums(self) -> IntegerSum:
+    def of_sums(self) -> IntegerSumQuery:
         return replace(self, clamp=True)
 
     def check_column(self, holds: ColumnType) -> None:
@@ -143,16 +138,16 @@ class IntegerSum(Query[Estimate]):
         # another protocol calls it a real sum
         return replace(result, query=self.name, clamped=self.clamp)
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         bounds = Fraction(0), Fraction(self.largest)
-        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
+        return BaselineQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
 
     def for_groups(self) -> GroupQuestion:
         return GroupQuestion(answer=self.name, largest=self.largest, clamp=self.clamp)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealSum(Query[Estimate]):
+class RealSumQuery(Query[Estimate]):
     """The sum of a column of real values within bounds."""
 
     name: ClassVar[str] = "real-sum"
@@ -161,7 +156,9 @@ class RealSum(Query[Estimate]):
     clamp: bool = False
 
     @classmethod
-    def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
+    def of(
+        cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool
+    ) -> RealSumQuery:
         """The question that a call asks, made of its arguments after they were checked."""
         epsilon = positive_as_written(epsilon, "epsilon")
         low, high = checked_bounds(bounds)
@@ -172,14 +169,14 @@ class RealSum(Query[Estimate]):
         bounds = self.low, self.high
         return plan_real_sum(users, self.epsilon, bounds=bounds, **self.targets.all())
 
-    def for_planning(self) -> RealSum:
+    def for_planning(self) -> RealSumQuery:
         return replace(self, clamp=False)
 
     @property
     def adds_up(self) -> bool:
         return True
 
-    def of_sums(self) -> RealSum:
+    def of_sums(self) -> RealSumQuery:
         return replace(self, clamp=True)
 
     def check_column(self, holds: ColumnType) -> None:
@@ -193,15 +190,17 @@ class RealSum(Query[Estimate]):
             return values
         return clamped(values, self.low, self.high, whole_numbers=False)
 
-    def for_rival(self) -> RivalQuestion:
-        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=(self.low, self.high))
+    def for_baseline(self) -> BaselineQuestion:
+        return BaselineQuestion(
+            query="real-sum", prepare=self.prepare, bounds=(self.low, self.high)
+        )
 
     def for_groups(self) -> GroupQuestion:
         return GroupQuestion(answer=self.name, bounds=(self.low, self.high), clamp=self.clamp)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(RealSum):
+class MeanQuery(RealSumQuery):
     """The mean of real values within bounds: their sum over the public number of rows."""
 
     name: ClassVar[str] = "mean"
@@ -230,7 +229,7 @@ class Mean(RealSum):
             errors=None if law is None else partial(_divided, law, n),
         )
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         raise ParameterError(
             "Other protocols give sums, not means; ask for real_sum and divide by the public "
             "number of rows."
@@ -238,7 +237,7 @@ class Mean(RealSum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Query[HistogramResult]):
+class HistogramQuery(Query[HistogramResult]):
     """How many rows of a column hold each label."""
 
     name: ClassVar[str] = "histogram"
@@ -252,7 +251,7 @@ class Histogram(Query[HistogramResult]):
         epsilon: ExactNumber,
         labels: int | Iterable[Label],
         other: Label | None,
-    ) -> Histogram:
+    ) -> HistogramQuery:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
         other = cast("Label | None", as_label(other))
@@ -271,7 +270,7 @@ class Histogram(Query[HistogramResult]):
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
 
-    def for_planning(self) -> Histogram:
+    def for_planning(self) -> HistogramQuery:
         labels = tuple(truth_as_text(label) for label in self.labels)
         other = None if self.other is None else truth_as_text(self.other)
         return replace(self, labels=labels, other=other)
@@ -321,9 +320,9 @@ class Histogram(Query[HistogramResult]):
             return Grouping(largest=len(named) - 1)
         return Grouping(few_values=False)
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         plain = self.for_planning()
-        return RivalQuestion(
+        return BaselineQuestion(
             query="histogram",
             prepare=lambda values: encode_labels(self.prepare(values), plain.labels, plain.other),
             buckets=plain.labels,

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, positive, show, whole
-from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.signing import SIGNERS
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.exact import counted, positive, show, whole
 from shuffledp.service.errors import PolicyRefused
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.signing import SIGNERS
+from shuffledp.tasks.task import Task
 
 MOST_EPSILON_PER_TASK = Fraction(2)
 MOST_EPSILON_PER_PERIOD = Fraction(4)

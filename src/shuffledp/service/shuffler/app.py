@@ -14,9 +14,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shuffledp.sealed.clock import Clock, system_clock
-from shuffledp.sealed.signing import TaskSignature
-from shuffledp.sealed.task import Task
+from shuffledp.service.http.access import require
+from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.bodies import read_json_body
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.operations import Served
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.role import Role
+from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.shuffler import operations, status
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Verdict
@@ -34,16 +40,10 @@ from shuffledp.service.shuffler.status import STATUS_FIGURES
 from shuffledp.service.shuffler.stores import FIRST
 from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
 from shuffledp.service.shuffler.witness import Witness
-from shuffledp.service.storage.database import Transaction
-from shuffledp.service.web.access import require
-from shuffledp.service.web.administration import TaskCare
-from shuffledp.service.web.bodies import read_json_body
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.operations import Served
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.retention import Retention
-from shuffledp.service.web.role import Role
-from shuffledp.service.web.tasks import RegisteredTask, Storing
+from shuffledp.service.store.database import Transaction
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.signing import TaskSignature
+from shuffledp.tasks.task import Task
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 DRAIN_SECONDS = 10.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from shuffledp.service.storage.database import Row
+from shuffledp.service.store.database import Row
 
 USED_COLUMNS = ("task", "name")
 STORED_COLUMNS = (*USED_COLUMNS, "checksum")

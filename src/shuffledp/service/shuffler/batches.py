@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
-from shuffledp.service.storage.database import Transaction
+from shuffledp.service.store.database import Transaction
 
 TASK_NUMBERS = 1 << 40
 """The reports of task t have the numbers t·2⁴⁰, t·2⁴⁰ + 1, …: t·2⁴⁰ and their place."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.places import Places
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.restoring import drop_ended
 from shuffledp.service.shuffler.shards import Shards
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.administration import TaskCare
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.retention import Retention
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 
 GIVEN_UP = "discarded: the task was archived"
 SETTLE_SECONDS, LOOK_AGAIN_SECONDS = 20.0, 0.02

@@ -7,8 +7,8 @@ import socket
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffledp.service.web.config import ServerConfig, is_store
-from shuffledp.service.web.origins import is_server
+from shuffledp.service.http.config import ServerConfig, is_store
+from shuffledp.service.http.origins import is_server
 
 STORE_NAME = re.compile("[a-z0-9-]{1,30}", re.ASCII)
 

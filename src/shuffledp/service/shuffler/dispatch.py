@@ -10,17 +10,17 @@ from typing import BinaryIO
 
 import httpx
 
-from shuffledp.exact.entropy import SYSTEM
-from shuffledp.sealed.ordering import order_file
-from shuffledp.sealed.top_up import encrypted_top_up
-from shuffledp.sealed.wire import BatchHeader
+from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.service.errors import untrusted_certificate
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import Counts, Metrics
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.batches import Batch
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.metrics import Counts, Metrics
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.tasks.ordering import order_file
+from shuffledp.tasks.top_up import encrypted_top_up
+from shuffledp.tasks.wire import BatchHeader
 
 CHUNK_BYTES = 1 << 20
 LOOK_AGAIN_SECONDS = 1.0

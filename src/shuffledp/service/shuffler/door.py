@@ -25,8 +25,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shuffledp.sealed.checking import CheckLimits
-from shuffledp.sealed.clock import Clock, system_clock
+from shuffledp.service.http.connections import ConnectionLimits, Connections
+from shuffledp.service.http.lifecycle import THREAD_SWITCH_SECONDS, uvicorn_config
+from shuffledp.service.http.logs import log, start_logs
+from shuffledp.service.http.origins import Origins
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.rates import Rate
+from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.host import Host
@@ -34,14 +39,9 @@ from shuffledp.service.shuffler.lanes import Lanes
 from shuffledp.service.shuffler.operations import GATEWAY_PATH
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.uploads import UPLOAD_PATH, Uploads
-from shuffledp.service.storage import open_lane
-from shuffledp.service.web.connections import ConnectionLimits, Connections
-from shuffledp.service.web.lifecycle import THREAD_SWITCH_SECONDS, uvicorn_config
-from shuffledp.service.web.logs import log, start_logs
-from shuffledp.service.web.origins import Origins
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.rates import Rate
-from shuffledp.service.web.tasks import TaskRegistry
+from shuffledp.service.store import open_lane
+from shuffledp.tasks.checking import CheckLimits
+from shuffledp.tasks.clock import Clock, system_clock
 
 DRAIN_SECONDS = 10.0
 """How long uploads that wait for the disk may take when this process ends."""

@@ -27,6 +27,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shuffledp.service.http.lifecycle import serve
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.door import FRAMES_SOCKET, REQUESTS_SOCKET, listening
@@ -35,9 +38,6 @@ from shuffledp.service.shuffler.host import grant_to_list
 from shuffledp.service.shuffler.insisting import insist
 from shuffledp.service.shuffler.places import Grant
 from shuffledp.service.shuffler.stores import FIRST
-from shuffledp.service.web.lifecycle import serve
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.problems import Problem
 
 DOOR = ("-m", "shuffledp.service.shuffler.door")
 """The program of a door."""

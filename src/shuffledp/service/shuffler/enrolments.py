@@ -13,9 +13,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shuffledp.sealed.clock import DAY_SECONDS, Clock
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, STORED_COLUMNS, Arrival
-from shuffledp.service.storage.database import Database, Row, Rows, Transaction
+from shuffledp.service.store.database import Database, Row, Rows, Transaction
+from shuffledp.tasks.clock import DAY_SECONDS, Clock
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from shuffledp.service.shuffler.frames import Frames, Kind
 from shuffledp.service.shuffler.insisting import insist
 from shuffledp.service.shuffler.places import Grant, Piece, Taken
 from shuffledp.service.shuffler.report_keys import BatchKey
-from shuffledp.service.storage.database import Transaction
+from shuffledp.service.store.database import Transaction
 
 
 def grant_to_list(grant: Grant) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from shuffledp.service.web.logs import log
+from shuffledp.service.http.logs import log
 
 LOOK_AGAIN_SECONDS = 1.0
 

@@ -7,10 +7,10 @@ import contextlib
 import time
 from collections import Counter, deque
 
+from shuffledp.service.http.metrics import Counts, Figures, Seconds
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.lane import Lane
-from shuffledp.service.web.metrics import Counts, Figures, Seconds
-from shuffledp.service.web.problems import Problem
 
 MOST_PER_COMMIT = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shuffledp.sealed.clock import Clock
 from shuffledp.service.errors import KeyTaken, StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.arrivals import (
     ALL_TASKS,
     STORED_COLUMNS,
@@ -27,8 +27,8 @@ from shuffledp.service.shuffler.enrolments import Admitted, Enrolments
 from shuffledp.service.shuffler.insisting import insist
 from shuffledp.service.shuffler.places import Grant, PlaceSource, Taken
 from shuffledp.service.shuffler.report_keys import BatchKey
-from shuffledp.service.storage.database import Database, Row, Rows, Transaction
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.store.database import Database, Row, Rows, Transaction
+from shuffledp.tasks.clock import Clock
 
 MOST_TRIES = 5
 """How often a commit is tried whose keys others have stored meanwhile. Each time costs whoever

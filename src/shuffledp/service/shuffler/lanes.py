@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from shuffledp.sealed.clock import Clock
-from shuffledp.sealed.task import task_from_json
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.host import Host
@@ -14,9 +13,10 @@ from shuffledp.service.shuffler.intake import Intake
 from shuffledp.service.shuffler.lane import Lane
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.stores import FIRST, Stores
-from shuffledp.service.storage import open_lane
-from shuffledp.service.storage.database import Database
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store import open_lane
+from shuffledp.service.store.database import Database
+from shuffledp.tasks.clock import Clock
+from shuffledp.tasks.task import task_from_json
 
 
 class OpenLane:

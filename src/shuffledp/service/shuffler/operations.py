@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.sealed.task_proof import HEAD, TASK_PROOF
-from shuffledp.service.web.operations import (
+from shuffledp.service.http.operations import (
     EMPTY,
     KEY_HEX,
     NEEDS_BODY,
@@ -14,6 +13,7 @@ from shuffledp.service.web.operations import (
     Operation,
     json_object,
 )
+from shuffledp.tasks.task_proof import HEAD, TASK_PROOF
 
 MOST_TOKENS = 100_000
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.batches import StoredProgress
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
-from shuffledp.service.storage.database import Transaction
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.store.database import Transaction
 
 OWN_LANE = 0
 """The lane of the process that hands out places; its further processes have 1, 2, …"""

@@ -19,9 +19,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from filelock import BaseFileLock
 
-from shuffledp.sealed.files import private, sync
+from shuffledp.documents.files import private, sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.storage.private import erase, lock_file, private_folder
+from shuffledp.service.store.private import erase, lock_file, private_folder
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

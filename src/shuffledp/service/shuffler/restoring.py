@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.batches import Batch, insert_batch, row_number
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Database, Transaction
 
 
 async def reconcile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, WITNESS_TABLES, Schema
+from shuffledp.service.store.schema import TASK_STATES, TASKS_TABLE, WITNESS_TABLES, Schema
 
 TOKEN_AGES = "ALTER TABLE tokens ADD COLUMN enrolled BIGINT NOT NULL DEFAULT 0"
 """The day of a token's enrolment, counted from 1970; 0: not known."""

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import httpx
 
-from shuffledp.sealed.clock import Clock
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.http.metrics import Metrics
+from shuffledp.service.http.tasks import RegisteredTask, Storing, TaskRegistry
 from shuffledp.service.shuffler.batches import TASK_NUMBERS
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.dispatch import Dispatch
@@ -32,10 +33,9 @@ from shuffledp.service.shuffler.restoring import reconcile
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.stores import FIRST, Stores
-from shuffledp.service.storage import open_database
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.metrics import Metrics
-from shuffledp.service.web.tasks import RegisteredTask, Storing, TaskRegistry
+from shuffledp.service.store import open_database
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.clock import Clock
 
 OWNER_BYTES = 16
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.metrics import Levels, Metrics
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.shards import Shards
-from shuffledp.service.web.metrics import Levels, Metrics
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.tasks import RegisteredTask
 
 STATUS_FIGURES = (
     Levels("waiting_reports", "Reports that are in no batch yet", ("task",)),

@@ -11,9 +11,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 
-from shuffledp.sealed.clock import Clock
-from shuffledp.sealed.wire import MESSAGE_BYTES
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.batches import (
     BATCH_COLUMNS,
     FINISHED_STATES,
@@ -25,8 +24,9 @@ from shuffledp.service.shuffler.batches import (
 )
 from shuffledp.service.shuffler.places import Places
 from shuffledp.service.shuffler.report_keys import BatchKey, ReportKeys
-from shuffledp.service.storage.database import Database, Row, Rows, Transaction
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.store.database import Database, Row, Rows, Transaction
+from shuffledp.tasks.clock import Clock
+from shuffledp.tasks.wire import MESSAGE_BYTES
 
 PART_BYTES = 1024 * MESSAGE_BYTES
 """Bytes of a top-up that are stored in one row."""

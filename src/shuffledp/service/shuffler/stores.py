@@ -14,11 +14,11 @@ from typing import Generic, Protocol, TypeVar
 
 from shuffledp.errors import ShuffleDPError
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.intake import Intake
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Database, Transaction
 
 FIRST = ""
 """The name of the store that `store` names."""

@@ -14,9 +14,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.errors import ProofError
-from shuffledp.sealed.merkle import EMPTY_ROOT
-from shuffledp.sealed.signing import (
+from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
+from shuffledp.service.http.operations import Served
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import TASK_CACHING, Storing
+from shuffledp.service.shuffler import operations
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.errors import ProofError
+from shuffledp.tasks.merkle import EMPTY_ROOT
+from shuffledp.tasks.signing import (
     ANALYZER,
     COLLECTOR,
     SHUFFLER,
@@ -25,18 +31,8 @@ from shuffledp.sealed.signing import (
     head_text,
     task_text,
 )
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import Head, TaskProof, read_path
-from shuffledp.service.answers import (
-    MOST_SHORT_ANSWER_BYTES,
-    answer_json,
-    bounded_request_async,
-)
-from shuffledp.service.shuffler import operations
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.operations import Served
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.tasks import TASK_CACHING, Storing
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import Head, TaskProof, read_path
 
 
 class Witness:

@@ -1,0 +1,28 @@
+"""The protocols that [GKM23] is compared with, behind the same verbs as ours.
+
+`baselines_for(query)` lists them, `run` runs one on a column, and
+`shuffledp.baselines.table.compare` compares them with ours.
+"""
+
+from __future__ import annotations
+
+from shuffledp.baselines.base import Baseline, BaselineForecast, Task
+from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.registry import RIVALS, Entry, baseline, baselines_for
+from shuffledp.baselines.results import BaselineEstimate, BaselineHistogram, BaselineResult
+from shuffledp.baselines.run import run
+
+__all__ = [
+    "RIVALS",
+    "Baseline",
+    "BaselineEstimate",
+    "BaselineForecast",
+    "BaselineHistogram",
+    "BaselineResult",
+    "Claim",
+    "Entry",
+    "Task",
+    "baseline",
+    "baselines_for",
+    "run",
+]

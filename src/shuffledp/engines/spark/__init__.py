@@ -1,0 +1,1 @@
+"""Queries and batch jobs on Apache Spark: the second engine (`shuffledp.spark`)."""
