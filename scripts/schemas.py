@@ -2,7 +2,8 @@
 what the servers answer, as OpenAPI 3.1.
 
 The bounds are those that the program itself checks (`shuffledp.documents.schema`). The answers are
-described beside the routes (`shuffledp.service.http.operations`). A test compares the files with both.
+described beside the routes (`shuffledp.service.http.operations`). A test compares the files with
+both.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp import baselines as baselines
-from shuffledp.baselines import RIVALS, Claim, Task, baseline, baselines_for
+from shuffledp import baselines
+from shuffledp.baselines import BASELINES, Claim, Task, baseline, baselines_for
 from shuffledp.baselines.table import Table, compare, pareto
 from shuffledp.cli.compare import cells_of
 from shuffledp.errors import ParameterError, PlanningError
@@ -36,7 +36,7 @@ def tables() -> list[Table]:
 
 
 def test_the_registry_says_which_are_approximate() -> None:
-    for entry in RIVALS:
+    for entry in BASELINES:
         assert entry.pure != (entry.name in APPROXIMATE), entry.name
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shuffledp.baselines import RIVALS, Baseline, Entry, Task
+from shuffledp.baselines import BASELINES, Baseline, Entry, Task
 from shuffledp.baselines.base import Bag
 from shuffledp.baselines.protocols.bbgn19 import BlanketSum
 from shuffledp.baselines.protocols.gmps21 import GMPS21
@@ -25,7 +25,7 @@ SMALLER = {  # (users, runs) where a run or a calibration takes long
     "histogram-gkmp20": (3000, 600),
     "real-sum-ggkmpv20": (100, 800),
 }
-RUNNABLE = [entry for entry in RIVALS if entry.runnable]
+RUNNABLE = [entry for entry in BASELINES if entry.runnable]
 
 
 def name(entry: Entry) -> str:

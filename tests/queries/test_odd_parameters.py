@@ -39,6 +39,7 @@ from shuffledp.numbers.laws import Poisson
 from shuffledp.numbers.sampler import SPARSE_BATCH, Sampler
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 from shuffledp.queries.quantiles.protocol import QuantilesProtocol
 from shuffledp.release.ledger import Ledger
 
@@ -296,7 +297,7 @@ def test_random_cells_are_certified_often_enough_to_mean_something() -> None:
             flood_mean=F(flood),
         )
         try:
-            certify(shuffledp.protocols.IntegerSum(epsilon, cell))
+            certify(IntegerSumProtocol(epsilon, cell))
             certified += 1
         except CertificateError:
             continue

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from shuffledp.baselines.base import Baseline, BaselineForecast, Task
 from shuffledp.baselines.claim import Claim
-from shuffledp.baselines.registry import RIVALS, Entry, baseline, baselines_for
+from shuffledp.baselines.registry import BASELINES, Entry, baseline, baselines_for
 from shuffledp.baselines.results import BaselineEstimate, BaselineHistogram, BaselineResult
 from shuffledp.baselines.run import run
 
 __all__ = [
-    "RIVALS",
+    "BASELINES",
     "Baseline",
     "BaselineEstimate",
     "BaselineForecast",

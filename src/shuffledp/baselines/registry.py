@@ -97,7 +97,7 @@ def _approximate(query: Query, name: str, title: str, make: Maker) -> Entry:
     return Entry(name=name, query=query, title=title, pure=False, make=make)
 
 
-RIVALS: tuple[Entry, ...] = (
+BASELINES: tuple[Entry, ...] = (
     _pure("count", "central", "Central discrete Laplace", CentralCount.plan),
     _pure("count", "local", "Local randomized response", RandomizedResponse.plan),
     _pure("count", "ggkmpv20", "GGKMPV20, calibrated", ggkmpv20.GGKMPV20.plan),
@@ -150,12 +150,12 @@ RIVALS: tuple[Entry, ...] = (
     _approximate("histogram", "lwy22", "LWY22 FE1, calibrated", FrequencyOracle.plan),
 )
 
-_BY_NAME: dict[tuple[str, str], Entry] = {(entry.query, entry.name): entry for entry in RIVALS}
+_BY_NAME: dict[tuple[str, str], Entry] = {(entry.query, entry.name): entry for entry in BASELINES}
 
 
 def baselines_for(query: str) -> list[Entry]:
     """The baselines that answer a query: "count", "real-sum" or "histogram"."""
-    found = [entry for entry in RIVALS if entry.query == query]
+    found = [entry for entry in BASELINES if entry.query == query]
     if not found:
         raise ParameterError(
             f"Other protocols answer count, real-sum and histogram; there are none for {query!r}."

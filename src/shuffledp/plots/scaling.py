@@ -51,7 +51,7 @@ AXES: dict[Over, Axis] = {
     ),
 }
 
-SHOWN_RIVALS: dict[Query, tuple[str, ...]] = {
+SHOWN_BASELINES: dict[Query, tuple[str, ...]] = {
     "count": ("local", "ggkmpv20", "thinning", "gkmp20", "bbgn20", "csuzz19"),
     "real-sum": ("local", "bbgn20", "bbgn20-recursive", "bbgn19"),
     "histogram": ("local-hadamard", "thinning", "gkmp20", "bc20", "lwy22"),
@@ -68,7 +68,7 @@ def scaling(query: Query, task: Task, over: Over, path: str | None = None) -> Fi
     axis = AXES[over]
     tasks = axis.tasks(task)
     places = [axis.place(one) for one in tasks]
-    baselines = SHOWN_RIVALS[query]
+    baselines = SHOWN_BASELINES[query]
     tables = [compare(query, one, [OUR_OVERHEAD[query]], baselines) for one in tasks]
     figure, panels = new_figure(11.5, 4.8, panels=2)
     for name, style in _line_styles(query, tables):
@@ -89,7 +89,7 @@ def _line_styles(query: Query, tables: Sequence[Table]) -> list[tuple[str, dict[
     """(row name, style of its line) of every protocol that has a row anywhere."""
     colours = iter(RIVAL_COLOURS)
     styles: list[tuple[str, dict[str, Any]]] = []
-    for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_RIVALS[query]):
+    for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_BASELINES[query]):
         row = next((row for table in tables if (row := table.row(name)) is not None), None)
         if row is not None:
             styles.append((name, _line_style(row, OURS if row.ours else next(colours))))
