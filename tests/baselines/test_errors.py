@@ -15,8 +15,8 @@ from shuffledp.baselines.base import Bag
 from shuffledp.baselines.protocols.bbgn19 import BlanketSum
 from shuffledp.baselines.protocols.gmps21 import GMPS21
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.laws import NegativeBinomial
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.report import shuffle
 
 BUCKETS = 4

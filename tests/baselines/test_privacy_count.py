@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from views import Law, added, hockey_stick, max_divergence, moved
 
 from shuffledp.baselines import Task
-from shuffledp.baselines.ggkmpv20_loss import Shape, loss
 from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, split_distance
 from shuffledp.baselines.protocols.bc20 import BC20
 from shuffledp.baselines.protocols.central import CentralCount
@@ -25,7 +24,7 @@ from shuffledp.baselines.protocols.csuzz19 import (
     law_of_view,
     published,
 )
-from shuffledp.baselines.protocols.ggkmpv20 import GGKMPV20
+from shuffledp.baselines.protocols.ggkmpv20 import GGKMPV20, Shape, loss
 from shuffledp.baselines.protocols.gkmp20 import GKMP20
 from shuffledp.baselines.protocols.local import RandomizedResponse
 from shuffledp.baselines.protocols.thinning import Thinning

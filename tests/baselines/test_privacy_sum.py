@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from shuffledp.baselines import Task
-from shuffledp.baselines.gmps21_tree import parts, shares
-from shuffledp.baselines.protocols.gmps21 import GMPS21
+from shuffledp.baselines.protocols.gmps21 import GMPS21, parts, shares
 from shuffledp.numbers.laws import NegativeBinomial
 
 SIZE = 130

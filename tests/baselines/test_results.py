@@ -12,7 +12,7 @@ import pytest
 
 from shuffledp.baselines import BaselineEstimate, BaselineHistogram, BaselineResult, run
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
 BITS = np.arange(2000) % 4 == 0

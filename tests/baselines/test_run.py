@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp.baselines import run
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 
 BITS = np.arange(5000) % 4 == 0
 

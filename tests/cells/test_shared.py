@@ -27,8 +27,8 @@ from shared_laws import (
 
 from shuffledp.cells.digits import batch as shared_crowd
 from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import ball
-from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 Group = tuple[SharedCell, ...]

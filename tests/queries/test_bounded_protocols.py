@@ -17,7 +17,7 @@ from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_real_su
 from shuffledp.cells.base import Floats, Values
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import Direction
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.report import Report
 from shuffledp.queries.histogram.protocol import HistogramProtocol
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import shuffledp
 from shuffledp import plan_real_sum
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.options import Options

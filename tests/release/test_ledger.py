@@ -14,7 +14,7 @@ import pytest
 import shuffledp
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.release.ledger import Ledger
 
 FLAGS = np.arange(2000) % 4 == 0

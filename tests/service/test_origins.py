@@ -32,7 +32,7 @@ from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.tasks.errors import TaskError, TaskNotNow
 from shuffledp.tasks.oblivious import GatewayKey, seal_request
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TokenRequest, task_challenge
 
 PAGE, STRANGER = "https://survey.example", "https://elsewhere.example"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.studio.lanes import Lane, Outdated, Workers
+from shuffledp.studio.workers import Lane, Outdated, Workers
 
 LONG = {"question": "real-sum", "users": "1000000", "epsilon": "1", "error": "60", "low": "0"}
 LONG |= {"confidence": "95", "find": "messages", "high": "100", "publish_noise": "yes"}

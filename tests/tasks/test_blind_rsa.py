@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from shuffledp.tasks.blind_rsa import EXPONENT, BlindPrivateKey, BlindPublicKey
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.task import task_from_json
-from shuffledp.tasks.task_tokens import (
+from shuffledp.tasks.tokens import (
     IssuerKey,
     TaskToken,
     TokenRequest,

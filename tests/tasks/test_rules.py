@@ -13,9 +13,9 @@ from service_trio import USERS, Trio, small_plan
 from shuffledp import plan_count, plan_quantiles
 from shuffledp.errors import ShuffleDPError
 from shuffledp.tasks.errors import BatchHeld, BatchRefused, TaskError
+from shuffledp.tasks.reports import encrypted_top_up
 from shuffledp.tasks.rules import TOP_UPS, BatchRule, check_complete, complete_shares
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.top_up import encrypted_top_up
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 

@@ -14,15 +14,66 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Task
-from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.claim import TRUSTED, Claim
 from shuffledp.baselines.registry import Entry, baseline, planned
-from shuffledp.baselines.results import BaselineEstimate, BaselineHistogram, IntervalKind
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ExactNumber, checked_confidence, exact
 from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.protocols.results import ErrorLaw
+from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult, Result
 from shuffledp.queries.histogram.protocol import Label, checked_labels
+
+IntervalKind = Literal["exact", "normal approximation"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BaselineResult(Result):
+    """A baseline's result also says which protocol gave it, and under which claim."""
+
+    protocol: str
+    """The protocol's name, as `shuffledp compare` lists it."""
+    title: str
+    """The protocol's name in tables and pictures."""
+    claim: Claim
+    interval_kind: IntervalKind
+    """How the intervals were made."""
+    bits_per_message: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon != self.claim.epsilon:
+            raise ParameterError("A result's ε must be the ε of its privacy claim.")
+
+    def privacy_in_words(self) -> str:
+        return super().privacy_in_words() if self.seeded else self.claim.in_words()
+
+    def promise(self) -> dict[str, Any]:
+        """What `Result.promise` gives, and the protocol with its claim, as JSON can hold it."""
+        return {
+            **super().promise(),
+            "protocol": self.protocol,
+            "claim": self.claim.to_dict(),
+            "interval_kind": self.interval_kind,
+            "bits_per_message": self.bits_per_message,
+        }
+
+    def __str__(self) -> str:
+        trusted = TRUSTED[self.claim.trust]
+        warning = "" if self.claim.holds else f", {self.claim.basis}"
+        return (
+            f"{super().__str__()}\n{self.title}: {self.claim}, trusting {trusted}{warning}; "
+            f"intervals: {self.interval_kind}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BaselineEstimate(BaselineResult, Estimate):
+    """A baseline's unbiased estimate of one number, with its interval and its privacy claim."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BaselineHistogram(BaselineResult, HistogramResult):
+    """A baseline's unbiased estimates of all buckets, with intervals and privacy claim."""
+
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +146,7 @@ def run(
     `users` of them are sure to be honest and send the noise: all, unless fewer are said. Refuses
     a protocol whose privacy claim was found violated.
 
-    >>> from shuffledp.numbers.seeded import SeededEntropy
+    >>> from shuffledp.numbers.entropy import SeededEntropy
     >>> result = run("count", "gkmp20", [0, 1, 1] * 100, 1, "1e-6", entropy=SeededEntropy(1))
     >>> result.claim.pure, str(result.claim)
     (False, '(ε, δ) = (1, 1e-06)')

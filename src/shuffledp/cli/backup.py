@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from shuffledp.cli.needs import file_only
-from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.cli.output import Commands, add_command, emit, file_only
 
 
 def add_to(commands: Commands) -> None:

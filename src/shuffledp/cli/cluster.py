@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shuffledp.cli.needs import file_only
-from shuffledp.cli.output import Commands, add_command, emit, facts, write_output
+from shuffledp.cli.output import Commands, add_command, emit, facts, file_only, write_output
 from shuffledp.numbers.exact import checked_confidence, counted
 
 

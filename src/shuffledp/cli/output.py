@@ -1,4 +1,4 @@
-"""What all commands take and print: JSON for programs, rich tables for people."""
+"""What all commands share: checks before they run, JSON for programs, rich tables for people."""
 
 from __future__ import annotations
 
@@ -15,15 +15,50 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.needs import STANDARD, Needs
-from shuffledp.documents.files import write_whole
+from shuffledp.documents.files import check_writable, write_whole
 from shuffledp.documents.json_text import MOST_JSON_BYTES, read_json_file
 from shuffledp.documents.json_text import read_json as json_of
 from shuffledp.errors import ParameterError
+from shuffledp.extras import require
 from shuffledp.protocols.base import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Needs = Sequence[str] | Callable[[argparse.Namespace], Sequence[str]]
+"""The extras of shuffledp that a command needs, always or as its arguments say."""
+
+STANDARD = "-"
+"""Names standard input or output where a file is expected."""
+
+
+def file_only(path: str) -> str:
+    """The path of a file; refuses standard output, which some results cannot go to."""
+    if path == STANDARD:
+        raise ParameterError("This cannot go to standard output; give the name of a file.")
+    return path
+
+
+def check_needs(args: argparse.Namespace) -> None:
+    """Raises what would keep a command from showing or storing its result.
+
+    Ensures: nothing was read, written, sent or charged.
+    """
+    if sys.stdout is None or sys.stdout.closed:
+        raise ParameterError("Standard output is closed, so that nothing could be shown; open it.")
+    needs: Needs = getattr(args, "needs", ())
+    for extra in needs(args) if callable(needs) else needs:
+        require(extra)
+    plot, output = (getattr(args, name, None) for name in ("plot", "output"))
+    if plot is not None:
+        require("plot")
+        from shuffledp.plots.figures import check_drawing, checked_picture
+
+        check_drawing()
+        checked_picture(plot)
+    if output is not None and output != STANDARD:
+        check_writable(Path(output))
+
 
 Commands = Any  # argparse's sub-parsers; their type has no public name
 

@@ -9,8 +9,7 @@ from typing import Any
 import shuffledp
 from shuffledp import samples
 from shuffledp.cli.cluster import cluster
-from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import Commands, add_command, emit, progress_bar, standard_input
+from shuffledp.cli.output import STANDARD, Commands, add_command, emit, progress_bar, standard_input
 from shuffledp.cli.plan_arguments import (
     add_bounds,
     add_candidates,

@@ -9,8 +9,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import Commands, add_command, emit, read_json
+from shuffledp.cli.output import STANDARD, Commands, add_command, emit, read_json
 from shuffledp.cli.task import read_task
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError

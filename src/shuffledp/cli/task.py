@@ -1,42 +1,47 @@
-"""`shuffledp task`: create, show, verify, register, close; more in the files beside this one."""
+"""`shuffledp task`: create, show, verify, register, close, list, archive, delete, log."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.issuer import add_issuer, given_issuer, issuer_words
-from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
+    STANDARD,
     Commands,
     add_command,
     add_group,
     emit,
     facts,
+    progress_bar,
     read_json,
     standard_input,
     write_output,
 )
 from shuffledp.cli.relay import add_gateway, given_gateway
-from shuffledp.cli.task_keeping import add_keeping
-from shuffledp.cli.task_log import add_log
 from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, collector_tokens, given_token
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.exact import counted, show
 from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shuffledp.service.client.watching import Log
+    from shuffledp.tasks.task import Task
+
 VERIFY_SECONDS = 600.0
 TASK_FILE = "the task file; - is standard input"
 SHUFFLER = "its URL (the one that the task names)"
-
-
-if TYPE_CHECKING:
-    from shuffledp.tasks.task import Task
 
 
 def add_to(commands: Commands) -> None:
@@ -344,3 +349,194 @@ def run_close(args: argparse.Namespace) -> None:
         {"task": task.id.hex(), "state": "closed"},
         lambda out: out.print(f"{task.name} takes no more reports."),
     )
+
+
+SERVER = "its URL: the operators' address of a shuffler or an analyzer"
+
+
+def add_keeping(actions: Commands) -> None:
+    """Adds `list`, `archive` and `delete` to the command `task`."""
+    listing = add_command(
+        actions,
+        "list",
+        run_list,
+        "all tasks of a server and their states",
+        examples=["task list --server http://127.0.0.1:8811"],
+        needs=["client"],
+    )
+    archive = add_command(
+        actions,
+        "archive",
+        run_archive,
+        "end a task at a server for good: nothing more is accepted for it",
+        examples=["task archive --server http://127.0.0.1:8811 --task ID"],
+        needs=["client"],
+    )
+    archive.add_argument(
+        "--discard",
+        action="store_true",
+        help="give up the reports that wait for a batch, and batches that may still come",
+    )
+    delete = add_command(
+        actions,
+        "delete",
+        run_delete,
+        "delete an archived task and all that a server stores about it",
+        examples=["task delete --server http://127.0.0.1:8811 --task ID"],
+        needs=["client"],
+    )
+    for parser in (listing, archive, delete):
+        parser.add_argument("--server", required=True, metavar="URL", help=SERVER)
+        add_token(parser, "operator")
+    for parser in (archive, delete):
+        parser.add_argument("--task", required=True, metavar="ID", help="the task's id")
+
+
+def run_list(args: argparse.Namespace) -> None:
+    found = _call(args, "GET", "/tasks")["tasks"]
+    emit(args, found, lambda out: _show_list(out, found))
+
+
+def _show_list(out: Any, found: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table("name", "state", "expires", "waiting", "unfinished", "id")
+    for one in found:
+        table.add_row(
+            one["name"],
+            one["state"],
+            moment_text(one["expires"]),
+            *(
+                "store away" if one[name] is None else f"{one[name]:,}"
+                for name in ("waiting", "unfinished")
+            ),
+            one["task"][:16],
+        )
+    out.print(table if found else "No task is registered here.")
+    unlogged = sum(not one["logged"] and one["state"] != "archived" for one in found)
+    if unlogged:
+        out.print(
+            f"{unlogged:,} of these tasks were registered before there was a log of tasks, so "
+            "devices refuse them: make them anew, register those, and archive these."
+        )
+
+
+def run_archive(args: argparse.Namespace) -> None:
+    done = _call(args, "POST", f"/tasks/{_task_id(args)}/archive", json={"discard": args.discard})
+    emit(
+        args, done, lambda out: out.print("The task is archived; nothing more is accepted for it.")
+    )
+
+
+def run_delete(args: argparse.Namespace) -> None:
+    done = _call(args, "DELETE", f"/tasks/{_task_id(args)}")
+    emit(
+        args, done, lambda out: out.print("The task and all that was stored about it are deleted.")
+    )
+
+
+def _task_id(args: argparse.Namespace) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", args.task):
+        raise ParameterError("A task's id is 64 hexadecimal digits; `task list --json` shows it.")
+    return str(args.task)
+
+
+def _call(args: argparse.Namespace, method: str, path: str, **content: Any) -> dict[str, Any]:
+    from shuffledp.service.answers import answer_json
+    from shuffledp.service.client.collector import call
+
+    url = f"{args.server.rstrip('/')}{path}"
+    return answer_json(call(method, url, given_token(args, "operator"), **content))
+
+
+def add_log(actions: Commands) -> None:
+    """Adds the action `log`."""
+    log = add_command(
+        actions,
+        "log",
+        run_log,
+        "every task that anybody can be asked: read and check the public log",
+        examples=[
+            "task log --analyzer https://analyzer.example --shuffler https://shuffler.example",
+            "task log --analyzer https://analyzer.example --seen head.json",
+        ],
+        needs=["client"],
+    )
+    log.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
+    log.add_argument(
+        "--shuffler", metavar="URL", help="also check what this shuffler has witnessed"
+    )
+    log.add_argument(
+        "--seen",
+        metavar="FILE",
+        help="check that the log continues the head in this file, and keep the new head there",
+    )
+
+
+def run_log(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.watching import Log, same_questions
+
+    log = Log(args.analyzer)
+    if args.seen and Path(args.seen).exists():
+        _check_seen(log, args.seen)
+    witness = log.check_witnessed(args.shuffler).hex() if args.shuffler else None
+    with progress_bar(args, "reading tasks", len(log.entries)) as progress:
+        tasks = log.tasks(lambda: progress(1))
+    same = same_questions(tasks)
+    data = {
+        "head": log.head.to_dict(),
+        "shuffler_key": witness,
+        "tasks": [
+            {
+                "task": entry.task_id.hex(),
+                "collector_key": entry.collector.key.hex(),
+                "same_question_as": same.get(place, []),
+                **_log_facts(tasks[place]),
+            }
+            for place, entry in enumerate(log.entries)
+        ],
+    }
+    if args.seen:
+        write_whole(args.seen, json.dumps(log.head.to_dict(), indent=2), durable=True)
+    emit(args, data, lambda out: _show_log(out, data))
+
+
+def _check_seen(log: Log, path: str) -> None:
+    from shuffledp.tasks.errors import ProofError
+    from shuffledp.tasks.log import Head
+
+    try:
+        seen = Head.from_dict(read_json(path))
+    except ProofError:
+        raise ParameterError(f"{path} holds no head of a log; give another file.") from None
+    seen.check()
+    log.check_continues(seen.size, seen.root, seen.log_key)
+
+
+def _log_facts(task: Task | None) -> dict[str, Any]:
+    """What a task asks; nothing where its text is not given any more."""
+    if task is None:
+        return {"name": None, "question": None, "expires": None}
+    return {"name": task.name, "question": task.question, "expires": task.expires}
+
+
+def _show_log(out: Console, data: Mapping[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    head = data["head"]
+    out.print(f"{counted(head['size'], 'task')}, all signed; root {head['root']}")
+    if data["shuffler_key"]:
+        out.print(f"The shuffler {data['shuffler_key']} has witnessed this log.")
+    made = Table(box=None)
+    for name in ("", "task", "question", "until", "same question"):
+        made.add_column(name, overflow="fold")
+    for place, task in enumerate(data["tasks"]):
+        until = task["expires"] and datetime.fromtimestamp(task["expires"], UTC).date().isoformat()
+        same = ", ".join(str(other) for other in task["same_question_as"])
+        question = task["question"] or "(not given any more)"
+        made.add_row(str(place), f"{task['task'][:16]}…", Text(question), until or "", same)
+    if data["tasks"]:
+        out.print(made)
+    if any(task["same_question_as"] for task in data["tasks"]):
+        out.print("Tasks with the same question at the same time: ask the collector why.")

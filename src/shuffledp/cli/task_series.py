@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shuffledp.tasks.keys import PublicKey
     from shuffledp.tasks.oblivious import GatewayKey
     from shuffledp.tasks.task import Task
-    from shuffledp.tasks.task_tokens import TokenIssuer
+    from shuffledp.tasks.tokens import TokenIssuer
 
 SUFFIX = ".task.json"
 

@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import write_output
+from shuffledp.cli.output import STANDARD, write_output
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted
 

@@ -7,6 +7,7 @@ reveal earlier draws).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 
@@ -104,3 +105,16 @@ class Entropy:
 
 
 SYSTEM = Entropy()
+
+
+class SeededEntropy(Entropy):
+    """Bits that are the same for the same seed; every thread starts from the beginning."""
+
+    seeded = True
+
+    def __init__(self, seed: int | str) -> None:
+        super().__init__()
+        self._seed = f"shuffledp seed {seed}".encode()
+
+    def _first_secret(self) -> bytes:
+        return hashlib.shake_256(self._seed).digest(SECRET_BYTES)

@@ -13,9 +13,8 @@ from typing import Any, TypedDict, TypeVar, cast
 import numpy as np
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.numbers.exact import ExactNumber, as_written, checked_confidence, truth, whole
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
 from shuffledp.release.ledger import Ledger
 

@@ -22,10 +22,9 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import whole_number
 from shuffledp.studio.jobs import JOBS
-from shuffledp.studio.lanes import Lane, Outdated, Workers
-from shuffledp.studio.running import Running
-from shuffledp.studio.trial import MOST_DEVICES
+from shuffledp.studio.running import MOST_DEVICES, Running
 from shuffledp.studio.uploads import Uploads
+from shuffledp.studio.workers import Lane, Outdated, Workers
 
 PAGE = Path(__file__).with_name("page")
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}

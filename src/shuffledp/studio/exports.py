@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.plots.published import published_png
+from shuffledp.plots.results import published_png
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
 from shuffledp.tasks.results import results_csv

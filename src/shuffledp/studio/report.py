@@ -16,10 +16,10 @@ from typing import Any
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, percent, show
 from shuffledp.plans.plan import Plan
-from shuffledp.plots.published import published_png
+from shuffledp.plots.results import published_png
 from shuffledp.studio.cautions import cautions
+from shuffledp.studio.collecting import Purpose
 from shuffledp.studio.fields import Form
-from shuffledp.studio.purpose import Purpose
 from shuffledp.studio.questions import QUESTIONS, confidence_of
 from shuffledp.studio.words import (
     Rows,

@@ -1,4 +1,9 @@
-"""One user's report, encrypted: what a device sends to the shuffler."""
+"""Encrypted messages: one user's report, and the noise that the shuffler adds to a batch.
+
+A report always holds `task.report_size` messages. The number of messages in a top-up must not show
+how much noise is inside, so dummies fill it up to a size that the noise exceeds with probability at
+most 2⁻⁶⁴ (then the noise is drawn again).
+"""
 
 from __future__ import annotations
 
@@ -49,3 +54,14 @@ def encrypt_report(
         key_id=task.key.key_id,
         messages=encrypt_all(report_numbers(task, value, entropy), task.key, task.id),
     ).to_bytes()
+
+
+def encrypted_top_up(task: Task, absent: int) -> tuple[bytes, int]:
+    """The encrypted noise of so many absent users, and how many messages it is."""
+    if absent == 0:
+        return b"", 0
+    size = task.protocol.top_up_size(absent)
+    messages = task.protocol.top_up(absent).messages()
+    while len(messages) > size:
+        messages = task.protocol.top_up(absent).messages()
+    return encrypt_all(plain_numbers(messages, size).tolist(), task.key, task.id), size

@@ -1,4 +1,8 @@
-"""What the analyzer publishes for a batch, and published results as lines of a table."""
+"""What the analyzer publishes for a batch: checks, noise, charge, JSON and its schema, CSV.
+
+bad messages?  ──▶  publish noise  ──▶  charge, release, analyze  ──▶  implausible?  ──▶  JSON
+(held, free)        (drawn anew)        (`release.publish`)            (marked or held)
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,45 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.report_size import promise
+from shuffledp.cells.schema import CELL_EPSILON
+from shuffledp.documents.schema import (
+    Anything,
+    Choice,
+    Flag,
+    Listing,
+    Pattern,
+    Real,
+    Record,
+    Schema,
+    Tagged,
+    Text,
+    Whole,
+)
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.protocols.base import Protocol, R
+from shuffledp.plans.certificate_schema import SENTENCE
+from shuffledp.protocols.base import MOST_BUCKETS, Protocol, R
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
+from shuffledp.queries.by_group.protocol import MOST_GROUPS
+from shuffledp.queries.by_group.result import ANSWERS
+from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES
+from shuffledp.queries.schema import LABEL, LONGEST_LABEL
+from shuffledp.release.ledger import Ledger
+from shuffledp.release.publish import publish
+from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import BAD_MESSAGES, Tally
-from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
+from shuffledp.tasks.rules import (
+    IMPLAUSIBLE_DEVIATIONS,
+    PUBLISH_NOISES,
+    TOP_UPS,
+    check_complete,
+    check_groups,
+)
+from shuffledp.tasks.schema import KEY_TEXT, LONGEST_TASK_NAME, SHOWN
 from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
 NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
 AGAINST_WHOM = {
@@ -215,3 +250,134 @@ def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
 def date_text(seconds: int) -> str:
     """A moment as a date with its time, UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ledger_line(task: Task, batch_id: bytes) -> str:
+    """What a ledger says about the release of a batch."""
+    return f"{task.name} [task {task.id.hex()}, batch {batch_id.hex()}]"
+
+
+def publish_batch(
+    task: Task,
+    batch: OpenedBatch,
+    *,
+    ledger: Ledger | None,
+    confidence: float,
+    implausible_rule: str = "mark",
+    once: bool = True,
+) -> dict[str, Any]:
+    """What is published for a batch, as JSON.
+
+    With `once`, the ledger is charged once, however often this is called for the same batch.
+
+    Requires: with `once` and publish noise, of all results for the same batch at most one is ever
+    shown to anybody: every call draws the noise anew, and several results would average it away.
+    Ensures: as `publish`; raises `BatchHeld` and charges nothing if too many messages are bad for
+    the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
+    after it was charged: that a batch is held tells something about what is inside.
+    """
+    protocol = task.protocol
+    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
+    check_groups(protocol.slack(batch.report(protocol)), batch.tally.bad)
+    released = batch.to_release(task)
+    result = publish(
+        protocol,
+        released.report,
+        confidence=confidence,
+        ledger=ledger,
+        what=ledger_line(task, batch.id),
+        once=once,
+        certificate=task.certificate,
+    )
+    # The anomaly is a function of `released` alone, which has been charged: a mark costs nothing
+    # more. A held batch tells "implausible" instead of its result, which is a function of it too.
+    if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
+        raise BatchHeld(
+            "implausible",
+            "Honest clients send such totals more rarely than a normal law lies "
+            f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations away, and implausible batches are "
+            "held here; nothing was published, but ε was charged, because that alone tells "
+            "something: discard the batch.",
+        )
+    return published(task, batch, released, result)
+
+
+HASH = KEY_TEXT
+BATCH_ID = Text(32, 32, Pattern("[0-9a-f]{32}"))
+INTERVAL = Listing(Real(), 2, 2)
+SHORT = Text(100)
+COUNT = Whole(0, 1 << 62)
+
+PROMISE: dict[str, Schema] = {
+    "epsilon": Real(),
+    "epsilon_exact": CELL_EPSILON,
+    "privacy": SENTENCE,
+    "users": Whole(1, 2 * MOST_USERS),
+    "neighbours": SENTENCE,
+    "confidence": Real(),
+    "rmse": Real(),
+    "messages_per_user": Real(),
+    "seeded": Flag(),
+    "clamped": Flag(),
+    "certificate": Anything(depth=24, longest=10_000, most_items=10**6),
+}
+ESTIMATE: dict[str, Schema] = {"estimate": Real(), "interval": INTERVAL}
+DATES: dict[str, Schema] = {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)}
+BUCKET = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL})
+GROUP = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL}, {"size": Real()})
+BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
+QUANTILE = Record({"probability": Real(), **ESTIMATE, "rmse": Real()}, DATES)
+
+
+def _result(query: str, **fields: Schema) -> dict[str, Schema]:
+    return {"query": Choice((query,)), **fields, **PROMISE}
+
+
+RESULT = Tagged(
+    "query",
+    {
+        **{
+            query: Record(_result(query, **ESTIMATE))
+            for query in ("count", "integer-sum", "real-sum")
+        },
+        "histogram": Record(_result("histogram", buckets=Listing(BUCKET, 2, MOST_BUCKETS))),
+        "frequencies": Record(_result("frequencies", buckets=Listing(BUCKET, 0, MOST_CANDIDATES))),
+        "by-group": Record(
+            _result(
+                "by-group",
+                answer=Choice(ANSWERS),
+                by=Text(LONGEST_LABEL),
+                groups_public=Flag(),
+                groups=Listing(GROUP, 2, MOST_GROUPS),
+                about=SENTENCE,
+            )
+        ),
+        "quantiles": Record(
+            _result(
+                "quantiles",
+                quantiles=Listing(QUANTILE, 1, 100),
+                buckets=Listing(BIN, 2, MOST_BUCKETS),
+                rank_rmse=Real(),
+            ),
+            {"unit": SHORT},
+        ),
+    },
+)
+PUBLISHED = Record(
+    {
+        "task": HASH,
+        "name": Text(LONGEST_TASK_NAME, 1, SHOWN),
+        "batch": BATCH_ID,
+        "number": Whole(1, 1 << 32),
+        "reports": Whole(1, MOST_BATCH_REPORTS),
+        "noise_shares": COUNT,
+        "top_up": Choice(TOP_UPS),
+        "publish_noise": Choice(PUBLISH_NOISES),
+        "result": RESULT,
+        "anomaly": Real(),
+        "implausible": Flag(),
+        "dropped": Record({name: COUNT for name in BAD_MESSAGES}),
+        "guarantee": SENTENCE,
+        "note": SENTENCE,
+    }
+)

@@ -9,7 +9,7 @@ from shuffledp.tasks.encryption import SUITE_NAME
 from shuffledp.tasks.oblivious import GATEWAY_KEY_BYTES
 from shuffledp.tasks.rules import LONGEST_WAIT_SECONDS, PUBLISH_NOISES, TOP_UPS
 from shuffledp.tasks.series import EVERY_DAYS, MOST_TASKS
-from shuffledp.tasks.task_tokens import SPKI_BYTES
+from shuffledp.tasks.tokens import SPKI_BYTES
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS, MOST_REPORT_SIZE
 
 TASK_FORMAT = "shuffledp task 3"

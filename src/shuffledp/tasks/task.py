@@ -27,7 +27,7 @@ from shuffledp.tasks.oblivious import GatewayKey
 from shuffledp.tasks.rules import BatchRule, check_header, check_publish_noise, check_rule
 from shuffledp.tasks.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
 from shuffledp.tasks.series import Series, series_id
-from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.tokens import TokenIssuer
 from shuffledp.tasks.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
 
 LOCAL_SHUFFLER = "http://127.0.0.1:8801"

@@ -21,14 +21,43 @@ from itertools import pairwise
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Task, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles
-from shuffledp.baselines.masses import Masses, binomial
 from shuffledp.baselines.protocols.local import RandomizedResponse, local_epsilon
 from shuffledp.numbers.exact import ball, round_to
 from shuffledp.numbers.laws import Binomial
+
+Masses = NDArray[np.float64]
+
+WINDOW_DEVIATIONS = 12  # around the mean; what lies beyond is below 10⁻²⁵
+
+
+@lru_cache(maxsize=512)
+def binomial(trials: int, chance: float) -> Masses:
+    """Bin(trials, chance) around its mean, up to tails below 10⁻²⁵; only the shape
+    matters, so the first value is not given.
+
+    Every mass is the one before times a ratio, from the mode outwards, and the whole is
+    normalised by its sum: relative errors are a few hundred roundings.
+    """
+    if trials == 0 or chance == 0:
+        return np.ones(1)
+    mean = trials * chance
+    reach = WINDOW_DEVIATIONS * math.sqrt(mean * (1 - chance)) + 60
+    first, last = max(0, int(mean - reach)), min(trials, int(mean + reach))
+    mode = min(max(int((trials + 1) * chance), first), last)
+    odds = chance / (1 - chance)
+    up = np.arange(mode, last, dtype=np.float64)
+    down = np.arange(mode, first, -1, dtype=np.float64)
+    right = np.cumprod((trials - up) / (up + 1) * odds)
+    left = np.cumprod(down / (trials - down + 1) / odds)
+    masses = np.concatenate([left[::-1], [1.0], right])
+    result: Masses = masses / masses.sum()
+    return result
+
 
 EVERY_DATA_SET_USERS = 4_000  # up to so many users, δ is computed for every number of ones
 MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing

@@ -11,20 +11,86 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
-from shuffledp.baselines.divergence import least, settles
+from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of, unit_values
-from shuffledp.baselines.gmps21_tree import shares, tree_delta
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.exact import round_to, to_float
+from shuffledp.numbers.exact import ball, round_to, to_float
 from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
+
+
+@lru_cache(maxsize=1 << 14)
+def parts(message: int) -> dict[int, int]:
+    """A message as {size: how many copies}: sizes |i| ≥ 2 are zero-sum noises, signed as they
+    come; 1 and −1 are the messages left over."""
+    if abs(message) == 1:
+        return {message: 1}
+    found = {message: 1}
+    for half in (-message // 2, -(message // 2)):
+        for size, copies in parts(half).items():
+            found[size] = found.get(size, 0) - copies
+    return found
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Bounds on the shift between any two values 0..D."""
+
+    weighted: int
+    """Bounds Σ |i| |s_i| over the zero-sum noises of sizes |i| ≥ 2."""
+    copies: int
+    """Bounds Σ |s_i| over the same noises."""
+    pairs: int
+    """Bounds the shift of the pairs {+1, −1}."""
+
+
+@lru_cache(maxsize=64)
+def shares(units: int) -> Shares:
+    """The bounds for D: twice those of the worst value, because a replacement takes one value away
+    and adds another."""
+    weighted = copies = 0
+    lows = [0]
+    for value in range(1, units + 1):
+        found = parts(value)
+        large = {size: count for size, count in found.items() if abs(size) > 1}
+        weighted = max(weighted, sum(abs(size * count) for size, count in large.items()))
+        copies = max(copies, sum(abs(count) for count in large.values()))
+        lows.append(found.get(-1, 0))
+    return Shares(2 * weighted, 2 * copies, max(lows) - min(lows) + units)
+
+
+def tree_delta(
+    units: int, pairs: NegativeBinomial, splits: tuple[NegativeBinomial, ...], budget: Fraction
+) -> arb:
+    """A bound of δ when half of `budget` goes to the pairs and half to the other noises, each
+    step of size i in proportion to |i|; a ball, infinite where a noise's decay exceeds its step.
+
+    Requires: shapes of at least 1, so that growing by one costs at most the decay, purely.
+    """
+    most = shares(units)
+    pair_step = budget / 2 / most.pairs
+    unit = budget / 2 / max(most.weighted, 1)
+    steps = [unit * size for size in range(2, units + 1)]
+    if pairs.decay > pair_step or any(
+        law.decay > step for law, step in zip(splits[1:], steps, strict=True)
+    ):
+        return arb("inf")
+    grow = ball(budget).exp()
+    total = most.pairs * grow * low_delta(pairs, pair_step)
+    worst = arb(0)
+    for law, step in zip(splits[1:], steps, strict=True):
+        here = low_delta(law, step)
+        worst = worst if here < worst else here
+    return total + most.copies * grow * worst
+
 
 ZERO_SUM_PART = Fraction(1, 10)  # of ε, for the noise that adds up to zero
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shuffledp.cells.base import Counts
-from shuffledp.numbers.weighted_sum import Part, error_quantiles
+from shuffledp.numbers.lattice import Part, error_quantiles
 from shuffledp.queries.by_group.result import MEAN, Floats
 from shuffledp.queries.histogram.crosstab_result import reach
 from shuffledp.queries.real_sum.protocol import likely_total

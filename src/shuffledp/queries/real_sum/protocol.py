@@ -27,8 +27,8 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, whole
+from shuffledp.numbers.lattice import Part, error_masses, error_quantiles
 from shuffledp.numbers.uniform import Uniform
-from shuffledp.numbers.weighted_sum import Part, error_masses, error_quantiles
 from shuffledp.protocols.base import FINEST_GRID, Protocol
 from shuffledp.protocols.bounds import check_bounds, parsed_number, reals_within
 from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone

@@ -11,7 +11,7 @@ from tenacity import AsyncRetrying, Retrying
 from shuffledp.service.answers import bounded_request, bounded_request_async
 from shuffledp.service.client.retries import TEMPORARY_STATUSES, NotTaken
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
-from shuffledp.tasks.task_proof import MOST_PROOF_BYTES, TaskProof
+from shuffledp.tasks.log import MOST_PROOF_BYTES, TaskProof
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from shuffledp.errors import ParameterError
 from shuffledp.service.answers import AnswerTooLong
 from shuffledp.service.binary_http import BinaryRequest, read_response
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.hpke_context import HpkeContext
-from shuffledp.tasks.oblivious import GatewayKey, open_answer, seal_request
+from shuffledp.tasks.oblivious import GatewayKey, HpkeContext, open_answer, seal_request
 from shuffledp.tasks.schema import MOST_TASK_BYTES
 from shuffledp.tasks.task import Task
 

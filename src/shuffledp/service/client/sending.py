@@ -33,9 +33,9 @@ from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTranspor
 from shuffledp.service.client.retries import retry_options
 from shuffledp.service.errors import Refused
 from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import TaskProof
 from shuffledp.tasks.wire import REPORT_ID_BYTES, read_upload
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.store.database import Database, Transaction, Work
-from shuffledp.tasks.checking import CheckLimits, check_task
 from shuffledp.tasks.clock import Clock
+from shuffledp.tasks.sandbox import CheckLimits, check_task
 from shuffledp.tasks.schema import MOST_TASK_BYTES
 from shuffledp.tasks.signing import KEY_BYTES, SIGNATURE_BYTES, TaskSignature
 from shuffledp.tasks.task import Task, task_from_json
