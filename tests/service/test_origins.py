@@ -285,7 +285,7 @@ def test_a_device_answers_only_while_a_task_is_valid(tmp_path: Path) -> None:
         now[0] = 1_999.9
         client.send(1)
         assert str(sent[0].url).startswith("http://127.0.0.1:8801/tasks/")
-    with pytest.raises(TaskError, match="expire after it begins"):
+    with pytest.raises(TaskError, match="expires before it begins"):
         Trio(tmp_path).task(not_before=2_000, expires=2_000)
 
 

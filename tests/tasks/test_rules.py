@@ -103,7 +103,7 @@ def test_top_ups_that_do_not_fit_are_refused(task: Task) -> None:
         Task.create(quantiles, task.key, "x", early)
     billions = plan_count(2 * 10**9, "0.01").to_dict()
     assert Task.create(billions, task.key, "x", BatchRule(2 * 10**9))
-    with pytest.raises(TaskError, match="more messages than a batch's header can say"):
+    with pytest.raises(TaskError, match="more messages than a batch's header can count"):
         Task.create(billions, task.key, "x", BatchRule(2 * 10**9, top_up="full"))
 
 

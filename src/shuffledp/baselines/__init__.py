@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from shuffledp.baselines.base import Baseline, BaselineForecast, Task
+from shuffledp.baselines.base import Baseline, BaselineForecast, Setting
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.registry import BASELINES, Entry, baseline, baselines_for
 from shuffledp.baselines.run import BaselineEstimate, BaselineHistogram, BaselineResult, run
@@ -20,7 +20,7 @@ __all__ = [
     "BaselineResult",
     "Claim",
     "Entry",
-    "Task",
+    "Setting",
     "baseline",
     "baselines_for",
     "run",

@@ -24,7 +24,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, probability, whole
 from shuffledp.numbers.laws import DiscreteLaplace
 
-Query = Literal["count", "real-sum", "histogram"]
+QueryName = Literal["count", "real-sum", "histogram"]
 Messages = NDArray[np.int64]
 """The messages of one or many users, one row per message."""
 
@@ -46,7 +46,7 @@ class BaselineForecast:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Setting:
     """What a baseline is planned for: how many users, how private, how many buckets."""
 
     users: int
@@ -61,8 +61,8 @@ class Task:
         epsilon: ExactNumber,
         delta: ExactNumber | None = None,
         buckets: int | str | None = None,
-    ) -> Task:
-        """A task from numbers as a caller writes them, checked and made exact."""
+    ) -> Setting:
+        """A setting from numbers as a caller writes them, checked and made exact."""
         return cls(
             users=whole(users, "users"),
             epsilon=positive_as_written(epsilon, "epsilon"),
@@ -100,7 +100,7 @@ class Bag:
 class Baseline(ABC):
     """A protocol of the literature with its parameters, all exact."""
 
-    query: ClassVar[Query]
+    query: ClassVar[QueryName]
     users: int
     """How many honest users are sure to take part: together they send all the noise."""
 
@@ -156,7 +156,7 @@ class Baseline(ABC):
 class Counter(Baseline):
     """A baseline that counts users with the value 1."""
 
-    query: ClassVar[Query] = "count"
+    query: ClassVar[QueryName] = "count"
 
     @abstractmethod
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Task
+from shuffledp.baselines.base import Bag, Baseline, Setting
 from shuffledp.baselines.claim import TRUSTED, Claim
 from shuffledp.baselines.registry import Entry, baseline, planned
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError
@@ -160,7 +160,7 @@ def run(
     if sure > array.size:
         raise ShortBatchError(array.size, sure)
     buckets_asked = None if labels is None else len(labels)
-    protocol = planned(query, protocol_name, Task.of(sure, epsilon, delta, buckets_asked))
+    protocol = planned(query, protocol_name, Setting.of(sure, epsilon, delta, buckets_asked))
     if protocol.claim.basis == "violated":
         raise PlanningError(f"{protocol_name} breaks its own privacy claim here; it is not run.")
     protocol.check_batch(array.size)

@@ -14,7 +14,7 @@ from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import LARGEST_ODDS, MOST_BOUNDED_VALUE, MOST_CUT
 from shuffledp.cells.digits.cell import MOST_COMBINATIONS, MOST_TOGETHER, SharedCell
 from shuffledp.cells.paper.cell import LARGEST_FLOOD_MEAN, MOST_INPUT_PAIRS, PaperCell
-from shuffledp.documents.schema import Choice, Listing, Rational, Record, Tagged, Whole
+from shuffledp.documents.schema import Listing, OneOf, Rational, Record, Tagged, Whole
 
 CELL_EPSILON = Rational(SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL)
 PROBABILITY = Rational(Fraction(0), Fraction(1))
@@ -22,7 +22,7 @@ PROBABILITY = Rational(Fraction(0), Fraction(1))
 
 PAPER_CELL = Record(
     {
-        "kind": Choice((PaperCell.kind,)),
+        "kind": OneOf((PaperCell.kind,)),
         "users": Whole(1, MOST_USERS),
         "largest": Whole(1, LARGEST_VALUE),
         "up_epsilon": CELL_EPSILON,
@@ -49,7 +49,7 @@ BOUNDED_FIELDS = {
     "up": DIRECTION,
     "down": DIRECTION,
 }
-BOUNDED_CELL = Record({"kind": Choice((BoundedCell.kind,)), **BOUNDED_FIELDS})
+BOUNDED_CELL = Record({"kind": OneOf((BoundedCell.kind,)), **BOUNDED_FIELDS})
 TOGETHER = Record(
     {
         "cells": Whole(2, MOST_TOGETHER),
@@ -59,7 +59,7 @@ TOGETHER = Record(
         "stray_odds": Listing(ODDS, 1, MOST_TOGETHER - 1),
     }
 )
-SHARED_CELL = Record({"kind": Choice((SharedCell.kind,)), **BOUNDED_FIELDS, "together": TOGETHER})
+SHARED_CELL = Record({"kind": OneOf((SharedCell.kind,)), **BOUNDED_FIELDS, "together": TOGETHER})
 CELL = Tagged(
     "kind",
     {BoundedCell.kind: BOUNDED_CELL, SharedCell.kind: SHARED_CELL, PaperCell.kind: PAPER_CELL},

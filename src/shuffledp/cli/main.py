@@ -25,11 +25,11 @@ NO_COMMAND = "there is no command"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that answers wrong input with one sentence and exit code 2, and shows its help where
-    it has commands and none is named."""
+    """A parser that answers wrong input with one sentence and exit code 2, and shows its help if a
+    command is required and none is named."""
 
     groups: Mapping[str, Sequence[str]] = {}
-    """Titles of groups of commands, and the commands in each; empty: one group of all."""
+    """Groups of commands by title; empty: one group."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
@@ -39,14 +39,14 @@ class Parser(argparse.ArgumentParser):
         self._given: list[str] = []
 
     def add_subparsers(self, **options: Any) -> Commands:
-        """The place where commands are added."""
+        """The object to which commands are added."""
         self._below = super().add_subparsers(**options)
         return self._below
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parses; leaves no word over, so that an error is about the command that was meant."""
+        """Parses all arguments, so that an error is about the command that was meant."""
         self._given = list(args or ())
         if self._below is not None:
             self._check_command()
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         return found, left
 
     def _check_command(self) -> None:
-        """Shows the help where no command is named; refuses one that does not exist."""
+        """Shows the help if no command is named; refuses an unknown one."""
         if not self._given:
             self.print_help()
             self.exit(0)
@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {close[0]}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
-        """One sentence with what was probably meant, and exit code 2."""
+        """Prints one sentence, with what was probably meant, and exits with code 2."""
         known = [name for one in self._actions for name in one.option_strings]
         options = (word.partition("=")[0] for word in self._given if word.startswith("--"))
         wrong = ((word, self._meant(word, known)) for word in options if word not in known)
@@ -152,13 +152,13 @@ GROUPS = {
 """Every command, in the order and the groups of the help."""
 
 NO_MEMORY = (
-    "The memory ran out; what a ledger was charged for is shown by shuffledp ledger show: ask for "
-    "less, or use a machine with more memory."
+    "Out of memory. Ask for less, or use a machine with more memory; `shuffledp ledger show` says "
+    "what a ledger was charged for."
 )
 
 NOT_TEXT = (
-    "A word of this command is no text in the terminal's encoding, so that no value could equal "
-    "it; set a UTF-8 locale (LC_ALL=C.UTF-8), or rename the file."
+    "An argument is not valid text in the terminal's encoding; set a UTF-8 locale "
+    "(LC_ALL=C.UTF-8), or rename the file."
 )
 
 EPILOG = """examples:
@@ -189,8 +189,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 3 if a
-    certificate is refuted, 130 if interrupted."""
+    """Runs a command and returns its exit code: 0 if it succeeded, 2 with one sentence if it could
+    not run, 3 if a certificate is refuted, 130 if interrupted."""
     speak_plainly()
     words = joined(sys.argv[1:] if arguments is None else arguments)
     if not all(is_text(word) for word in words):
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not getattr(args, "verbose", False):
         return _run(args, verbose=False)
     out, level = logging.StreamHandler(sys.stderr), _LOGGER.level
-    _LOGGER.addHandler(out)  # of this package alone: others' loggers belong to whoever imports us
+    _LOGGER.addHandler(out)  # only this package's logger: the others belong to the caller
     _LOGGER.setLevel(logging.INFO)
     start = time.perf_counter()
     try:
@@ -230,7 +230,10 @@ def _run(args: argparse.Namespace, *, verbose: bool) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
             raise
-        print(f"Standard output takes no more ({error.strerror}); make room.", file=sys.stderr)
+        print(
+            f"The output could not be written ({error.strerror}); free some space and try again.",
+            file=sys.stderr,
+        )
         return WRONG
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
@@ -239,14 +242,14 @@ def _run(args: argparse.Namespace, *, verbose: bool) -> int:
 
 
 def joined(arguments: Sequence[str]) -> list[str]:
-    """The words of a call, with values that begin with a dash joined to their options: a bound
-    below 0 and a token with a dash are no options."""
+    """The arguments, with values that begin with a dash joined to their options: a negative bound
+    and a token with a dash are not options."""
     words = list(arguments)
-    for place in range(len(words) - 1, 0, -1):
-        option, value = words[place - 1 : place + 1]
+    for index in range(len(words) - 1, 0, -1):
+        option, value = words[index - 1 : index + 1]
         dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
         if option == "--bounds" or dashed:
-            words[place - 1 : place + 1] = [f"{option}={value}"]
+            words[index - 1 : index + 1] = [f"{option}={value}"]
     return words
 
 

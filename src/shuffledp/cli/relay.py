@@ -1,4 +1,4 @@
-"""`shuffledp relay`: run one, and print the key that tasks for it name."""
+"""`shuffledp relay`: run a relay, and print a shuffler's gateway key for tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     """Adds the command `relay`."""
-    actions = add_group(commands, "relay", "pass sealed requests on, without addresses")
+    actions = add_group(commands, "relay", "forward sealed requests without addresses")
     add_serve(actions, "relay")
     key = add_command(
         actions,
@@ -53,5 +53,7 @@ def given_gateway(args: argparse.Namespace) -> GatewayKey | None:
     data = read_json(args.gateway_key)
     text = data.get("gateway_key") if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise ParameterError("The gateway's key is what `shuffledp relay key` prints.")
+        raise ParameterError(
+            "The file holds no gateway key; use what `shuffledp relay key` prints."
+        )
     return GatewayKey.from_hex(text)

@@ -1,8 +1,8 @@
 """Random bits: an AES-256-CTR keystream keyed by the operating system, erased as it is used.
 
-Never a statistical generator. Each thread has a keystream of its own; a forked child starts a
-new one; after every block the key is replaced by fresh keystream (so a later compromise does not
-reveal earlier draws).
+Never a statistical generator. Each thread has its own keystream, and a forked child starts a new
+one. After every block the key is replaced by fresh keystream, so a later compromise does not reveal
+earlier draws. `SeededEntropy` is for tests and figures only.
 """
 
 from __future__ import annotations
@@ -108,7 +108,12 @@ SYSTEM = Entropy()
 
 
 class SeededEntropy(Entropy):
-    """Bits that are the same for the same seed; every thread starts from the beginning."""
+    """Bits that are the same for the same seed, for tests and for reproducing a figure; never for
+    real people's data. Every thread starts from the beginning.
+
+    Everything drawn with it is marked `seeded`, all the way to the estimate; services and ledgers
+    refuse it.
+    """
 
     seeded = True
 

@@ -1,4 +1,11 @@
-"""Laws on the integers in floats, for reporting: binomial masses, and a noise law on a lattice."""
+"""Error laws in floats, for reporting only: binomial masses, a noise law on a lattice, and the law
+of
+a weighted sum of independent errors.
+
+The characteristic functions of all parts are known; their product, transformed once, is the law of
+the whole error on a grid. The errors of a real sum are spread over thousands of lattice points, so
+a grid loses nothing that an interval could show.
+"""
 
 from __future__ import annotations
 

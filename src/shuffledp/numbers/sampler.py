@@ -4,8 +4,13 @@ X is the number of cumulative probabilities F(first), F(first+1), … that a uni
 below. U is never written down whole: 16 bits of it decide almost every draw through a look-up
 table; where they equal the leading bits of some F(k), 64 bits are compared with 64-bit
 thresholds; where these tie too, or U lies beyond the table, U grows bit by bit and F(k) is
-enclosed ever more tightly by `arb` until the comparison is certain. No float stands between a
+enclosed ever more tightly by `arb` until the comparison is certain. No float comes between a
 parameter and a draw, and no value is out of reach (MATH §10).
+
+`events`, `tallies` and `total_of` make many draws at once, at a cost that does not grow with their
+number, and still exactly. A law's thresholds split the 64-bit words into those that decide for
+0, for 1, …, and a few that do not decide; how many of n words fall into one part is binomial with a
+rational probability. So the words of a part are never drawn, only counted.
 """
 
 from __future__ import annotations
@@ -252,11 +257,11 @@ def sampler(law: Law) -> Sampler:
 
 Integers = NDArray[np.int64]
 
-FEW_DRAWS = 1 << 14  # up to so many, drawing each is faster than counting
+FEW_DRAWS = 1 << 14  # up to this many, drawing each is faster than counting
 
 
 def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
-    """How many of so many independent trials succeed."""
+    """How many of `trials` independent trials succeed: a draw of Bin(trials, chance)."""
     if trials == 0 or chance == 0:
         return 0
     if 2 * chance > 1:  # failures are fewer: counting these is faster

@@ -72,7 +72,7 @@ def checked_picture(path: str) -> str:
 
 @cache
 def _notebook_figure() -> type[Figure]:
-    """The class of figures that a notebook shows as a picture, even if pyplot was never imported."""
+    """The class of figures that notebooks show as pictures, even without pyplot."""
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):

@@ -7,11 +7,11 @@ from fractions import Fraction
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.schema import CELL, CELL_EPSILON
 from shuffledp.documents.schema import (
-    Choice,
     Either,
     Flag,
     Listing,
     Nothing,
+    OneOf,
     Pattern,
     Rational,
     Record,
@@ -41,12 +41,12 @@ LEVEL = Record({"buckets": Whole(2, quantiles.MOST_BUCKETS), "cell": CELL, "down
 
 
 def _counting(query: str) -> Record:
-    return Record({"query": Choice((query,)), "epsilon": CELL_EPSILON, "cell": CELL})
+    return Record({"query": OneOf((query,)), "epsilon": CELL_EPSILON, "cell": CELL})
 
 
 def _frequencies(query: str) -> dict[str, Schema]:
     return {
-        "query": Choice((query,)),
+        "query": OneOf((query,)),
         "epsilon": CELL_EPSILON,
         "users": Whole(1, MOST_USERS),
         "groups": Whole(1, frequencies.MOST_GROUPS),
@@ -65,7 +65,7 @@ SCHEMAS: dict[str, Record] = {
     "integer-sum": _counting("integer-sum"),
     "real-sum": Record(
         {
-            "query": Choice(("real-sum",)),
+            "query": OneOf(("real-sum",)),
             "epsilon": CELL_EPSILON,
             "low": BOUND,
             "high": BOUND,
@@ -75,7 +75,7 @@ SCHEMAS: dict[str, Record] = {
     ),
     "histogram": Record(
         {
-            "query": Choice(("histogram",)),
+            "query": OneOf(("histogram",)),
             "epsilon": CELL_EPSILON,
             "cell": CELL,
             "labels": Listing(LABEL, 2, MOST_BUCKETS),
@@ -94,9 +94,9 @@ SCHEMAS: dict[str, Record] = {
     ),
     "by-group": Record(
         {
-            "query": Choice(("by-group",)),
+            "query": OneOf(("by-group",)),
             "epsilon": CELL_EPSILON,
-            "answer": Choice(ANSWERS),
+            "answer": OneOf(ANSWERS),
             "labels": Listing(LABEL, 2, by_group.MOST_GROUPS),
             "low": BOUND,
             "high": BOUND,
@@ -106,12 +106,12 @@ SCHEMAS: dict[str, Record] = {
     ),
     "quantiles": Record(
         {
-            "query": Choice(("quantiles",)),
+            "query": OneOf(("quantiles",)),
             "epsilon": CELL_EPSILON,
             "low": BOUND,
             "high": BOUND,
             "levels": Listing(LEVEL, 1, MOST_LEVELS),
         },
-        optional={"points": Flag(), "unit": Choice(tuple(UNITS))},
+        optional={"points": Flag(), "unit": OneOf(tuple(UNITS))},
     ),
 }

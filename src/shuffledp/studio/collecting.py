@@ -26,7 +26,7 @@ UNNAMED = "Collection without a name"
 
 @dataclass(frozen=True, kw_only=True)
 class Purpose:
-    """The words of the first step; every one may be empty."""
+    """The texts of the first step; each may be empty."""
 
     name: str = ""
     question: str = ""
@@ -42,7 +42,7 @@ class Purpose:
 
     @classmethod
     def of(cls, given: object) -> Purpose:
-        """The words in a request; what it does not hold is empty."""
+        """The texts in a request; missing ones are empty."""
         words: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         return cls(**{one.name: str(words.get(one.name) or "").strip() for one in fields(cls)})
 
@@ -59,7 +59,7 @@ class Purpose:
         )
 
     def rows(self) -> Rows:
-        """What an officer asks for first; what is missing is said to be missing."""
+        """What a data-protection officer asks first; missing texts are marked as missing."""
         operators = self.operators
         return [
             ("The question", self.question or NOT_WRITTEN),
@@ -75,8 +75,8 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Two servers."""
+class ServerUrls:
+    """The addresses of a shuffler and an analyzer."""
 
     shuffler: str
     analyzer: str
@@ -85,7 +85,7 @@ class Place:
 def make_task(
     plan: str, key: PublicKey, purpose: Purpose, publish_noise: bool, shuffler: str
 ) -> Task:
-    """The task of a plan, with the words that people see."""
+    """The task of a plan, with the texts that people see."""
     data = json.loads(plan)
     return Task.create(
         data,
@@ -100,43 +100,46 @@ def make_task(
 
 
 def newest_key(analyzer: str) -> PublicKey:
-    """The newest key that an analyzer says it uses."""
+    """The analyzer's newest active key."""
     found = answer_json(call("GET", f"{analyzer.rstrip('/')}/keys"))["keys"]
     active = [key for key in found if key.get("state") == "active"]
     if not active:
-        raise ParameterError("The analyzer has no key in use; its operator makes one: keys new.")
+        raise ParameterError(
+            "The analyzer has no active key; ask its operator to run `shuffledp keys new`."
+        )
     return PublicKey.from_dict(active[-1])
 
 
-def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[Place, Task]:
-    """Makes the task with the analyzer's own key and registers it at both servers; the tokens are
-    used for that and not kept."""
-    place = place_of(asked)
+def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[ServerUrls, Task]:
+    """Creates the task with the analyzer's key and registers it at both servers; the tokens are not
+    kept."""
+    servers = server_urls(asked)
     tokens = {role: str(asked.get(f"{role}_token") or "") for role in ("analyzer", "shuffler")}
     if not all(tokens.values()):
-        raise ParameterError("Give the collector's token at each server; each is asked for one.")
+        raise ParameterError(
+            "A token is missing; give the collector's token at each of the two servers."
+        )
     if tokens["analyzer"] == tokens["shuffler"]:
         raise ParameterError(
             "The two tokens are the same, so each server could act as the collector at the other; "
-            "make one for each with `shuffledp keys token`."
+            "create one for each with `shuffledp keys token`."
         )
-    key, purpose = newest_key(place.analyzer), Purpose.of(asked.get("purpose"))
-    task = make_task(plan, key, purpose, publish_noise, place.shuffler)
-    urls = {"analyzer": place.analyzer, "shuffler": place.shuffler}
+    key, purpose = newest_key(servers.analyzer), Purpose.of(asked.get("purpose"))
+    task = make_task(plan, key, purpose, publish_noise, servers.shuffler)
+    urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler}
     register_everywhere(task, urls, tokens, collector_key())
-    return place, task
+    return servers, task
 
 
 def collector_key() -> SigningKey:
-    """The key with which this person signs tasks, in their data folder; made when it is first
-    needed."""
+    """The key with which this person signs tasks, in their data folder; created on first use."""
     folder = user_data_path("shuffledp", appauthor=False)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / "collector-signing.json"
     return SigningKey.load(file) if file.exists() else SigningKey.create(file)
 
 
-def place_of(asked: Mapping[str, Any]) -> Place:
+def server_urls(asked: Mapping[str, Any]) -> ServerUrls:
     """The servers that a form names."""
     urls = {role: str(asked.get(role) or "").strip() for role in ("shuffler", "analyzer")}
     for role, url in urls.items():
@@ -144,15 +147,15 @@ def place_of(asked: Mapping[str, Any]) -> Place:
             raise ParameterError(
                 f"The address of the {role} must begin with https:// (or http:// on this machine)."
             )
-    return Place(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
+    return ServerUrls(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
 
 
-def progress(place: Place, task: Task) -> Facts:
-    """How far a task is: waiting reports, batches, results with intervals, and their ε."""
+def progress(servers: ServerUrls, task: Task) -> Facts:
+    """The progress of a task: waiting reports, batches, results with intervals, and their ε."""
     name = task.id.hex()
     at_shuffler, at_analyzer = (
         _task_in(answer_json(call("GET", f"{url}/status")), name)
-        for url in (place.shuffler, place.analyzer)
+        for url in (servers.shuffler, servers.analyzer)
     )
     results = at_analyzer.get("results", [])
     return {

@@ -38,7 +38,8 @@ NO_ENTRY = (
 
 
 class Access:
-    """Lets only the right requests through to the studio, and marks every answer."""
+    """Lets only allowed requests through to the studio, and adds security headers to every
+    answer."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
@@ -65,7 +66,7 @@ class Access:
         await answer(scope, receive, marked)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that is not let through; None if it is."""
+        """The answer to a request that is refused; None if it is allowed."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if host not in self._hosts:
@@ -89,7 +90,7 @@ class Access:
         return found is not None and hmac.compare_digest(found.value, self._cookie)
 
     def _without_token(self, scope: Scope) -> Response | None:
-        """Sends a browser that is let in already from the link to the page itself."""
+        """Redirects a browser that already has the cookie from the link to the page."""
         if scope["path"] == "/" and b"token=" in scope["query_string"]:
             return RedirectResponse("/", 303)
         return None
@@ -114,13 +115,13 @@ def listening(port: int) -> socket.socket:
     except OSError as error:
         found.close()
         raise ParameterError(
-            f"Port {port} cannot be used ({error.strerror}); leave --port out, or name another."
+            f"Port {port} cannot be used ({error.strerror}); remove --port, or choose another one."
         ) from None
     return found
 
 
 class LocalServer(uvicorn.Server):
-    """A server that ends all work in progress with the first signal, so that nobody waits."""
+    """A server that ends all work in progress at the first signal."""
 
     def __init__(self, config: uvicorn.Config, studio: Studio) -> None:
         super().__init__(config)
@@ -134,7 +135,7 @@ class LocalServer(uvicorn.Server):
 
 
 def serve(port: int, opened: Callable[[str], None]) -> None:
-    """Runs the studio; `opened` is told its link once it answers."""
+    """Runs the studio; `opened` is called with its link once it answers."""
     taken = listening(port)
     studio = Studio()
     access = Access(studio.app(), taken.getsockname()[1])

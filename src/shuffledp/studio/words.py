@@ -1,4 +1,4 @@
-"""A plan in sentences and rows for people who read no code: for the page and the report."""
+"""A plan in sentences and rows for people who do not read code: for the page and the report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def short(number: float) -> str:
 
 
 def size(amount: float) -> str:
-    """So many bytes, in the unit that fits."""
+    """An amount of bytes in a readable unit."""
     for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if amount >= bytes_each:
             return f"{short(amount / bytes_each)} {unit}"
@@ -33,7 +33,7 @@ def size(amount: float) -> str:
 
 
 def published_reach(plan: Plan[Any], confidence: float) -> float:
-    """How far from the truth the published answer is at most; whole numbers after rounding."""
+    """The largest distance of the published answer from the truth; whole numbers are rounded."""
     found = reach(plan, confidence)
     return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].whole else found
 
@@ -43,8 +43,8 @@ def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     question = QUESTIONS[plan.protocol.query]
     rounded = ", rounded to whole numbers," if question.whole else ""
     return (
-        f"If at least {plan.users:,} honest people take part, {question.about}{rounded} lies "
-        f"within {short(published_reach(plan, float(confidence)))} of the truth, "
+        f"If at least {plan.users:,} honest people take part, {question.about}{rounded} is within "
+        f"±{short(published_reach(plan, float(confidence)))} of the truth, "
         f"{show(100 * confidence)} times in 100, {question.condition}."
     )
 
@@ -63,9 +63,9 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
     odds = math.exp(float(epsilon))
     sure = 100 * odds / (1 + odds)
     return (
-        f"ε = {show(epsilon)}: whatever is published, and whatever the analyzer sees, is at most "
-        f"{short(odds)} times as likely with a person's value as with any other value in its "
-        f"place{but}. Somebody who thought a yes and a no equally likely is afterwards at most "
+        f"ε = {show(epsilon)}: changing one person's answer changes the probability of anything "
+        "that is published, or that the analyzer sees, by a factor of at most "
+        f"{short(odds)}{but}. Someone who would have guessed 50:50 about you ends up at most "
         f"{sure:.3g} % sure."
     )
 
@@ -73,19 +73,19 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
 def trust_rows(publish_noise: bool) -> Rows:
     """Who sees what, and what is assumed of whom."""
     invented = (
-        "; a shuffler that invents all other reports still learns nothing from what is published, "
+        "; a shuffler that forges all other reports still learns nothing from what is published, "
         "because the analyzer adds a full set of noise"
         if publish_noise
-        else "; a shuffler that invents all other reports could read the last one off the result"
+        else "; a shuffler that forges all other reports could read the last one off the result"
     )
     return [
         ("A person's device", "sees its own value and sends nothing but noisy, encrypted messages"),
         ("Shuffler", "sees who takes part and equally long encrypted reports; it cannot read them"),
-        ("Analyzer", "opens the mixed messages of all; it does not learn whose they are"),
+        ("Analyzer", "opens the shuffled messages; it does not learn whose they are"),
         (
             "The other people",
-            "at least the planned number of them must be honest: reports that one party made up or "
-            "knows hide nobody",
+            "at least the planned number of them must be honest: reports that one party forged or "
+            "knows protect nobody",
         ),
         (
             "Must not happen",
@@ -101,21 +101,20 @@ def plan_facts(plan: Plan[Any]) -> Rows:
     return [
         (
             "People needed",
-            f"{plan.users:,} honest ones, whose devices follow the protocol and who do not tell "
-            "others what they sent; a batch of fewer reports is never released",
+            f"{plan.users:,} honest people, whose devices follow the protocol and who do not "
+            "reveal their own reports; a batch of fewer reports is never released",
         ),
         ("Privacy", f"ε = {show(plan.epsilon)}: {promise(plan.padding)}"),
         (
             "Messages per report",
-            f"{plan.report_size:,} (on average {short(f.messages_per_user)} "
-            "before it is filled up)",
+            f"{plan.report_size:,} (on average {short(f.messages_per_user)} before padding)",
         ),
         ("Bytes per report", f"{plan.encrypted_bytes:,}, encrypted"),
-        ("Typical error (RMSE)", f"{short(f.rmse)} at the worst data"),
+        ("Typical error (RMSE)", f"{short(f.rmse)} for the worst data"),
         (
             "Central mechanism",
-            f"{short(f.central_rmse)}: what one party trusted with all values "
-            "would have to add for the same ε",
+            f"{short(f.central_rmse)}: what a party trusted with all values would have to add for "
+            "the same ε",
         ),
     ]
 

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from shuffledp.documents.schema import Pattern, Text
 from shuffledp.tasks.errors import TaskError
 
 KEM_ID, KDF_ID, AEAD_ID = b"\x00\x20", b"\x00\x01", b"\x00\x01"
@@ -53,7 +54,7 @@ def _expand(suite: bytes, key: bytes, label: bytes, info: bytes, size: int) -> b
 
 @dataclass(frozen=True, kw_only=True)
 class HpkeContext:
-    """What both sides derive. Secret: it prints nothing."""
+    """The keys that both sides derive. Secret: it prints nothing."""
 
     enc: bytes
     """The sender's ephemeral public key."""
@@ -74,18 +75,22 @@ class HpkeContext:
         try:
             shared = own.exchange(X25519PublicKey.from_public_bytes(recipient))
         except ValueError:
-            raise TaskError("The gateway's key is no X25519 key; ask for another one.") from None
+            raise TaskError(
+                "The gateway's key is not an X25519 key; ask its operator for a valid one."
+            ) from None
         return cls._of(shared, enc, recipient, info)
 
     @classmethod
     def receiving(cls, secret: bytes, enc: bytes, info: bytes) -> HpkeContext:
-        """The recipient's context; raises `TaskError` if `enc` is no key."""
+        """The recipient's context; raises `TaskError` if `enc` is not a key."""
         own = X25519PrivateKey.from_private_bytes(secret)
         public = own.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         try:
             shared = own.exchange(X25519PublicKey.from_public_bytes(enc))
         except ValueError:
-            raise TaskError("The message's key is no X25519 key; encrypt it again.") from None
+            raise TaskError(
+                "The message's key is not an X25519 key; encrypt the message again."
+            ) from None
         return cls._of(shared, enc, public, info)
 
     @classmethod
@@ -107,7 +112,7 @@ class HpkeContext:
         return AESGCM(self.key).encrypt(self.nonce, plain, None)
 
     def open(self, sealed: bytes) -> bytes:
-        """The one message of this context; raises `TaskError` unless it is whole."""
+        """The one message of this context; raises `TaskError` if it was changed."""
         return open_with(self.key, self.nonce, sealed)
 
     def export(self, label: bytes, size: int) -> bytes:
@@ -116,21 +121,22 @@ class HpkeContext:
 
 
 def open_with(key: bytes, nonce: bytes, sealed: bytes) -> bytes:
-    """What was encrypted with AES-128-GCM; raises `TaskError` unless it is whole."""
+    """Decrypts with AES-128-GCM; raises `TaskError` if the message was changed."""
     try:
         return AESGCM(key).decrypt(nonce, sealed, None)
     except (InvalidTag, ValueError):
         raise TaskError(
-            "The message cannot be opened; it was changed, or is for another key."
+            "The message cannot be opened: it was changed, or is for another key; encrypt it again."
         ) from None
 
 
 KEY_IDS = 256
 GATEWAY_KEY_BYTES = 1 + 2 + PUBLIC_BYTES + 2 + 4
+GATEWAY = Text(2 * GATEWAY_KEY_BYTES, 2 * GATEWAY_KEY_BYTES, Pattern("[0-9a-f]*", "hex digits"))
 HEADER_BYTES = 7
 ANSWER_NONCE_BYTES = max(KEY_BYTES, NONCE_BYTES)
 REQUEST_OVERHEAD = HEADER_BYTES + PUBLIC_BYTES + TAG_BYTES
-"""Bytes that an encapsulated request has more than the request itself."""
+"""How many bytes longer an encapsulated request is than the request itself."""
 _REQUEST, _RESPONSE = b"message/bhttp request", b"message/bhttp response"
 
 
@@ -148,7 +154,7 @@ class GatewayKey:
 
     @classmethod
     def from_hex(cls, text: str) -> GatewayKey:
-        """The key in a task; raises `TaskError` if it is none."""
+        """The key in a task; raises `TaskError` if it is malformed."""
         try:
             data = bytes.fromhex(text)
         except ValueError:
@@ -156,26 +162,26 @@ class GatewayKey:
         key = cls(data[0] if data else 0, data[3 : 3 + PUBLIC_BYTES])
         if len(data) != GATEWAY_KEY_BYTES or key.to_bytes() != data:
             raise TaskError(
-                "The gateway's key is malformed; ask for what `shuffledp relay key` prints."
+                "The gateway's key is malformed; use what `shuffledp relay key` prints."
             )
         return key
 
     @property
     def header(self) -> bytes:
-        """With what every request for this key begins."""
+        """The first bytes of every request for this key."""
         return bytes([self.number]) + KEM_ID + KDF_ID + AEAD_ID
 
 
 def seal_request(
     key: GatewayKey, request: bytes, ephemeral: X25519PrivateKey | None = None
 ) -> tuple[bytes, HpkeContext]:
-    """(the encapsulated request, what opens its answer); `ephemeral` is for tests."""
+    """(the encapsulated request, the context that opens its answer); `ephemeral` is for tests."""
     context = HpkeContext.sending(key.public, _REQUEST + b"\x00" + key.header, ephemeral)
     return key.header + context.enc + context.seal(request), context
 
 
 def open_request(find: Callable[[int], bytes | None], sealed: bytes) -> tuple[bytes, HpkeContext]:
-    """(the request, what its answer is sealed with); `find` gives the secret key of a number.
+    """(the request, the context that seals its answer); `find` returns the secret key of a number.
 
     Ensures: raises `TaskError` unless the request was sealed for one of these keys.
     """

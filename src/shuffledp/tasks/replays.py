@@ -30,7 +30,7 @@ from shuffledp.tasks.ordering import Rows, order_file, read_rows
 from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES
 
 KEPT_KEY_BYTES = 16
-"""How much of each message's encapsulated key is kept to recognise a copy."""
+"""Bytes of each encapsulated key that are kept to recognise a copy."""
 Texts = NDArray[np.bytes_]
 
 
@@ -53,7 +53,7 @@ def in_canonical_order(file: Path) -> bool:
 
 
 def put_in_order(file: Path, memory: int) -> None:
-    """Brings the messages in a file into canonical order, if they are not."""
+    """Sorts the messages in a file into canonical order, unless they are."""
     if in_canonical_order(file):
         return
     target = file.with_name(f"{file.name}.ordered")
@@ -105,7 +105,7 @@ MEMORY_FORMAT = "shuffledp replay memory 1"
 MEMORY_FILE = "memory.json"
 RUN_ENDING = ".enc"
 MERGED_RUNS = 8
-"""So many runs of a level become one run of the next."""
+"""How many runs of a level are merged into one run of the next."""
 MERGE_PAGE = 1 << 16
 """Entries of each run that are in memory while runs are merged."""
 
@@ -127,12 +127,12 @@ class ReplayMemory:
         self._batches = 0
         self._runs: list[Run] = []
         self._merged: list[str] = []
-        """Runs whose content is in another one already; they may still have to be deleted."""
+        """Runs that were merged into another one but may not be deleted yet."""
         self._read()
 
     @property
     def batches(self) -> int:
-        """Of how many batches the messages are remembered."""
+        """How many batches are remembered."""
         return self._batches
 
     def run_of(self, batch: str) -> Path:
@@ -145,8 +145,9 @@ class ReplayMemory:
             file = self.folder / run.name
             if not file.is_file() or file.stat().st_size != run.entries * KEPT_KEY_BYTES:
                 raise StateLost(
-                    f"The replay memory in {self.folder.name} is damaged, so that copies of counted"
-                    " messages cannot be told; restore the folder, or make a new key and new tasks."
+                    f"The replay memory in {self.folder.name} is damaged, so copies of counted "
+                    "messages cannot be recognised; restore the folder, or create a new key and "
+                    "new tasks."
                 )
         return [self.folder / run.name for run in self._runs]
 
@@ -206,7 +207,7 @@ class ReplayMemory:
         except (OSError, ValueError, KeyError, TypeError):
             raise StateLost(
                 f"The replay memory in {self.folder.name} cannot be read; restore the folder, or "
-                "make a new key and new tasks."
+                "create a new key and new tasks."
             ) from None
         self._delete(self._merged)
 

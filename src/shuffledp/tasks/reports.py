@@ -28,8 +28,7 @@ def report_numbers(task: Task, value: Any, entropy: Entropy = SYSTEM) -> list[in
     while len(messages) > task.report_size:
         messages = task.protocol.randomize(value, entropy).messages()
     numbers = plain_numbers(messages, task.report_size)
-    # in random order: a message's position in the report says nothing about what it holds, so
-    # that somebody who destroys chosen messages of a report does not choose what is lost
+    # in random order, so that an attacker who destroys chosen messages cannot choose their content
     ordered: list[int] = numbers[permutation(task.report_size, entropy)].tolist()
     return ordered
 
@@ -37,16 +36,15 @@ def report_numbers(task: Task, value: Any, entropy: Entropy = SYSTEM) -> list[in
 def encrypt_report(
     task: Task, value: Any, entropy: Entropy = SYSTEM, *, report_id: bytes | None = None
 ) -> bytes:
-    """One user's report as it is posted: `task.report_size` messages, each encrypted on its own.
-    A report without a given id gets a random one.
+    """One user's report as it is sent: `task.report_size` messages, each encrypted separately.
+    `report_id` defaults to a random one.
 
     Requires: a verified task.
-    Ensures: the number of bytes does not depend on the value, nor a message's position on what it
-    holds.
+    Ensures: neither the number of bytes nor a message's position depends on the value.
     """
     if entropy.seeded:
         raise SeededError(
-            "Reports of real people need the operating system's randomness; leave the seed out."
+            "Reports of real people need the operating system's randomness; remove the seed."
         )
     return Upload(
         task_id=task.id,
@@ -57,7 +55,7 @@ def encrypt_report(
 
 
 def encrypted_top_up(task: Task, absent: int) -> tuple[bytes, int]:
-    """The encrypted noise of so many absent users, and how many messages it is."""
+    """(the encrypted noise of `absent` missing users, its number of messages)."""
     if absent == 0:
         return b"", 0
     size = task.protocol.top_up_size(absent)

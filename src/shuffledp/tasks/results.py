@@ -17,17 +17,18 @@ from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.report_size import promise
 from shuffledp.cells.schema import CELL_EPSILON
 from shuffledp.documents.schema import (
+    HASH_TEXT,
     Anything,
-    Choice,
     Flag,
     Listing,
-    Pattern,
+    OneOf,
     Real,
     Record,
     Schema,
     Tagged,
     Text,
     Whole,
+    hex_text,
 )
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.plans.certificate_schema import SENTENCE
@@ -49,7 +50,7 @@ from shuffledp.tasks.rules import (
     check_complete,
     check_groups,
 )
-from shuffledp.tasks.schema import KEY_TEXT, LONGEST_TASK_NAME, SHOWN
+from shuffledp.tasks.series import TASK_NAME
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
@@ -61,7 +62,7 @@ AGAINST_WHOM = {
     "none": "against everybody but shuffler and analyzer acting together, as far as the other "
     "reports are honest: a shuffler that made all other reports up reads the value of the last one",
 }
-"""Whom the promise holds against, by the task's `publish_noise`."""
+"""Against whom the guarantee holds, by the task's `publish_noise`."""
 CSV_COLUMNS = (
     "batch",
     "label",
@@ -90,11 +91,11 @@ class OpenedBatch:
 
     @property
     def absent(self) -> int:
-        """How many absent users' shares of noise the shuffler added."""
+        """How many missing users' shares of noise the shuffler added."""
         return self.noise_shares - self.reports
 
     def report(self, protocol: Protocol[Result]) -> Report:
-        """The batch as `Protocol.release` takes it: as if the absent users had reported, too."""
+        """The batch as `Protocol.release` takes it: as if the missing users had reported too."""
         return protocol.with_top_up(self.tally.report(self.noise_shares), self.absent)
 
     def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
@@ -113,8 +114,7 @@ class ReportToRelease(NamedTuple):
     """What is released of a batch: everything that is published is computed from this."""
 
     report: Report
-    """Its absent users are the shares of noise that were topped up, by the shuffler and by the
-    analyzer."""
+    """Its `absent` counts the shares of noise that shuffler and analyzer added."""
 
     def anomaly(self, protocol: Protocol[Result]) -> float:
         """How implausible it is, in standard deviations.
@@ -129,8 +129,8 @@ class ReportToRelease(NamedTuple):
 def with_noise(
     protocol: Protocol[Result], report: Report, shares: int, entropy: Entropy = SYSTEM
 ) -> Report:
-    """A batch to which the noise of so many users is added, as if they had reported
-    `absent_value`; `shifted` takes that off the result again."""
+    """A batch with the noise of `shares` users added, as if they had reported `absent_value`;
+    `shifted` takes that off the result again."""
     return report + protocol.with_top_up(protocol.top_up(shares, entropy), shares)
 
 
@@ -253,7 +253,7 @@ def date_text(seconds: int) -> str:
 
 
 def ledger_line(task: Task, batch_id: bytes) -> str:
-    """What a ledger says about the release of a batch."""
+    """The ledger's line for the release of a batch."""
     return f"{task.name} [task {task.id.hex()}, batch {batch_id.hex()}]"
 
 
@@ -266,7 +266,7 @@ def publish_batch(
     implausible_rule: str = "mark",
     once: bool = True,
 ) -> dict[str, Any]:
-    """What is published for a batch, as JSON.
+    """Publishes a batch and returns its JSON data.
 
     With `once`, the ledger is charged once, however often this is called for the same batch.
 
@@ -274,7 +274,7 @@ def publish_batch(
     shown to anybody: every call draws the noise anew, and several results would average it away.
     Ensures: as `publish`; raises `BatchHeld` and charges nothing if too many messages are bad for
     the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
-    after it was charged: that a batch is held tells something about what is inside.
+    after it was charged: that a batch is held reveals something about its contents.
     """
     protocol = task.protocol
     check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
@@ -294,16 +294,14 @@ def publish_batch(
     if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
         raise BatchHeld(
             "implausible",
-            "Honest clients send such totals more rarely than a normal law lies "
-            f"{IMPLAUSIBLE_DEVIATIONS:g} standard deviations away, and implausible batches are "
-            "held here; nothing was published, but ε was charged, because that alone tells "
-            "something: discard the batch.",
+            "The totals are implausible: honest clients send such totals more rarely than a normal "
+            f"law is {IMPLAUSIBLE_DEVIATIONS:g} standard deviations away. Nothing was published, "
+            "but ε was charged, because holding the batch reveals something about it; discard it.",
         )
     return published(task, batch, released, result)
 
 
-HASH = KEY_TEXT
-BATCH_ID = Text(32, 32, Pattern("[0-9a-f]{32}"))
+BATCH_ID = hex_text(16)
 INTERVAL = Listing(Real(), 2, 2)
 SHORT = Text(100)
 COUNT = Whole(0, 1 << 62)
@@ -330,7 +328,7 @@ QUANTILE = Record({"probability": Real(), **ESTIMATE, "rmse": Real()}, DATES)
 
 
 def _result(query: str, **fields: Schema) -> dict[str, Schema]:
-    return {"query": Choice((query,)), **fields, **PROMISE}
+    return {"query": OneOf((query,)), **fields, **PROMISE}
 
 
 RESULT = Tagged(
@@ -345,7 +343,7 @@ RESULT = Tagged(
         "by-group": Record(
             _result(
                 "by-group",
-                answer=Choice(ANSWERS),
+                answer=OneOf(ANSWERS),
                 by=Text(LONGEST_LABEL),
                 groups_public=Flag(),
                 groups=Listing(GROUP, 2, MOST_GROUPS),
@@ -365,14 +363,14 @@ RESULT = Tagged(
 )
 PUBLISHED = Record(
     {
-        "task": HASH,
-        "name": Text(LONGEST_TASK_NAME, 1, SHOWN),
+        "task": HASH_TEXT,
+        "name": TASK_NAME,
         "batch": BATCH_ID,
         "number": Whole(1, 1 << 32),
         "reports": Whole(1, MOST_BATCH_REPORTS),
         "noise_shares": COUNT,
-        "top_up": Choice(TOP_UPS),
-        "publish_noise": Choice(PUBLISH_NOISES),
+        "top_up": OneOf(TOP_UPS),
+        "publish_noise": OneOf(PUBLISH_NOISES),
         "result": RESULT,
         "anomaly": Real(),
         "implausible": Flag(),

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import Counts, draw, round_randomly, unit_values, whole_values
@@ -34,8 +34,8 @@ class CentralCount(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> CentralCount:
-        return cls(task.users, task.epsilon)
+    def plan(cls, setting: Setting) -> CentralCount:
+        return cls(setting.users, setting.epsilon)
 
     @cached_property
     def claim(self) -> Claim:
@@ -75,12 +75,12 @@ class CentralSum(Baseline):
 
     users: int
     epsilon: Fraction
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
     bits_per_message: ClassVar[int] = SUM_UNITS.bit_length()
 
     @classmethod
-    def plan(cls, task: Task) -> CentralSum:
-        return cls(task.users, task.epsilon)
+    def plan(cls, setting: Setting) -> CentralSum:
+        return cls(setting.users, setting.epsilon)
 
     @cached_property
     def claim(self) -> Claim:
@@ -116,9 +116,11 @@ class CentralHistogram(PerBucket):
     """DLap(ε/2) on every bucket: a replacement moves two of them by one."""
 
     @classmethod
-    def plan(cls, task: Task) -> CentralHistogram:
-        claim = pure_claim(task.epsilon, "central", "computed", "ε/2 up, ε/2 down")
-        return cls(CentralCount(task.users, task.epsilon / 2), task.required_buckets, claim)
+    def plan(cls, setting: Setting) -> CentralHistogram:
+        claim = pure_claim(setting.epsilon, "central", "computed", "ε/2 up, ε/2 down")
+        return cls(
+            CentralCount(setting.users, setting.epsilon / 2), setting.required_buckets, claim
+        )
 
     @property
     def bits_per_message(self) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting, needs
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, pure_claim
 from shuffledp.baselines.draws import (
@@ -258,9 +258,9 @@ class GGKMPV20(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> GGKMPV20:
+    def plan(cls, setting: Setting) -> GGKMPV20:
         """The counter with the fewest messages whose error is within 5 % of the least."""
-        return calibrated(task.users, task.epsilon)
+        return calibrated(setting.users, setting.epsilon)
 
     @cached_property
     def claim(self) -> Claim:
@@ -371,12 +371,12 @@ def _bulk(users: int, epsilon: float, slope: float, width: int) -> float:
     return math.exp(high)
 
 
-def histogram(task: Task) -> PerBucket:
+def histogram(setting: Setting) -> PerBucket:
     """A counter at ε/2 for every bucket ([GGKMPV20] Appendix A)."""
-    counter = calibrated(task.users, task.epsilon / 2)
+    counter = calibrated(setting.users, setting.epsilon / 2)
     basis, note = counter.claim.basis, "ε/2 up, ε/2 down; " + counter.claim.note
-    claim = pure_claim(task.epsilon, "shuffler", basis, note)
-    return PerBucket(counter, task.required_buckets, claim)
+    claim = pure_claim(setting.epsilon, "shuffler", basis, note)
+    return PerBucket(counter, setting.required_buckets, claim)
 
 
 @dataclass(frozen=True)
@@ -385,18 +385,18 @@ class BitByBit(Baseline):
 
     counters: tuple[GGKMPV20, ...]
     epsilon: Fraction
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
 
     @classmethod
-    def plan(cls, task: Task) -> BitByBit:
+    def plan(cls, setting: Setting) -> BitByBit:
         """The protocol with ½ log₂ n bits; bit j, of weight 2^−j, gets ε in proportion to
         2^(−2j/3), which balances the errors where the error is proportional to 1/ε."""
-        bits = max(1, math.ceil(math.log2(task.users) / 2))
+        bits = max(1, math.ceil(math.log2(setting.users) / 2))
         weights = [Fraction(2.0 ** (-2 * j / 3)).limit_denominator(1000) for j in range(bits)]
-        parts = [task.epsilon * weight / sum(weights) for weight in weights]
+        parts = [setting.epsilon * weight / sum(weights) for weight in weights]
         parts = [round_to(float(part), 4, up=False) for part in parts]
-        counters = [calibrated(task.users, part, 2.0, coarse=True) for part in parts]
-        return cls(tuple(counters), task.epsilon)
+        counters = [calibrated(setting.users, part, 2.0, coarse=True) for part in parts]
+        return cls(tuple(counters), setting.epsilon)
 
     @property
     def users(self) -> int:  # type: ignore[override]

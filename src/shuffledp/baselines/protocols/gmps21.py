@@ -18,7 +18,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of, unit_values
@@ -109,18 +109,18 @@ class GMPS21(Baseline):
     splits: tuple[NegativeBinomial, ...]
     """Noise for |i| = 1..D; each law is used for i and for −i (for 1 only once)."""
     promise: Claim
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
 
     @classmethod
-    def plan(cls, task: Task) -> GMPS21:
+    def plan(cls, setting: Setting) -> GMPS21:
         """The protocol with the least noise whose computed δ is small enough, D = ⌈2ε√n⌉."""
-        return cls.calibrated(task, default_units(task))
+        return cls.calibrated(setting, default_units(setting))
 
     @classmethod
-    def calibrated(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+    def calibrated(cls, setting: Setting, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
         """The same for any D: the decay of every noise is half the ε of one step, and all noises
         have the same shape."""
-        delta, budget = task.required_delta, gamma * task.epsilon
+        delta, budget = setting.required_delta, gamma * setting.epsilon
         most = shares(units)
         pairs_decay = budget / 4 / most.pairs
         decays = [budget / 4 / max(most.weighted, 1) * size for size in range(1, units + 1)]
@@ -135,26 +135,26 @@ class GMPS21(Baseline):
 
         pairs, splits = noises(least(private, 16.0, digits=3))
         note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
-        claim = approximate_claim(task.epsilon, delta, "computed", note)
+        claim = approximate_claim(setting.epsilon, delta, "computed", note)
         return cls(
-            users=task.users,
+            users=setting.users,
             units=units,
-            inner_epsilon=task.epsilon - budget,
+            inner_epsilon=setting.epsilon - budget,
             pairs=pairs,
             splits=splits,
             promise=claim,
         )
 
     @classmethod
-    def published(cls, task: Task) -> GMPS21:
+    def published(cls, setting: Setting) -> GMPS21:
         """The protocol with the published constants and D = ⌈2ε√n⌉."""
-        return cls.with_units(task, default_units(task))
+        return cls.with_units(setting, default_units(setting))
 
     @classmethod
-    def with_units(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+    def with_units(cls, setting: Setting, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
         """The protocol with the published constants for any D."""
-        delta = task.required_delta
-        part = min(Fraction(1), gamma * task.epsilon) / 2
+        delta = setting.required_delta
+        part = min(Fraction(1), gamma * setting.epsilon) / 2
         reach = units * (math.ceil(math.log(units)) + 1)
         shape = round_to(3 * (1 + math.log((2 * units - 1) / (delta / 2))), 6, up=True)
         splits = tuple(
@@ -162,13 +162,13 @@ class GMPS21(Baseline):
         )
         extra = round_to(3 * (1 + math.log(2 / delta)), 6, up=True)
         pairs = NegativeBinomial(extra, part / (5 * units))
-        holds = settles(lambda: tree_delta(units, pairs, splits, gamma * task.epsilon), delta)
+        holds = settles(lambda: tree_delta(units, pairs, splits, gamma * setting.epsilon), delta)
         basis: Basis = "computed" if holds else "theorem"
-        claim = approximate_claim(task.epsilon, delta, basis, "published constants")
+        claim = approximate_claim(setting.epsilon, delta, basis, "published constants")
         return cls(
-            users=task.users,
+            users=setting.users,
             units=units,
-            inner_epsilon=(1 - gamma) * task.epsilon,
+            inner_epsilon=(1 - gamma) * setting.epsilon,
             pairs=pairs,
             splits=splits,
             promise=claim,
@@ -238,6 +238,6 @@ class GMPS21(Baseline):
         return 1 + sum(to_float(law.mean) * len(sent) for law, sent in self.atoms) / self.users
 
 
-def default_units(task: Task) -> int:
+def default_units(setting: Setting) -> int:
     """The number of units D = ⌈2ε√n⌉, at least 2."""
-    return max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))
+    return max(2, math.ceil(2 * float(setting.epsilon) * math.sqrt(setting.users)))

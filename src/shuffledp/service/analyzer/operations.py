@@ -17,9 +17,9 @@ from shuffledp.service.http.operations import (
     page,
 )
 from shuffledp.service.http.reasons import LONGEST_REASON
+from shuffledp.tasks.keys import KEY_STATES, PUBLIC_KEY
 from shuffledp.tasks.log import HEAD, PATH
 from shuffledp.tasks.results import PUBLISHED
-from shuffledp.tasks.schema import KEY_STATES, PUBLIC_KEY
 from shuffledp.tasks.series import EVERY_DAYS
 
 STATE: JsonSchema = {"type": "string"}

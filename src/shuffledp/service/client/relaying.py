@@ -17,8 +17,7 @@ from shuffledp.service.answers import AnswerTooLong
 from shuffledp.service.binary_http import BinaryRequest, read_response
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.oblivious import GatewayKey, HpkeContext, open_answer, seal_request
-from shuffledp.tasks.schema import MOST_TASK_BYTES
-from shuffledp.tasks.task import Task
+from shuffledp.tasks.task import MOST_TASK_BYTES, Task
 
 REQUEST_MULTIPLE = 512
 """Requests are padded to a multiple of this; everything in them has a length that follows from the
