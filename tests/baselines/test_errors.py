@@ -57,7 +57,7 @@ def data_for(baseline: Baseline, users: int) -> NDArray[Any]:
     if baseline.query == "histogram":
         return np.asarray(np.minimum(np.arange(users) % 7, BUCKETS - 2))  # none in the last bucket
     value = (
-        baseline.worst_value()
+        baseline.digits[-1].worst_fraction / baseline.units
         if isinstance(baseline, BlanketSum)
         else 0.5 / getattr(baseline, "units", 1)
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from views import split_distance
 
 from shuffledp.baselines import Setting, baseline
 from shuffledp.baselines.divergence import shift_delta
 from shuffledp.baselines.protocols.bbgn19 import Digit, least_blanket, published_blanket, single
-from shuffledp.baselines.protocols.bbgn20 import split_distance
 from shuffledp.baselines.protocols.bc20 import BC20, least_chance
 from shuffledp.baselines.protocols.csuzz19 import least_flip
 from shuffledp.baselines.protocols.gkmp20 import fewest_pairs, published_pairs

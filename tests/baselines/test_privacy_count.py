@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from views import Law, added, hockey_stick, max_divergence, moved
+from views import Law, added, hockey_stick, law_of_view, max_divergence, moved, split_distance
 
 from shuffledp.baselines import Setting
-from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, split_distance
+from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount
 from shuffledp.baselines.protocols.bc20 import BC20
 from shuffledp.baselines.protocols.central import CentralCount
 from shuffledp.baselines.protocols.csuzz19 import (
@@ -21,7 +21,6 @@ from shuffledp.baselines.protocols.csuzz19 import (
     efmrtt19,
     exact_delta,
     fmt21,
-    law_of_view,
     published,
 )
 from shuffledp.baselines.protocols.ggkmpv20 import GGKMPV20, Shape, loss

@@ -2,7 +2,7 @@
 
 A user holds 1 in its own bucket and 0 in every other; a message is (bucket, the counter's
 message). Replacing a value moves one bucket down and another up, on independent randomness: what
-that costs is proved by whoever makes the histogram, who gives the claim.
+that costs is proved where the histogram is made, with its claim.
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.real_sum.planner import plan_real_sum
 
 MOST_SPREAD = 1_000
-"""Over how many buckets values are taken to be spread, at most."""
+"""The largest number of buckets over which values are assumed to be spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OurSide:
-    """What comparisons need to know of shuffledp's own answer to one query."""
+    """What comparisons need to know about shuffledp's answer to one query."""
 
     plan: Callable[[Setting, Fraction], Plan[Result]]
     """Gives the plan for a setting at an error target, the MSE over the central one less 1."""
@@ -32,7 +32,8 @@ class OurSide:
     overheads: tuple[Fraction, ...]
     """The error targets that tables show."""
     any_domain: Callable[[Setting, int], Plan[Result]] | None = None
-    """Gives the plan that costs the same for any domain, with so many messages at most."""
+    """Returns the plan whose cost does not depend on the domain, with at most this many
+    messages."""
 
 
 def _plan_count(setting: Setting, mse_overhead: Fraction) -> Plan[Estimate]:

@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class LineEntry(Entry):
-    """A baseline of which only error and cost are known: it has a line in tables and cannot run."""
+    """A baseline of which only error and cost are known: it is a row in tables and cannot run."""
 
     line: Callable[[Setting], tuple[BaselineForecast, Claim]]
 
@@ -73,8 +73,8 @@ class LineEntry(Entry):
     def plan(self, setting: Setting) -> Baseline:
         """Raises `PlanningError`: there is no protocol to run."""
         raise PlanningError(
-            f"{self.title} is only known as a line of cost and error and cannot be run; "
-            "choose another protocol."
+            f"Only the cost and the error of {self.title} are known, so it cannot be run; choose "
+            "another protocol."
         )
 
     def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
@@ -159,7 +159,7 @@ def baselines_for(query: str) -> list[Entry]:
     found = [entry for entry in BASELINES if entry.query == query]
     if not found:
         raise ParameterError(
-            f"Other protocols answer count, real-sum and histogram; there are none for {query!r}."
+            f"There are no baselines for {query!r}; choose count, real-sum or histogram."
         )
     return found
 
@@ -169,7 +169,7 @@ def baseline(query: str, name: str) -> Entry:
     entries = baselines_for(query)
     if (query, name) not in _BY_NAME:
         names = ", ".join(entry.name for entry in entries)
-        raise ParameterError(f"There is no protocol {name!r} for a {query}; there are: {names}.")
+        raise ParameterError(f"There is no protocol {name!r} for a {query}; choose from {names}.")
     return _BY_NAME[query, name]
 
 

@@ -1,4 +1,4 @@
-"""Running a baseline on a column of values, with the same care as ours."""
+"""Running a baseline on a column of values, with the same checks as ours."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class BaselineHistogram(BaselineResult, HistogramResult):
 
 Floats = NDArray[np.float64]
 
-PICTURE_TAIL = 1e-5  # chance of the errors that the law of a picture leaves out
+PICTURE_TAIL = 1e-5  # probability of the errors that a picture leaves out
 
 
 @overload
@@ -139,12 +139,12 @@ def run(
     entropy: Entropy = SYSTEM,
     confidence: float = 0.95,
 ) -> BaselineEstimate | BaselineHistogram:
-    """The result of a whole baseline protocol on values that one process holds anyway.
+    """Simulates a whole baseline protocol in one process and returns its result.
 
-    Values are 0 or 1 for a count, bucket numbers 0, 1, … for a histogram with so many `buckets`
-    (or with these labels), and reals within `bounds` (0 and 1 unless said) for a real sum. So many
-    `users` of them are sure to be honest and send the noise: all, unless fewer are said. Refuses
-    a protocol whose privacy claim was found violated.
+    Values are 0 or 1 for a count, bucket numbers 0, 1, … for a histogram (`buckets`: their number
+    or their labels), and reals within `bounds` (by default 0 and 1) for a real sum. `users` is the
+    guaranteed number of honest users, who send the noise (default: all). Refuses a protocol whose
+    privacy claim was found violated.
 
     >>> from shuffledp.numbers.entropy import SeededEntropy
     >>> result = run("count", "gkmp20", [0, 1, 1] * 100, 1, "1e-6", entropy=SeededEntropy(1))
@@ -162,7 +162,9 @@ def run(
     buckets_asked = None if labels is None else len(labels)
     protocol = planned(query, protocol_name, Setting.of(sure, epsilon, delta, buckets_asked))
     if protocol.claim.basis == "violated":
-        raise PlanningError(f"{protocol_name} breaks its own privacy claim here; it is not run.")
+        raise PlanningError(
+            f"{protocol_name} violates its privacy claim here and was not run; choose another one."
+        )
     protocol.check_batch(array.size)
     bag = protocol.aggregate(value_range.to_unit(array), entropy)
     answer = Answer(
@@ -193,7 +195,7 @@ def _value_range(entry: Entry, bounds: Sequence[ExactNumber] | None) -> ValueRan
     if bounds is None:
         return ValueRange()
     if entry.query != "real-sum":
-        raise ParameterError(f"bounds belong to a real-sum; leave them out of a {entry.query}.")
+        raise ParameterError(f"bounds are only for real sums; remove them from the {entry.query}.")
     low, high = (exact(bound, "a bound") for bound in bounds)
     if low >= high:
         raise ParameterError("bounds must be (low, high) with low < high.")
@@ -206,7 +208,9 @@ def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple
             raise ParameterError("A histogram needs the number of buckets; give buckets=….")
         return checked_labels(buckets)
     if buckets is not None:
-        raise ParameterError(f"buckets belong to a histogram; leave them out of a {entry.query}.")
+        raise ParameterError(
+            f"buckets are only for histograms; remove them from the {entry.query}."
+        )
     return None
 
 

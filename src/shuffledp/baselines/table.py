@@ -16,7 +16,7 @@ from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 
-LARGE_DOMAIN = 100  # from so many buckets on, plans that cost the same for any domain are shown
+LARGE_DOMAIN = 100  # buckets from which on plans whose cost is the same for any domain are shown
 GROUP_MESSAGES = (45, 1_300)
 PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
 
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A row for every protocol that can do a setting, and why the others have none."""
+    """A row for every protocol that covers a setting, and why the others have none."""
 
     query: QueryName
     setting: Setting
@@ -98,7 +98,7 @@ def our_row(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Row:
 
 
 def group_row(plan: Callable[[Setting, int], Plan[Result]], setting: Setting, messages: int) -> Row:
-    """The row of shuffledp for any domain, with so many messages at most."""
+    """The row of shuffledp for any domain, with at most `messages` messages."""
     title = f"shuffledp by groups, ≤ {messages:,} messages"
     return _row_of_plan(f"groups-{messages}", title, plan(setting, messages))
 
@@ -130,7 +130,7 @@ def _printed_row(forecast: BaselineForecast, setting: Setting, central_rmse: flo
 
 
 def baseline_row(entry: Entry, setting: Setting, central_rmse: float) -> Row:
-    """The row of one baseline; raises `PlanningError` where it cannot do the setting."""
+    """The row of one baseline; raises `PlanningError` if it does not cover the setting."""
     forecast, claim = entry.forecast(setting)
     return Row(
         name=entry.name,
@@ -188,18 +188,3 @@ def _table(
         except (PlanningError, ParameterError) as error:
             missing.append((name, str(error)))
     return Table(query=query, setting=setting, rows=tuple(rows), missing=tuple(missing))
-
-
-def pareto(rows: Iterable[Row]) -> list[Row]:
-    """Rows that no other row of the same kind and trust beats in both error and messages."""
-    held = [row for row in rows if row.claim.holds and row.runnable]
-    return [row for row in held if not any(_beats(other, row) for other in held)]
-
-
-def _beats(other: Row, row: Row) -> bool:
-    return (
-        (other.claim.pure, other.claim.trust) == (row.claim.pure, row.claim.trust)
-        and other.forecast.rmse <= row.forecast.rmse
-        and other.forecast.messages_per_user <= row.forecast.messages_per_user
-        and other is not row
-    )

@@ -164,10 +164,6 @@ class BlanketSum(Baseline):
         ]
         return users * sum(errors) / self.units**2
 
-    def worst_value(self) -> float:
-        """A value in [0, 1] at which the error is the forecast's."""
-        return self.digits[-1].worst_fraction / self.units
-
     def messages_per_user(self) -> float:
         return float(len(self.digits))
 

@@ -109,7 +109,7 @@ class SplitAndMix(Baseline):
         return shares
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The sum of all shares modulo q, which is all that the analyzer needs."""
+        """The sum of all shares modulo q, which is everything the analyzer needs."""
         total = sum(int(one) for one in messages) % self.modulus
         return Bag(users, np.array([total]))
 
@@ -175,19 +175,3 @@ class SplitAndMixSum(SplitAndMix):
 def modulus_for(users: int, units: int) -> int:
     """q = 2nD: twice the largest possible sum."""
     return 2 * users * units
-
-
-def split_distance(users: int, shares: int, ones: int, other_ones: int) -> float:
-    """The distance between the shuffled shares modulo 2 of two inputs with so many ones each;
-    their sums must agree modulo 2.
-
-    A user's shares with sum x hold a ones, a ≡ x (mod 2), with chance C(m,a)/2^(m−1); the view
-    is the number of ones of all.
-    """
-    laws = [np.zeros(shares + 1), np.zeros(shares + 1)]
-    for held in range(shares + 1):
-        laws[held % 2][held] = math.comb(shares, held) / 2 ** (shares - 1)
-    size = 1 << (users * shares + 1).bit_length()
-    zero, one = (np.fft.rfft(law, size) for law in laws)
-    views = [zero ** (users - k) * one**k for k in (ones, other_ones)]
-    return float(np.abs(np.fft.irfft(views[0] - views[1], size)).sum() / 2)

@@ -1,6 +1,6 @@
 """The central model: one party collects everybody's value and adds discrete Laplace noise.
 
-Every table shows errors as multiples of its error. Messages are the raw values, so whoever
+Every table shows errors as multiples of its error. Messages are the raw values, so the party that
 collects them must be trusted; nothing is shuffled.
 """
 
@@ -50,7 +50,7 @@ class CentralCount(Counter):
         return np.array([int(value)])
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The noisy count of whoever collects the values."""
+        """The collector's noisy count."""
         return Bag(users, self.draw(int(messages.sum()), users, entropy), entropy.seeded)
 
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
@@ -94,7 +94,7 @@ class CentralSum(Baseline):
         return round_randomly(unit_values(np.array([value])), SUM_UNITS, entropy)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The noisy sum of whoever collects the values."""
+        """The collector's noisy sum."""
         return Bag(users, int(messages.sum()) + draw(self.noise, 1, entropy), entropy.seeded)
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
@@ -131,7 +131,7 @@ class CentralHistogram(PerBucket):
         return whole_values(np.array([value]), self.buckets - 1)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The noisy counts of whoever collects the values."""
+        """The collector's noisy counts."""
         return self.aggregate(messages, entropy)
 
     def messages_per_user(self) -> float:

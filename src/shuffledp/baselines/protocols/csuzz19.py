@@ -17,7 +17,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from flint import arb
@@ -28,7 +27,6 @@ from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles
 from shuffledp.baselines.protocols.local import RandomizedResponse, local_epsilon
 from shuffledp.numbers.exact import ball, round_to
-from shuffledp.numbers.laws import Binomial
 
 Masses = NDArray[np.float64]
 
@@ -59,7 +57,7 @@ def binomial(trials: int, chance: float) -> Masses:
     return result
 
 
-EVERY_DATA_SET_USERS = 4_000  # up to so many users, δ is computed for every number of ones
+EVERY_DATA_SET_USERS = 4_000  # up to this many users, δ is computed for every number of ones
 MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing
 DELTA_MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
 
@@ -167,7 +165,7 @@ def amplified(setting: Setting, bound: Callable[[arb, int, Fraction], arb], name
             lambda: bound(local_epsilon(flip), n, delta), setting.epsilon
         )
 
-    needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for so few users.")
+    needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for this few users; plan for more.")
     return least(private, 0.25, most=MOST_FLIP)
 
 
@@ -200,14 +198,3 @@ def fmt21(setting: Setting) -> RandomizedResponse:
     flip = amplified(setting, fmt_bound, "FMT21")
     flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))
     return RandomizedResponse(setting.users, flip, _checked(setting, flip, "amplification bound"))
-
-
-def law_of_view(users: int, flip: Fraction, ones: int, value: int) -> list[arb]:
-    """P(T = t) for t = 0..n in ball arithmetic, for a handful of users: what tests compare with."""
-    total = [arb(1)]
-    for chance in [1 - flip] * ones + [flip] * (users - 1 - ones) + [abs(value - flip)]:
-        coin = Binomial(1, chance)
-        no, yes = coin.pmf(0), coin.pmf(1)
-        padded = [arb(0), *total, arb(0)]
-        total = [no * b + yes * a for a, b in pairwise(padded)]
-    return total

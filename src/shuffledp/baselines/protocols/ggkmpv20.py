@@ -381,7 +381,7 @@ def histogram(setting: Setting) -> PerBucket:
 
 @dataclass(frozen=True)
 class BitByBit(Baseline):
-    """A value in [0, 1], rounded to so many bits, each bit through a counter of its own."""
+    """A value in [0, 1], rounded to a few bits, each sent through a separate counter."""
 
     counters: tuple[GGKMPV20, ...]
     epsilon: Fraction
