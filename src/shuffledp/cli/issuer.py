@@ -7,7 +7,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from shuffledp.cli.output import Commands, add_command, add_group, read_json
+from shuffledp.cli.output import Commands, add_command, add_group, read_key_text
 from shuffledp.cli.serve import add_serve
 from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
@@ -91,13 +91,7 @@ def read_issuer_key(file: str) -> IssuerKey:
     """The issuer's key in a file that `issuer new-key` printed."""
     from shuffledp.tasks.tokens import IssuerKey
 
-    data = read_json(file)
-    text = data.get("issuer_key") if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        raise ParameterError(
-            "The file holds no issuer key; use what `shuffledp issuer new-key` prints."
-        )
-    return IssuerKey.from_hex(text)
+    return IssuerKey.from_hex(read_key_text(file, "issuer_key", "issuer new-key"))
 
 
 def issuer_words(task: Task) -> str:

@@ -272,6 +272,15 @@ def read_json(path: str | Path) -> Any:
     return json_of(standard_input(MOST_JSON_BYTES), "Standard input")
 
 
+def read_key_text(path: str, name: str, printed_by: str) -> str:
+    """The text of a public key in a JSON file that a command printed."""
+    data = read_json(path)
+    text = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise ParameterError(f"{path} holds no {name}; use what `shuffledp {printed_by}` prints.")
+    return text
+
+
 def standard_input(most_bytes: int = -1) -> bytes:
     """Standard input, up to one byte beyond `most_bytes`."""
     return sys.stdin.buffer.read(most_bytes + 1 if most_bytes >= 0 else -1)

@@ -6,9 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from shuffledp.cli.output import Commands, add_command, add_group, read_json
+from shuffledp.cli.output import Commands, add_command, add_group, read_key_text
 from shuffledp.cli.serve import add_serve
-from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
     from shuffledp.tasks.oblivious import GatewayKey
@@ -50,10 +49,4 @@ def given_gateway(args: argparse.Namespace) -> GatewayKey | None:
 
     if not args.gateway_key:
         return None
-    data = read_json(args.gateway_key)
-    text = data.get("gateway_key") if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        raise ParameterError(
-            "The file holds no gateway key; use what `shuffledp relay key` prints."
-        )
-    return GatewayKey.from_hex(text)
+    return GatewayKey.from_hex(read_key_text(args.gateway_key, "gateway_key", "relay key"))

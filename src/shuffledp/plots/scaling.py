@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EPSILONS = ("0.1", "0.2", "0.35", "0.5", "0.75", "1", "1.5", "2", "3")
 USERS = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000, 10_000_000)
-RIVAL_COLOURS = ("#14795b", "#6a8f1f", "#0f8a9d", "#9a3b8f", "#c23b62", "#c2571a", "#7a5cc4")
+BASELINE_COLOURS = ("#14795b", "#6a8f1f", "#0f8a9d", "#9a3b8f", "#c23b62", "#c2571a", "#7a5cc4")
 
 Over = Literal["epsilon", "users"]
 
@@ -87,7 +87,7 @@ def _delta(setting: Setting) -> str:
 
 def _line_styles(query: QueryName, tables: Sequence[Table]) -> list[tuple[str, dict[str, Any]]]:
     """(row name, style of its line) of every protocol that has a row anywhere."""
-    colours = iter(RIVAL_COLOURS)
+    colours = iter(BASELINE_COLOURS)
     styles: list[tuple[str, dict[str, Any]]] = []
     for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_BASELINES[query]):
         row = next((row for table in tables if (row := table.row(name)) is not None), None)
