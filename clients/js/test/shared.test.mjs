@@ -5,7 +5,9 @@ import { test } from "node:test";
 
 import { givenWords, sharedDigits, uniform } from "@shuffledp/client/testing";
 
-const { tasks } = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8")).shared;
+const { tasks } = JSON.parse(
+  readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"),
+).shared;
 const { certificate } = JSON.parse(tasks[0].text);
 
 test("what a certificate says of a shared cell's proof must be true", () => {
@@ -56,11 +58,17 @@ test("all digits together never send more than a report holds, whatever the word
     let left = run % 16; // the first words are the least or the largest ones
     const words = () => {
       const word = source.next().value;
-      return left-- > 0 ? (word & 1n << 40n ? (1n << 64n) - 1n : 0n) : word;
+      return left-- > 0 ? (word & (1n << 40n) ? (1n << 64n) - 1n : 0n) : word;
     };
-    const sent = group.draw(cells.map(({ largest }) => run % (largest + 1)), words);
+    const sent = group.draw(
+      cells.map(({ largest }) => run % (largest + 1)),
+      words,
+    );
     assert.ok(sent.every((one) => one >= 0));
-    reached = Math.max(reached, sent.reduce((all, one) => all + one));
+    reached = Math.max(
+      reached,
+      sent.reduce((all, one) => all + one),
+    );
   }
   assert.ok(reached <= most && reached > 0.6 * most, `${reached} of ${most}`);
 });
