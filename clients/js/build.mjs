@@ -12,7 +12,7 @@ const entries = {
 };
 const bundled = new Map();
 
-/** Leaves dynamic imports to the browser, as files beside this one, and notes what must be bundled. */
+/** Leaves dynamic imports to the browser, as files side by side, and bundles their modules next. */
 const lazy = {
   name: "lazy",
   setup({ onResolve }) {

@@ -1,4 +1,5 @@
-/** What went wrong: a code for programs and a sentence for people, which never holds a user's value. */
+/** What went wrong: a code for programs and a sentence for people, which never holds a user's
+ * value. */
 export type ErrorCode =
   | "task" // the text is not a task that this client can answer, or it was changed
   | "privacy" // the task's parameters could not be proved private

@@ -2,7 +2,8 @@
 import { bad, fail } from "./errors.js";
 import { atMost, parse, show, type Rational } from "./numbers/rational.js";
 
-/** Returns the data with the type it was checked to have, or throws; `name` is its path in the document. */
+/** Returns the data with the type it was checked to have, or throws; `name` is its path in the
+ * document. */
 export type Check<T> = (data: unknown, name: string) => T;
 export type Fields = Record<string, Check<unknown>>;
 export type Checked<F extends Fields> = { readonly [K in keyof F]: ReturnType<F[K]> };

@@ -1,4 +1,5 @@
-/** Hooks for tests: chosen random words, chosen ephemeral keys, storage in memory. Never for people. */
+/** Hooks for tests: chosen random words, chosen ephemeral keys, storage in memory. Never for
+ * people. */
 import { bytesOf, fromBase64, fromHex, hex, join, sha256, utf8, type Bytes } from "./bytes.js";
 import { emptyRecord, type DeviceRecord, type Storage } from "./device/storage.js";
 import type { Words } from "./numbers/sampling.js";
@@ -52,8 +53,8 @@ export function givenKeys(secrets: readonly string[]): Ephemeral {
   };
 }
 
-/** A gateway of Oblivious HTTP with this private key (hexadecimal digits): its public key, as tasks name
- * it, and how it answers a sealed request. */
+/** A gateway of Oblivious HTTP with this private key (hexadecimal digits): its public key, as tasks
+ * name it, and how it answers a sealed request. */
 export async function givenGateway(
   secret: string,
   respond: (request: Bytes) => Bytes,

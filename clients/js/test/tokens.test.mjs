@@ -1,4 +1,4 @@
-// One-time tokens: the vectors of RFC 9474 and RFC 9578, a whole task's, and an issuer that is a function.
+// One-time tokens: the vectors of RFC 9474 and RFC 9578, a whole task, and a mock issuer.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, test } from "node:test";
@@ -53,32 +53,36 @@ afterEach(restore);
 for (const one of rfc.rfc9474)
   test(`RFC 9474: ${one.name}`, async () => {
     const [n, message, salt] = [number(one.n), fromHex(one.prepared_msg), fromHex(one.salt)];
-    const made = await blind(n, message, salt, inverse(number(one.inv), one));
+    const signed = { modulus: n, message, saltLength: salt.length };
+    const made = await blind(n, message, { salt, blinding: inverse(number(one.inv), one) });
     assert.equal(hex(made.blinded), one.blinded_msg);
     assert.equal(made.inverse, number(one.inv));
     const answer = signing(n, number(one.d))(made.blinded);
     assert.equal(hex(answer), one.blind_sig);
-    const signature = await finalize(n, message, answer, made.inverse, salt.length);
+    const signature = await finalize({ ...signed, answer, inverse: made.inverse });
     assert.equal(hex(signature), one.sig);
     assert.equal(
-      await verifies(n, fromHex(`${one.prepared_msg}00`), signature, salt.length),
+      await verifies(signature, { ...signed, message: fromHex(`${one.prepared_msg}00`) }),
       false,
     );
     await assert.rejects(
-      finalize(n, message, answer, made.inverse, salt.length ? 0 : 48),
+      finalize({
+        ...signed,
+        saltLength: salt.length ? 0 : 48,
+        answer,
+        inverse: made.inverse,
+      }),
       fails("refused"),
     );
   });
 
 for (const [place, one] of rfc.rfc9578.entries())
   test(`RFC 9578, type 2, vector ${place + 1}`, async () => {
-    const request = await tokenRequest(
-      one.pkS,
-      fromHex(one.token_challenge),
-      fromHex(one.nonce),
-      fromHex(one.salt),
-      number(one.blind),
-    );
+    const request = await tokenRequest(one.pkS, fromHex(one.token_challenge), {
+      nonce: fromHex(one.nonce),
+      salt: fromHex(one.salt),
+      blinding: number(one.blind),
+    });
     assert.equal(request.body, one.token_request);
     const answer = signer(one.skS)(fromHex(one.token_request.slice(6)));
     assert.equal(hex(answer), one.token_response);
@@ -89,24 +93,23 @@ for (const [place, one] of rfc.rfc9578.entries())
 test("the token of a task is that of the vectors", async () => {
   const challenge = challengeOf(issuer.url, vector.id, JSON.parse(vector.task).shuffler);
   assert.equal(hex(challenge), vector.challenge);
-  const request = await tokenRequest(
-    issuer.key,
-    challenge,
-    fromHex(vector.nonce),
-    fromHex(vector.salt),
-    number(vector.blind),
-  );
+  const request = await tokenRequest(issuer.key, challenge, {
+    nonce: fromHex(vector.nonce),
+    salt: fromHex(vector.salt),
+    blinding: number(vector.blind),
+  });
   assert.deepEqual([request.input, request.body], [vector.input, vector.request]);
   assert.equal(await tokenOf(issuer.key, request, fromHex(vector.answer)), vector.token);
 });
 
 test("what the issuer sees of one message is another number each time", async () => {
   const n = modulusOf(issuer.key);
+  const salt = new Uint8Array(48);
   const views = await Promise.all(
-    Array.from({ length: 40 }, () => blind(n, fromHex("00"), new Uint8Array(48))),
+    Array.from({ length: 40 }, () => blind(n, fromHex("00"), { salt })),
   );
   assert.equal(new Set(views.map(({ blinded }) => hex(blinded))).size, 40);
-  const same = await Promise.all([1, 2].map(() => blind(n, fromHex("00"), new Uint8Array(48), 1n))); // the twin
+  const same = await Promise.all([1, 2].map(() => blind(n, fromHex("00"), { salt, blinding: 1n }))); // the twin
   assert.deepEqual(same[0], same[1]);
 });
 
@@ -223,7 +226,7 @@ test("what the issuer signs is stored before it is asked, and the same is asked 
   const first = servers({ tokens: ["away", "away"] });
   await assert.rejects(
     createClient(await load(), { ...enrolled, storage }).prepare(),
-    (error) => fails("unreachable")(error) && /nothing was sent/.test(error.message),
+    (error) => fails("unreachable")(error) && /Nothing was sent/.test(error.message),
   );
   assert.deepEqual(
     first.map(({ kind }) => kind),

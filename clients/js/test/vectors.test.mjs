@@ -69,7 +69,7 @@ test("tasks are proved", () => {
       [id, epsilon, users, report_bytes],
     );
     const groups = JSON.parse(task.text).certificate.protocol.groups ?? 1;
-    assert.equal(groups * protocol.uses.reduce((sum, { copies }) => sum + copies, 0), cells);
+    assert.equal(groups * protocol.groups.reduce((sum, { counters }) => sum + counters, 0), cells);
     assert.ok(task.reportSize >= needed_report_size);
   }
 });
@@ -161,13 +161,11 @@ test("whole reports", async () => {
     ...vectors.reports,
     ...shared.reports,
   ]) {
-    const made = await encryptReport(
-      loaded[task],
-      value,
-      fromHex(report_id),
-      givenWords(words),
-      givenKeys(ephemeral),
-    );
+    const made = await encryptReport(loaded[task], value, {
+      id: fromHex(report_id),
+      words: givenWords(words),
+      ephemeral: givenKeys(ephemeral),
+    });
     assert.equal(hex(made), body);
   }
 });

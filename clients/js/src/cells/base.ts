@@ -32,8 +32,8 @@ export interface CellUse<C extends Cell = Cell> {
 /** Counters of a group, numbered from 0, each as often as it gets a message of +1 or −1. */
 export type Messages = readonly [plus: readonly number[], minus: readonly number[]];
 
-/** How many messages a user sends: `sure`, and independent parts, each the sum of `count` draws with
- * these probabilities of 0, 1, 2, … (times 2^MASS_BITS, rounded down). */
+/** How many messages a user sends: `sure`, and independent parts, each the sum of `count` draws
+ * with these probabilities of 0, 1, 2, … (times 2^MASS_BITS, rounded down). */
 export interface MessageLaws {
   readonly sure: number;
   readonly parts: readonly { readonly masses: readonly bigint[]; readonly count: number }[];

@@ -1,6 +1,6 @@
-/** The proof that a bounded cell is private for the exact parameters of a task (docs/mathematics.md,
- * "The bounded cell"). Every quantity is bounded on its unsafe side by a fraction of 256 significant
- * bits; e^ε is bounded from below by its series. */
+/** The proof that a bounded cell is private for the exact parameters of a task
+ * (docs/mathematics.md, "The bounded cell"). Every quantity is bounded on its unsafe side by a
+ * fraction of 256 significant bits; e^ε is bounded from below by its series. */
 import { notPrivate } from "../errors.js";
 import { add, atMost, larger, ONE, over, rational, subtract, times } from "../numbers/rational.js";
 import { ZERO, type Rational } from "../numbers/rational.js";
@@ -96,7 +96,7 @@ function placesHold(side: Direction, among: Among, used: Rational): boolean {
   return true;
 }
 
-/** [I, at least e(I)] for I = w+1..z+1: what the muted users' cut asks of a swapped muted branch. */
+/** [I, at least e(I)] for I = w+1..z+1: what the muted users' cut asks of a swapped branch. */
 function* asked(
   { cut: z, muted_cut: w }: Direction,
   { users, largest: d }: Among,

@@ -1,6 +1,6 @@
 /** Shared cells: the digits of real sums with short reports, drawn together because they share the
- * noise upwards (docs/protocol.md, "The shared cell"; docs/mathematics.md, "Cells that share their way
- * up"). Loaded only for tasks that have them. */
+ * noise upwards (docs/protocol.md, "The shared cell"; docs/mathematics.md, "Cells that share their
+ * way up"). Loaded only for tasks that have them. */
 import { bad, notPrivate } from "../errors.js";
 import { add, atMost, gcd, ONE, over, rational, same, subtract } from "../numbers/rational.js";
 import { times, ZERO, type Rational } from "../numbers/rational.js";
@@ -37,7 +37,7 @@ function scaled(odds: readonly Rational[]): readonly [weights: bigint[], scale: 
   return [odds.map(([n, d]) => (n * scale) / d), scale];
 }
 
-/** Whether a user jumps (0: odds 1, 1: all of these odds together), and which of the jumps it is. */
+/** Whether a user jumps (0: odds 1, 1: all of these odds together), and which jump it is. */
 function jumpLaws(odds: readonly Rational[]): { readonly mute: Law; readonly jumps: Law } {
   const [weights, scale] = scaled(odds);
   return { mute: zeroWith([scale, scale + total(weights)]), jumps: finite(weights) };
@@ -67,7 +67,8 @@ export class SharedCell implements Cell {
 
   prove(upLoss: Rational, downLoss: Rational): void {
     const { up, down } = this.bounded;
-    const others = rational(this.together.others); // each of their combinations gets a share of a jump
+    // each combination of the other digits gets a share of a jump
+    const others = rational(this.together.others);
     proveDirection({ ...up, odds: up.odds.map((one) => over(one, others)) }, this, upLoss);
     proveDirection(down, this, downLoss);
     if (!this.straysHold()) notPrivate("the odds of stray jumps are too small");

@@ -94,7 +94,8 @@ class PaperCell implements IndependentCell {
         if (!this.holds(down, delta, x)) notPrivate("a change downwards costs more than it may");
   }
 
-  /** Whether g(m) > 1 for every m ≥ 0 (docs/mathematics.md, "The inequality"), which is convex in m. */
+  /** Whether g(m) > 1 for every m ≥ 0 (docs/mathematics.md, "The inequality"), which is convex in
+   * m. */
   private holds(loss: Rational, delta: number, x: number): boolean {
     const {
       down_epsilon: b,

@@ -1,5 +1,5 @@
-/** Whether padded reports are long enough where they may be shorter than the longest report (padding
- * "2^-64"). Loaded only for such tasks. */
+/** Whether padded reports are long enough where they may be shorter than the longest report
+ * (padding "2^-64"). Loaded only for such tasks. */
 import type { CutNoise } from "../numbers/sampling.js";
 import { MASS_BITS, type CellGroup, type MessageLaws } from "./base.js";
 import type { BoundedCell } from "./bounded.js";
@@ -67,8 +67,8 @@ function power(base: readonly bigint[], count: number, most: number): bigint[] {
   return result;
 }
 
-/** The product of two polynomials with coefficients over 2^MASS_BITS, up to x^most, rounded down. Both
- * are packed into one long number each, so that one multiplication does. */
+/** The product of two polynomials with coefficients over 2^MASS_BITS, up to x^most, rounded down.
+ * Both are packed into one long number each, so that one multiplication does. */
 function multiply(a: readonly bigint[], b: readonly bigint[], most = Infinity): bigint[] {
   const digits = (2 * MASS_BITS + 24) / 4; // of a slot in hexadecimal: no sum of products is longer
   const pack = (all: readonly bigint[]) =>

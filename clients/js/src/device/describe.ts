@@ -28,8 +28,8 @@ export interface Description {
   readonly analyzerKey: string;
   /** The keys with which collector, shuffler and analyzer have signed the task. */
   readonly signers: Signers;
-  /** Whether some of these keys are new to this device and not named by its policy: it would trust them on
-   * first use. */
+  /** Whether some of these keys are new to this device and not named by its policy: it would trust
+   * them on first use. */
   readonly newKeys: boolean;
   readonly expires: Date;
   /** ε: spent by this device in the policy's period, allowed in it, and left after this answer. */

@@ -26,12 +26,13 @@ const sent = ({ charges, reports }: DeviceRecord): Sent[] =>
     return { ...charge, acknowledged: !(last && reports[charge.task]) };
   });
 
-/** What this device has sent or stored to send, oldest first; never the answers, which are not stored. */
+/** What this device has sent or stored to send, oldest first; never the answers, which are not
+ * stored. */
 export const history = (storage: Storage = deviceStorage()): Promise<Sent[]> =>
   storage.update(sent);
 
-/** Everything that this device remembers, as JSON. One-time tokens are secret: only the ids of their tasks are
- * exported. */
+/** Everything that this device remembers, as JSON. One-time tokens are secret: only the ids of
+ * their tasks are exported. */
 export const exportHistory = (storage: Storage = deviceStorage()): Promise<string> =>
   storage.update((record) => {
     const data = {
@@ -43,8 +44,8 @@ export const exportHistory = (storage: Storage = deviceStorage()): Promise<strin
     return JSON.stringify(data, null, 2);
   });
 
-/** Forgets what reports were for, the tokens of expired tasks, and with `keys` also the keys of servers.
- * The budget is not freed: what each report cost, and when, stays. */
+/** Forgets what reports were for, the tokens of expired tasks, and with `keys` also the keys of
+ * servers. The budget is not freed: what each report cost, and when, stays. */
 export const wipe = (
   storage: Storage = deviceStorage(),
   { keys = false, now = Date.now() / 1000 } = {},

@@ -1,4 +1,5 @@
-/** What this device agrees to; no task can raise it. The same names and defaults as Python's policy. */
+/** What this device agrees to; no task can raise it. The same names and defaults as Python's
+ * policy. */
 import { hex } from "../bytes.js";
 import { fail } from "../errors.js";
 import { add, atMost, parse, rational, show, ZERO, type Rational } from "../numbers/rational.js";
@@ -19,8 +20,8 @@ export interface PolicySettings {
   readonly allow_repeat?: boolean;
   /** Whether to answer tasks whose batches may be closed early (false). */
   readonly allow_short_batches?: boolean;
-  /** The analyzer keys that this device encrypts for, in hexadecimal digits. Without any: trust on first
-   * use, for each shuffler. */
+  /** The analyzer keys that this device encrypts for, in hexadecimal digits. Without any: trust on
+   * first use, for each shuffler. */
   readonly analyzer_keys?: readonly string[];
   /** The keys that must have signed a task, in hexadecimal digits, by role. For a role without any:
    * trust on first use, for each shuffler. */

@@ -1,5 +1,5 @@
-/** What a device remembers: reports that wait to be sent, tasks that were answered, the ε that was spent,
- * and the keys it has seen. One record, changed in one transaction. */
+/** What a device remembers: reports that wait to be sent, tasks that were answered, the ε that was
+ * spent, and the keys it has seen. One record, changed in one transaction. */
 import type { Bytes } from "../bytes.js";
 import type { Operators } from "../task/task.js";
 
@@ -22,7 +22,8 @@ export interface Charge {
   readonly bytes?: number;
 }
 
-/** The one-time token of a task: the request to the issuer until it is answered, then the token. Secret. */
+/** The one-time token of a task: the request to the issuer until it is answered, then the token.
+ * Secret. */
 export type TokenState = { readonly expires: number } & (
   | { readonly input: string; readonly body: string; readonly inverse: string }
   | { readonly token: string }
@@ -34,7 +35,8 @@ export interface DeviceRecord {
   readonly keys: Record<string, Record<string, string>>;
   /** By task: the encrypted report until it is acknowledged, then null. */
   readonly reports: Record<string, Bytes | null>;
-  /** By task, if it has an issuer, until its report is acknowledged; missing if there never was one. */
+  /** By task, if it has an issuer, until its report is acknowledged; missing if there never was
+   * one. */
   tokens?: Record<string, TokenState>;
 }
 

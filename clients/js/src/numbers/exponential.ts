@@ -39,8 +39,8 @@ export function expBetween(x: Rational): Between<Rational> {
     : [below([one, high]), above([one, low])];
 }
 
-/** ln(y/2^bits)·2^bits up to an error of less than 2⁴⁸ (GUARD bits are not added here): y is brought
- * into [½, 1], and ln y = 2·atanh((y − 1)/(y + 1)). */
+/** ln(y/2^bits)·2^bits up to an error of less than 2⁴⁸ (GUARD bits are not added here): y is
+ * brought into [½, 1], and ln y = 2·atanh((y − 1)/(y + 1)). */
 export function lnFixed(y: bigint, bits: number): bigint {
   const size = BigInt(bits);
   const one = 1n << size;

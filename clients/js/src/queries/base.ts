@@ -1,4 +1,4 @@
-/** What every query has in common: a protocol that was read from a task, and the values it takes. */
+/** What all queries have in common: a protocol, read from a task, and the values it takes. */
 import { EPSILON, type CellGroup, type IndependentCell } from "../cells/base.js";
 import type { Cells } from "../cells/registry.js";
 import { bad, fail } from "../errors.js";

@@ -28,9 +28,9 @@ export function between({ low, high }: Bounds): (value: Answer) => Rational {
   };
 }
 
-/** How a number becomes the digits of a grid point between bounds: its code, rounded at random so that
- * its mean is exact, in bases `largest` + 1, the most significant digit first. The second result is in
- * which of `dither` equal parts the number that decided about the rounding fell. */
+/** How a number becomes the digits of a grid point between bounds: its code, rounded at random so
+ * that its mean is exact, in bases `largest` + 1, the most significant digit first. The second
+ * result is in which of `dither` equal parts the number that decided about the rounding fell. */
 export function digitsOf(
   bounds: Bounds,
   cells: readonly { readonly largest: number }[],

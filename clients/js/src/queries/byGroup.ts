@@ -1,5 +1,5 @@
-/** Counts, sums and means by group, where nobody may learn which group a user is in. Loaded only for
- * such tasks. */
+/** Counts, sums and means by group, where nobody may learn which group a user is in. Loaded only
+ * for such tasks. */
 import { EPSILON, equalCells } from "../cells/base.js";
 import { bad } from "../errors.js";
 import { add, ONE, rational, sum, text } from "../numbers/rational.js";

@@ -1,5 +1,5 @@
-/** Frequencies of labels of any domain: a user takes part in one group, whose cells count a public hash
- * of the labels. Loaded only for such tasks. */
+/** Frequencies of labels of any domain: a user takes part in one group, whose cells count a public
+ * hash of the labels. Loaded only for such tasks. */
 import { bytesOf, fromHex, hex, join, sha256, utf8, type Bytes } from "../bytes.js";
 import { equalCells, USERS } from "../cells/base.js";
 import { bad } from "../errors.js";

@@ -1,5 +1,5 @@
-/** Quantiles of numbers or dates: a histogram per level, each finer than the one before. Loaded only
- * for such tasks. */
+/** Quantiles of numbers or dates: a histogram per level, each finer than the one before. Loaded
+ * only for such tasks. */
 import { EPSILON, equalCells } from "../cells/base.js";
 import { bad } from "../errors.js";
 import { add, floor, over, rational, subtract, sum } from "../numbers/rational.js";

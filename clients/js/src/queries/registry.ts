@@ -20,8 +20,8 @@ const QUERIES: Record<string, () => Promise<{ readonly query: Query }>> = {
 /** The names of all queries that this client answers. */
 export const supportedQueries: readonly string[] = Object.keys(QUERIES);
 
-/** How to read the protocol of a task with this query: loads the query, and the kinds of cells that the
- * task's text names. The cells of the protocol together cost at most its ε. */
+/** How to read the protocol of a task with this query: loads the query, and the kinds of cells that
+ * the task's text names. The cells of the protocol together cost at most its ε. */
 export async function protocolReader(
   named: unknown,
   text: string,

@@ -1,12 +1,12 @@
-/** Blind RSA signatures after RFC 9474 (RSABSSA-SHA384-PSS), the client's side: the signer never sees
- * what it signs.
+/** Blind RSA signatures after RFC 9474 (RSABSSA-SHA384-PSS), the client's side: the signer never
+ * sees what it signs.
  *
  *     const { blinded, inverse } = await blind(modulus, message);
  *     const signature = await finalize({ modulus, message, answer: answerOf(blinded), inverse });
  *
- * The blinded message is uniform among all that the key can sign, whatever the message. The time that
- * BigInt takes depends on its numbers, but a program that can measure this device so closely could
- * read the value itself. */
+ * The blinded message is uniform among all that the key can sign, whatever the message. The time
+ * that BigInt takes depends on its numbers, but a program that can measure this device so closely
+ * could read the value itself. */
 import { base64Url, bytesOf, fromHex, hex, join, randomBytes, type Bytes } from "../bytes.js";
 import { fail } from "../errors.js";
 

@@ -13,7 +13,7 @@ import type { Task } from "../task/task.js";
 import { post, refusal, toShuffler, type Ask } from "./requests.js";
 
 const [FIRST_PAUSE, LONGEST_PAUSE, MOST_WAIT] = [0.25, 30, 300]; // seconds
-/** Reports of at least this many messages are made in a Worker, so that the page stays responsive. */
+/** Reports of at least this many messages are made in a Worker: the page stays responsive. */
 const LARGE_REPORT = 400;
 
 export interface ClientOptions {
@@ -52,8 +52,8 @@ export class Client {
     this.ephemeral = options.ephemeral ?? task.ephemeral;
   }
 
-  /** Gets the task's one-time token, if it has an issuer. Call it long before `send`, so that the times
-   * of the two requests are unrelated; `send` calls it otherwise. */
+  /** Gets the task's one-time token, if it has an issuer. Call it long before `send`, so that the
+   * times of the two requests are unrelated; `send` calls it otherwise. */
   async prepare(): Promise<void> {
     this.task.checkTime();
     checkPolicy(this.task);

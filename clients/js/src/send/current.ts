@@ -12,8 +12,8 @@ const OPEN = record(
 );
 const LIST = record({ tasks: list(OPEN, 0, 1e5) });
 
-/** How a server is asked: a shuffler through the relay, whose gateway key must be given. A key that came
- * from the relay, or through it, could be the relay's own. */
+/** How a server is asked: a shuffler through the relay, whose gateway key must be given. A key that
+ * came from the relay, or through it, could be the relay's own. */
 async function asking(server: string, options: LoadOptions): Promise<Ask> {
   const { relay, gateway, direct: elsewhere, ephemeral } = options;
   if (!relay && gateway)
@@ -41,8 +41,8 @@ interface Wanted {
   readonly loadTask: typeof loadTask;
 }
 
-/** The one task of a server with this name that can be answered now. The server's list is not trusted:
- * the task is loaded by its id and checked like any other, its name and dates too. */
+/** The one task of a server with this name that can be answered now. The server's list is not
+ * trusted: the task is loaded by its id and checked like any other, its name and dates too. */
 export async function current({ server, name, options, loadTask }: Wanted): Promise<Task> {
   const address = server.replace(/\/+$/, "");
   const ask = await asking(address, options);

@@ -4,8 +4,8 @@ import { fail } from "../errors.js";
 import { direct, refusal } from "./requests.js";
 
 /** A fresh token, enrolled at an issuer that accepts this evidence; keep it, and give it to
- * `createClient`. All enrolments of one person together get one token per task, so a lost answer costs
- * nothing: enrol again. */
+ * `createClient`. All enrolments of one person together get one token per task, so a lost answer
+ * costs nothing: enrol again. */
 export async function enrolByEvidence(issuer: string, evidence: string): Promise<string> {
   const token = `each-${base64Url(randomBytes(32)).replace(/=+$/, "")}`;
   const answer = await direct(issuer.replace(/\/+$/, ""))("/enrolments", {

@@ -20,12 +20,12 @@ export interface LoadOptions {
   readonly proof?: string;
   /** A check of Ed25519 signatures other than WebCrypto's: see @shuffledp/client/noble. */
   readonly verify?: Verify;
-  /** A relay through which the proof is loaded and the report is sent, so that the shuffler does not
-   * learn this device's address. */
+  /** A relay through which the proof is loaded and the report is sent, so that the shuffler does
+   * not learn this device's address. */
   readonly relay?: string;
-  /** For `loadCurrentTask` with a relay: the shuffler's gateway key (82 hexadecimal digits), which the
-   * page has from the collector, or `gateway` of an earlier task. The list and the task then come
-   * through the relay. */
+  /** For `loadCurrentTask` with a relay: the shuffler's gateway key (82 hexadecimal digits), which
+   * the page has from the collector, or `gateway` of an earlier task. The list and the task then
+   * come through the relay. */
   readonly gateway?: string;
   /** For `loadCurrentTask` with a relay: the server is not the shuffler, and is asked directly. */
   readonly direct?: boolean;
@@ -35,7 +35,8 @@ export interface LoadOptions {
   readonly clock?: () => number;
 }
 
-/** Loads the task in a text or at a URL. This device checks every number of it and proves its privacy.
+/** Loads the task in a text or at a URL. This device checks every number of it and proves its
+ * privacy.
  *
  * If an id is given, or the URL ends with one (…/tasks/<id>), the task must have it. */
 export async function loadTask(source: string | URL, options: LoadOptions = {}): Promise<Task> {
@@ -72,9 +73,9 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   return task;
 }
 
-/** Loads the task of a series that is asked now: the one whose name begins with `name` in the list of a
- * shuffler, or of a site that copies the shuffler's answers. With a relay the proof comes through it,
- * and with `gateway` everything else does too. */
+/** Loads the task of a series that is asked now: the one whose name begins with `name` in the list
+ * of a shuffler, or of a site that copies the shuffler's answers. With a relay the proof comes
+ * through it, and with `gateway` everything else does too. */
 export const loadCurrentTask = async (
   server: string,
   name: string,

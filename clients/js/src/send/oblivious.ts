@@ -10,8 +10,8 @@ const RESPONSE = "message/bhttp response";
 /** What opens the answer to one request; throws unless it answers this request. */
 export type Open = (answer: Bytes) => Promise<Bytes>;
 
-/** Seals a request for a gateway, whose key is a key configuration (RFC 9458, 3.1) with the only suite
- * used here, in hexadecimal digits. */
+/** Seals a request for a gateway, whose key is a key configuration (RFC 9458, 3.1) with the only
+ * suite used here, in hexadecimal digits. */
 export async function sealRequest(
   gateway: string,
   request: Bytes,
@@ -46,7 +46,7 @@ export async function answerKeys(
   publicKey: Bytes,
   nonce: Bytes,
 ): Promise<readonly [Bytes, Bytes]> {
-  // HPKE's Export (RFC 9180, 5.3) expands to no more than one block of HMAC here, whose counter is 1
+  // HPKE's Export (RFC 9180, 5.3) expands to one block of HMAC here, whose counter is 1
   const label = join(
     bytesOf(ANSWER_NONCE_BYTES, 2),
     utf8("HPKE-v1HPKE"),

@@ -1,5 +1,5 @@
-/** Requests to the shuffler through a relay. The relay sees the device's address and sealed bytes; the
- * shuffler sees everything but the address. Loaded only where a relay is used. */
+/** Requests to the shuffler through a relay. The relay sees the device's address and sealed bytes;
+ * the shuffler sees everything but the address. Loaded only where a relay is used. */
 import type { Bytes } from "../bytes.js";
 import { fail } from "../errors.js";
 import { webKey } from "../task/hpke.js";
@@ -31,7 +31,7 @@ export function through({ gateway, relay, shuffler, ephemeral = webKey }: Route)
       headers: { "Content-Type": "message/ohttp-req" },
       body: sealed,
     });
-    if (!answer || answer.status >= 400) return answer; // only refusals may come from the relay itself
+    if (!answer || answer.status >= 400) return answer; // the relay itself may only refuse
     try {
       if (answer.status !== 200) return null;
       const { status, fields, content } = binaryResponse(await open(await read(answer)));

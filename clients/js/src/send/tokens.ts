@@ -1,9 +1,9 @@
-/** One-time tokens of a task: the structures of Privacy Pass (RFC 9577, RFC 9578 type 2). Loaded only for
- * tasks with an issuer.
+/** One-time tokens of a task: the structures of Privacy Pass (RFC 9577, RFC 9578 type 2). Loaded
+ * only for tasks with an issuer.
  *
- * What the issuer is asked to sign is stored before it is asked: an enrolment gets one signature per
- * task, so a second request would be refused. After an interruption the same request is sent again, and
- * gets the same answer. */
+ * What the issuer is asked to sign is stored before it is asked: an enrolment gets one signature
+ * per task, so a second request would be refused. After an interruption the same request is sent
+ * again, and gets the same answer. */
 import { base64Url, bytesOf, fromBase64, fromHex, hex, join, randomBytes } from "../bytes.js";
 import { sha256, utf8, type Bytes } from "../bytes.js";
 import type { Storage, TokenState } from "../device/storage.js";
@@ -29,7 +29,8 @@ export function checkIssuer(issuer: unknown): void {
   modulusOf(ISSUER(issuer, "task.issuer").key);
 }
 
-/** The modulus of an issuer's key: RSA of 2,048 bits with the exponent 65537, written as RFC 9578, 6.5, does. */
+/** The modulus of an issuer's key: RSA of 2,048 bits with the exponent 65537, written as RFC 9578,
+ * 6.5, does. */
 export function modulusOf(key: string): bigint {
   const found = KEY_FORM.exec(key) ?? bad("The issuer's key is malformed");
   return BigInt(`0x${found[1]}`);
@@ -38,7 +39,8 @@ export function modulusOf(key: string): bigint {
 const sized = (bytes: Bytes, size: number): Bytes => join(bytesOf(bytes.length, size), bytes);
 const host = (url: string): Bytes => utf8(url.replace(/^https?:\/\//, "").split("/")[0]!);
 
-/** The challenge of a task (RFC 9577, 2.1.1): its issuer's and its shuffler's host and port, and its id. */
+/** The challenge of a task (RFC 9577, 2.1.1): its issuer's and its shuffler's host and port, and
+ * its id. */
 export const challengeOf = (issuer: string, id: string, shuffler: string): Bytes =>
   join(TYPE, sized(host(issuer), 2), sized(fromHex(id), 1), sized(host(shuffler), 2));
 

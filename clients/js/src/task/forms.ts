@@ -1,7 +1,7 @@
 /** Forms of texts that several parts of a task share. */
 import { textOf, whole } from "../schema.js";
 
-/** A text that can be shown to people: no control characters, nothing that changes its direction. */
+/** Texts that can be shown to people: no control characters, no change of direction. */
 export const SHOWN = /^[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*$/;
 export const NAME = textOf(1, 100, SHOWN);
 

@@ -69,7 +69,8 @@ export async function hmac(key: Bytes, data: Bytes): Promise<Bytes> {
   return new Uint8Array(await crypto.subtle.sign("HMAC", imported, data));
 }
 
-/** One message to a public key: its encapsulated key, what encrypts it, what derives further secrets. */
+/** One message to a public key: its encapsulated key, what encrypts it, what derives further
+ * secrets. */
 export interface Sending {
   readonly publicKey: Bytes;
   seal(plain: Bytes): Promise<Bytes>;

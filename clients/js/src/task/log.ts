@@ -1,5 +1,5 @@
-/** Whether everybody is asked the same task: three signatures, and an entry in the public log of tasks,
- * which the analyzer keeps and the shuffler watches. Loaded with every task. */
+/** Whether everybody is asked the same task: three signatures, and an entry in the public log of
+ * tasks, which the analyzer keeps and the shuffler watches. Loaded with every task. */
 import { bytesOf, fromHex, hex, join, sha256, utf8, type Bytes } from "../bytes.js";
 import type { DeviceRecord } from "../device/storage.js";
 import { fail } from "../errors.js";
@@ -20,8 +20,8 @@ export interface Signers {
 /** Who has signed a task. */
 export interface Logged {
   readonly signers: Signers;
-  /** Trust on first use: throws if a key differs from the first one that this device has seen at this
-   * shuffler, and remembers new ones. Keys that the policy names are not remembered. */
+  /** Trust on first use: throws if a key differs from the first one that this device has seen at
+   * this shuffler, and remembers new ones. Keys that the policy names are not remembered. */
   trust(record: DeviceRecord, shuffler: string): void;
 }
 
@@ -111,8 +111,8 @@ export interface LogOptions {
   readonly verify?: Verify | undefined;
 }
 
-/** Checks the proof of a task; throws unless everybody else is asked the same task, as far as the keys
- * can tell. */
+/** Checks the proof of a task; throws unless everybody else is asked the same task, as far as the
+ * keys can tell. */
 export async function logged(
   task: Task,
   { load, proof, verify = webVerify }: LogOptions,

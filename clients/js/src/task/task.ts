@@ -1,4 +1,5 @@
-/** A task: everything that device, shuffler and analyzer agree on, named by the SHA-256 of its text. */
+/** A task: everything that device, shuffler and analyzer agree on, named by the SHA-256 of its
+ * text. */
 import { fromHex, type Bytes } from "../bytes.js";
 import type { CellKind } from "../cells/base.js";
 import type { Description } from "../device/describe.js";

@@ -1,4 +1,4 @@
-// Tasks by group: what is refused, and pairs of a group and a number. The vectors show what is sent.
+// Tasks by group: what is refused, and which pairs are taken. The vectors show what is sent.
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
