@@ -2,8 +2,18 @@
  * (docs/mathematics.md, "The bounded cell"). Every quantity is bounded on its unsafe side by a
  * fraction of 256 significant bits; e^ε is bounded from below by its series. */
 import { notPrivate } from "../errors.js";
-import { add, atMost, larger, ONE, over, rational, subtract, times } from "../numbers/rational.js";
-import { ZERO, type Rational } from "../numbers/rational.js";
+import {
+  add,
+  atMost,
+  larger,
+  ONE,
+  over,
+  rational,
+  subtract,
+  times,
+  ZERO,
+  type Rational,
+} from "../numbers/rational.js";
 import { above, below, exponentialBelow, power } from "../numbers/rounding.js";
 
 /** Among whom a user is hidden: this many users with values 0..largest. */

@@ -2,8 +2,19 @@
  * noise upwards (docs/protocol.md, "The shared cell"; docs/mathematics.md, "Cells that share their
  * way up"). Loaded only for tasks that have them. */
 import { bad, notPrivate } from "../errors.js";
-import { add, atMost, gcd, ONE, over, rational, same, subtract } from "../numbers/rational.js";
-import { times, ZERO, type Rational } from "../numbers/rational.js";
+import {
+  add,
+  atMost,
+  gcd,
+  ONE,
+  over,
+  rational,
+  same,
+  subtract,
+  times,
+  ZERO,
+  type Rational,
+} from "../numbers/rational.js";
 import { above, power } from "../numbers/rounding.js";
 import { draw, finite, uniform, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { exactly, list, record, whole } from "../schema.js";

@@ -4,14 +4,29 @@
  */
 import { bad, notPrivate } from "../errors.js";
 import { expBetween, type Between } from "../numbers/exponential.js";
-import { add, atMost, ONE, over, rational, subtract, times, ZERO } from "../numbers/rational.js";
-import type { Rational } from "../numbers/rational.js";
+import {
+  add,
+  atMost,
+  ONE,
+  over,
+  rational,
+  subtract,
+  times,
+  ZERO,
+  type Rational,
+} from "../numbers/rational.js";
 import { above, below } from "../numbers/rounding.js";
 import { draw, zeroWith, type Law, type Words } from "../numbers/sampling.js";
 import { negativeBinomial, poisson, type UnboundedLaw } from "../numbers/unboundedLaws.js";
 import { choice, exactly, record, whole } from "../schema.js";
-import { EPSILON, MASS_BITS, USERS } from "./base.js";
-import type { CellKind, IndependentCell, MessageLaws } from "./base.js";
+import {
+  EPSILON,
+  MASS_BITS,
+  USERS,
+  type CellKind,
+  type IndependentCell,
+  type MessageLaws,
+} from "./base.js";
 
 const PAPER = record({
   kind: choice("paper"),

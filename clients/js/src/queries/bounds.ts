@@ -1,7 +1,16 @@
 /** Numbers between two bounds, and their digits. */
 import { bad } from "../errors.js";
-import { atMost, exact, floor, over, rational, subtract } from "../numbers/rational.js";
-import { text, times, type Rational } from "../numbers/rational.js";
+import {
+  atMost,
+  exact,
+  floor,
+  over,
+  rational,
+  subtract,
+  text,
+  times,
+  type Rational,
+} from "../numbers/rational.js";
 import { draw, finite, Uniform, zeroWith, type Words } from "../numbers/sampling.js";
 import { exactly } from "../schema.js";
 import { wrong, type Answer } from "./base.js";

@@ -2,8 +2,17 @@
  * only for such tasks. */
 import { EPSILON, equalCells } from "../cells/base.js";
 import { bad } from "../errors.js";
-import { add, floor, over, rational, subtract, sum } from "../numbers/rational.js";
-import { text, times, type Rational } from "../numbers/rational.js";
+import {
+  add,
+  floor,
+  over,
+  rational,
+  subtract,
+  sum,
+  text,
+  times,
+  type Rational,
+} from "../numbers/rational.js";
 import { choice, list, record, whole } from "../schema.js";
 import { parameters, wrong, zeroOrOne, type Answer, type Query } from "./base.js";
 import { between, BOUND } from "./bounds.js";

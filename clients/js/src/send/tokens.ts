@@ -4,8 +4,18 @@
  * What the issuer is asked to sign is stored before it is asked: an enrolment gets one signature
  * per task, so a second request would be refused. After an interruption the same request is sent
  * again, and gets the same answer. */
-import { base64Url, bytesOf, fromBase64, fromHex, hex, join, randomBytes } from "../bytes.js";
-import { sha256, utf8, type Bytes } from "../bytes.js";
+import {
+  base64Url,
+  bytesOf,
+  fromBase64,
+  fromHex,
+  hex,
+  join,
+  randomBytes,
+  sha256,
+  utf8,
+  type Bytes,
+} from "../bytes.js";
 import type { Storage, TokenState } from "../device/storage.js";
 import { bad } from "../errors.js";
 import { choice, record, textOf } from "../schema.js";

@@ -9,8 +9,16 @@ import { bad, fail } from "../errors.js";
 import { text as written, type Rational } from "../numbers/rational.js";
 import type { Protocol } from "../queries/base.js";
 import { protocolReader } from "../queries/registry.js";
-import { anything, choice, list, readCanonical, record, textOf, whole } from "../schema.js";
-import type { Check } from "../schema.js";
+import {
+  anything,
+  choice,
+  list,
+  readCanonical,
+  record,
+  textOf,
+  whole,
+  type Check,
+} from "../schema.js";
 import { GATEWAY, HEX32, NAME, seconds, SERVER, SHOWN } from "./forms.js";
 import type { Ephemeral } from "./hpke.js";
 import type { Logged } from "./log.js";
