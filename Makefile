@@ -2,6 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := frames,plot
 ALL := all,docs,test
+PAGES := src/shuffledp/service/pages/client
 
 .PHONY: demo test check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
@@ -11,11 +12,12 @@ demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bun
 test: .venv/test-ready .venv/js-ready  ## all tests
 	$(BIN)/python -m pytest -n 2
 
-check: .venv/test-ready  ## format, style, types, imports
+check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v npm >/dev/null; then cd clients/js && npm run --silent check; fi
 
 dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
 	rm -rf dist
@@ -45,7 +47,8 @@ figures: .venv/test-ready  ## every picture of the documents, from code
 	SHUFFLEDP_FIGURES=1 $(BIN)/python -m pytest tests/browser/test_survey.py
 
 client: .venv/js-ready  ## the JavaScript client, built anew for the pages of the package
-	cd clients/js && npm run --silent build && cp dist/bundle/*.js ../../src/shuffledp/service/pages/client
+	cd clients/js && rm -rf dist && npm run --silent build
+	rm -f $(PAGES)/*.js && cp clients/js/dist/bundle/*.js $(PAGES)
 
 docs: .venv/test-ready  ## the documents as a site, in build/site; a warning or a dead link is an error
 	$(BIN)/python scripts/document_pages.py
