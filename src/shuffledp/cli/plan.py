@@ -17,7 +17,7 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
-from shuffledp.cells.choice import CELL_CHOICES
+from shuffledp.cells.search import CELL_CHOICES
 from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
 from shuffledp.cli.plan_arguments import (
     add_bounds,

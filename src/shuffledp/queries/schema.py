@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from shuffledp.cells.base import MOST_USERS
-from shuffledp.cells.schema import CELL, CELL_EPSILON
+from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
+from shuffledp.cells.registry import CELL
 from shuffledp.documents.schema import (
     Choice,
     Either,
@@ -19,6 +19,7 @@ from shuffledp.documents.schema import (
     Text,
     Whole,
 )
+from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS
 from shuffledp.protocols.bounds import LARGEST_BOUND
 from shuffledp.queries.by_group import protocol as by_group
@@ -27,7 +28,6 @@ from shuffledp.queries.frequencies import protocol as frequencies
 from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES, SEED_BYTES
 from shuffledp.queries.quantiles import protocol as quantiles
 from shuffledp.queries.quantiles.dates import UNITS
-from shuffledp.queries.real_sum.rounding import MOST_DITHER
 
 LONGEST_LABEL = 1_000
 LARGEST_LABEL = 2**63 - 1

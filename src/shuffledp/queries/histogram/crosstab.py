@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shuffledp.cells import cell_from_dict
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.data.arrays import ColumnType, Values, as_labels
 from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.data.values import WORDS

@@ -25,7 +25,7 @@ EVENTS_AT_ONCE = 1 << 18
 
 
 def randomize_each(cell: BoundedCell, values: Values, entropy: Entropy) -> tuple[Counts, Counts]:
-    """See `Cell.randomize_each`; the second array is zero, for there is one kind of message."""
+    """See `IndependentCell.randomize_each`; there are no −1, so the second array is zero."""
     sent = np.empty(values.size, np.int64)
     for begin in range(0, values.size, USERS_AT_ONCE):
         part = slice(begin, begin + USERS_AT_ONCE)
@@ -60,7 +60,7 @@ def muted_values(cell: BoundedCell, users: int, entropy: Entropy) -> Counts:
 
 
 def randomize_total(cell: BoundedCell, values: Values, entropy: Entropy) -> int:
-    """See `Cell.randomize_total`."""
+    """See `IndependentCell.randomize_total`."""
     size = len(values)
     muted = sampler(cell.mute).hits(size, entropy)
     total = cell.base * size + int(values.sum(dtype=np.int64))
@@ -73,7 +73,7 @@ def randomize_total(cell: BoundedCell, values: Values, entropy: Entropy) -> int:
 
 
 def aggregate(cell: BoundedCell, tally: Counts, entropy: Entropy) -> int:
-    """See `Cell.aggregate`."""
+    """See `IndependentCell.aggregate`."""
     users, all_muted, total = int(tally.sum()), 0, 0
     for value in np.flatnonzero(tally):
         holders = int(tally[value])
@@ -92,7 +92,7 @@ def aggregate(cell: BoundedCell, tally: Counts, entropy: Entropy) -> int:
 
 
 def aggregate_copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entropy) -> Counts:
-    """See `Cell.aggregate_copies`.
+    """See `IndependentCell.aggregate_copies`.
 
     Ensures: position b is an independent draw of `aggregate` with that tally.
     """

@@ -19,13 +19,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from shuffledp.cells.choice import dither_messages
+from shuffledp.cells.base import CellGroup
+from shuffledp.cells.search import counted_messages
+from shuffledp.numbers.rounding import FINEST_GRID, worst_rounding
 from shuffledp.numbers.special import Floats
-from shuffledp.protocols.base import FINEST_GRID
-from shuffledp.queries.real_sum.rounding import worst_rounding
 
 DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4
+"""That a search looks at."""
 DITHERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 """Numbers of dither values that are looked at; more hardly lower the error any further."""
 LARGEST_LATER_BASE = 9
@@ -35,7 +36,7 @@ MOST_CORNERS = 2187  # of a cube; in more dimensions the axes alone are tried
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumTask:
+class SumTarget:
     """What the digits together must achieve, for values in [0, 1]."""
 
     users: int
@@ -62,7 +63,7 @@ class SumTask:
         return self.expected * worst_rounding(dither) / grid**2
 
 
-def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
+def radices(task: SumTarget) -> Iterable[tuple[int, ...]]:
     """Mixed radices, large bases first, whose rounding takes a fair part of the error."""
     if task.radix is not None:
         yield task.radix
@@ -84,7 +85,7 @@ class DigitCosts(ABC):
     """The cost of points in the cube of unknowns, for one radix and one number of dither values,
     which `take_dither` chooses."""
 
-    def __init__(self, task: SumTask, radix: Sequence[int]) -> None:
+    def __init__(self, task: SumTarget, radix: Sequence[int]) -> None:
         self.task = task
         self.radix = tuple(radix)
         self.largest = np.array(radix, float) - 1
@@ -172,12 +173,24 @@ def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
     return best, point
 
 
+def digit_messages(groups: Sequence[CellGroup], users: int, dither: int, padded: bool) -> float:
+    """A padded report's messages, or what a user sends on average, with the public counter of a
+    dither."""
+    return counted_messages(groups, users, padded) + dither_messages(dither, padded)
+
+
+def dither_messages(dither: int, padded: bool) -> float:
+    """How many messages the public counter of a dither gets from a report, at most or on
+    average."""
+    return (dither - 1) if padded else (dither - 1) / 2
+
+
 Costs = TypeVar("Costs", bound=DigitCosts)
 
 
 def best_radices(
-    task: SumTask,
-    costs_of: Callable[[SumTask, tuple[int, ...]], Costs],
+    task: SumTarget,
+    costs_of: Callable[[SumTarget, tuple[int, ...]], Costs],
     rounds: Sequence[tuple[int, int]],
 ) -> list[Costs]:
     """The radices that look best, the cheapest first: all of them at a glance, the better ones more

@@ -37,7 +37,7 @@ class Jumps:
         self.cells, self.cut = cells, cells[0].up.cut
         own = [(place, y) for place, cell in enumerate(cells) for y in range(cell.largest)]
         odds = [cells[place].up.odds[y] for place, y in own]
-        stray = cells[0].together.stray_odds
+        stray = cells[0].way_up.stray_odds
         self.own = own
         scale = lcm(*(o.denominator for o in (*odds, *stray)))
         self.branches = Finite(tuple(int(o * scale) for o in (*odds, *stray)))

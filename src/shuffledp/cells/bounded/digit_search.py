@@ -15,22 +15,24 @@ from fractions import Fraction
 
 import numpy as np
 
+from shuffledp.cells.base import one_by_one
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.choice import tilt_limit
-from shuffledp.cells.bounded.search import cheapest_bounded_cell, worst_error_above
-from shuffledp.cells.choice import Choice, digit_messages, dither_messages
-from shuffledp.cells.target import CellTarget
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import round_to
-from shuffledp.numbers.special import Floats
-from shuffledp.queries.real_sum.digits import (
+from shuffledp.cells.bounded.search import cheapest_bounded_cell, tilt_limit, worst_error_above
+from shuffledp.cells.digit_search import (
     DigitCosts,
-    SumTask,
+    SumTarget,
     best_radices,
+    digit_messages,
     digit_weights,
+    dither_messages,
     search,
     shares_of_one,
 )
+from shuffledp.cells.search import CellTarget, FoundCells
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import bisect, bisect_found
+from shuffledp.numbers.exact import round_to
+from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
 """Rounds of the search, and how many radices stay."""
@@ -125,7 +127,8 @@ class BoundedDigits:
 
     def messages(self, padded: bool) -> float:
         """What a padded report carries, or a user sends on average."""
-        return digit_messages(self.cells, self.dither, padded)
+        users = self.cells[0].users
+        return digit_messages(one_by_one(self.cells), users, self.dither, padded)
 
     @property
     def epsilon(self) -> Fraction:
@@ -134,10 +137,12 @@ class BoundedDigits:
         return sum(losses, start=Fraction(0))
 
 
-def bounded_sum(task: SumTask, messages: float | None) -> Choice:
+def search_digits(
+    task: SumTarget, messages: float | None, found: FoundCells | None = None
+) -> FoundCells:
     """The digits with the fewest messages, or with the least error for so many messages."""
     digits = bounded_digits(task) if messages is None else _best_for_messages(task, messages)
-    return Choice(
+    return FoundCells(
         cells=digits.cells,
         mse=task.mse if messages is None else digits.mse,
         cost=digits.messages(task.padded),
@@ -146,7 +151,7 @@ def bounded_sum(task: SumTask, messages: float | None) -> Choice:
     )
 
 
-def bounded_digits(task: SumTask) -> BoundedDigits:
+def bounded_digits(task: SumTarget) -> BoundedDigits:
     """The bounded cells with the fewest messages, counted as the task says, for a sum of reals in
     [0, 1].
 
@@ -200,10 +205,8 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
     return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left, limit=limit)
 
 
-def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
+def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:
     """The least error, within 1 %, for which the digits cost at most so many messages."""
-    low = math.log(2 / task.epsilon**2)
-    high = low + LOOSEST_SUM
 
     def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
         here = replace(task, mse=Fraction(math.exp(log_error)))
@@ -211,11 +214,8 @@ def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
         costs = [search(costs, 20)[0] for costs in finalists]
         return min(costs, default=math.inf), finalists
 
-    first, last = low, high
-    while last - first > 0.1:
-        middle = (first + last) / 2
-        cheap = rough_cost(middle)[0] <= messages
-        first, last = (first, middle) if cheap else (middle, last)
+    low = math.log(2 / task.epsilon**2)
+    last = bisect(lambda log: rough_cost(log)[0] <= messages, low, low + LOOSEST_SUM, width=0.1)
     radices_near = {costs.radix for costs in rough_cost(last)[1]}
     found = [
         digits
@@ -229,17 +229,15 @@ def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
     return min(found, key=lambda digits: digits.mse)
 
 
-def _radix_for_messages(task: SumTask, messages: float, near: float) -> BoundedDigits | None:
+def _radix_for_messages(task: SumTarget, messages: float, near: float) -> BoundedDigits | None:
     """The same for one radix, for errors whose logarithm is near a number."""
-    assert task.radix is not None
-    best: BoundedDigits | None = None
-    low, high = near - 0.4, near + 0.4
-    while high - low > 0.01:
-        middle = (low + high) / 2
-        here = replace(task, mse=Fraction(math.exp(middle)))
-        digits = settle_digits(BoundedDigitCosts(here, task.radix))
-        if digits is not None and digits.messages(task.padded) <= messages:
-            high, best = middle, digits
-        else:
-            low = middle
-    return best
+    radix = task.radix
+    assert radix is not None
+
+    def found(log_error: float) -> BoundedDigits | None:
+        here = replace(task, mse=Fraction(math.exp(log_error)))
+        digits = settle_digits(BoundedDigitCosts(here, radix))
+        cheap = digits is not None and digits.messages(task.padded) <= messages
+        return digits if cheap else None
+
+    return bisect_found(found, near - 0.4, near + 0.4, 0.01)

@@ -17,31 +17,37 @@ from functools import partial
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.bounded.choice import tilt_limit
-from shuffledp.cells.bounded.direction import MOST_CUT, Direction
-from shuffledp.cells.bounded.search import ODDS_DIGITS, direction_of, least, short_decay, side_of
-from shuffledp.cells.bounded.side import Side
-from shuffledp.cells.choice import Choice, digit_messages, dither_messages
-from shuffledp.cells.digits.cell import SharedCell, Together
-from shuffledp.cells.digits.proof import prove
-from shuffledp.cells.target import CellTarget
-from shuffledp.errors import CertificateError
-from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
-from shuffledp.numbers.special import Floats
-from shuffledp.queries.real_sum.bounded_digits import (
+from shuffledp.cells.bounded.cell import MOST_CUT, Direction
+from shuffledp.cells.bounded.digit_search import (
     EPSILON_DIGITS,
     bounded_cost,
-    bounded_sum,
     noise_error,
 )
-from shuffledp.queries.real_sum.digits import (
+from shuffledp.cells.bounded.search import (
+    ODDS_DIGITS,
+    Side,
+    direction_of,
+    short_decay,
+    side_of,
+    tilt_limit,
+)
+from shuffledp.cells.digit_search import (
     DigitCosts,
-    SumTask,
+    SumTarget,
     best_radices,
+    digit_messages,
     digit_weights,
+    dither_messages,
     search,
     shares_of_one,
 )
+from shuffledp.cells.digits.cell import SharedCell, SharedDigits, SharedWayUp
+from shuffledp.cells.digits.proof import prove
+from shuffledp.cells.search import CellTarget, FoundCells
+from shuffledp.errors import CertificateError
+from shuffledp.numbers.bisection import first_whole
+from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
+from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices stay."""
@@ -100,23 +106,23 @@ class SharedDigitCosts(DigitCosts):
         return np.asarray(cut)
 
 
-def bounded_or_shared_sum(task: SumTask, messages: float | None) -> Choice:
-    """Bounded digits, or those that share their way up where their padded report is smaller."""
-    alone = bounded_sum(task, messages)
-    if messages is not None or not task.padded or task.users < FEWEST_USERS:
-        return alone
-    together = shared_sum(task)
-    return alone if together is None or alone.cost <= together.cost else together
+def search_digits(
+    task: SumTarget, messages: float | None, found: FoundCells | None = None
+) -> FoundCells | None:
+    """The digits that share their way up with the smallest padded report; None where reports are
+    not padded, or no other digits do it either."""
+    padded = messages is None and task.padded
+    return shared_sum(task) if padded and found and task.users >= FEWEST_USERS else None
 
 
-def shared_sum(task: SumTask) -> Choice | None:
+def shared_sum(task: SumTarget) -> FoundCells | None:
     """The digits that share their way up with the smallest padded report, or None."""
     finalists = best_radices(task, SharedDigitCosts, SEARCH_ROUNDS)
     found = [choice for costs in finalists if (choice := settle(costs)) is not None]
     return min(found, key=lambda choice: choice.cost, default=None)
 
 
-def settle(costs: SharedDigitCosts) -> Choice | None:
+def settle(costs: SharedDigitCosts) -> FoundCells | None:
     """Proved cells at the cheapest point, or None where none fit."""
     if len(costs.radix) < 2:
         return None
@@ -130,7 +136,7 @@ def settle(costs: SharedDigitCosts) -> Choice | None:
         side = side_of(task.users, task.expected, base - 1, exact[j])
         noise = many * float(noise_error(np.asarray(side.decay)))
         allowed = (float(errors[j]) - noise) / task.expected
-        downs.append((side, least(side.size, partial(_mutes_at_most, side, allowed))))
+        downs.append((side, first_whole(partial(_mutes_at_most, side, allowed), -1, side.size)))
     cut = max(math.ceil(float(costs.cut(losses[None, :], jumps[None])[0])), len(exact))
     for step in range(MOST_STEPS):  # towards the error that was asked for, as measured exactly
         if cut + step > MOST_CUT:
@@ -140,10 +146,10 @@ def settle(costs: SharedDigitCosts) -> Choice | None:
             return None
         if error_above(cells, costs, task) <= task.mse:
             weights = costs.weight**2
-            return Choice(
+            return FoundCells(
                 cells=cells,
                 mse=task.mse,
-                cost=digit_messages(cells, costs.dither, True),
+                cost=digit_messages([SharedDigits(cells)], task.users, costs.dither, True),
                 limit=_limit(costs, exact, errors + jumps / weights),
                 dither=costs.dither,
             )
@@ -175,7 +181,7 @@ def _mutes_at_most(side: Side, allowed: float, total: int) -> bool:
 
 
 def _proved(
-    task: SumTask,
+    task: SumTarget,
     costs: SharedDigitCosts,
     losses: Sequence[Fraction],
     downs: Sequence[tuple[Side, int]],
@@ -197,7 +203,7 @@ def _proved(
             muting = side.best(total)
             if muting is None:
                 return None
-            together = Together(
+            way_up = SharedWayUp(
                 cells=len(ups),
                 others=codes // base,
                 decay=max(decays),
@@ -206,7 +212,7 @@ def _proved(
             )
             down = direction_of(up.epsilon, side, muting, nudge)
             cells.append(
-                SharedCell(users=task.users, largest=base - 1, up=up, down=down, together=together)
+                SharedCell(users=task.users, largest=base - 1, up=up, down=down, way_up=way_up)
             )
         with contextlib.suppress(CertificateError):
             for cell, loss in zip(cells, losses, strict=True):
@@ -249,7 +255,7 @@ def _stray_odds(
     return tuple(found)
 
 
-def error_above(cells: Sequence[SharedCell], costs: SharedDigitCosts, task: SumTask) -> Fraction:
+def error_above(cells: Sequence[SharedCell], costs: SharedDigitCosts, task: SumTarget) -> Fraction:
     """A fraction just above the mean squared error of the whole sum, with the worst data."""
 
     def error() -> arb:
@@ -257,6 +263,6 @@ def error_above(cells: Sequence[SharedCell], costs: SharedDigitCosts, task: SumT
         total = ball(task.rounding(costs.grid, costs.dither))
         for cell, weight in zip(cells, weights, strict=True):
             total += ball(weight**2) * cell.mean_squared_error(task.expected)
-        return total + task.expected * ball(SharedCell.joint_variance(cells, weights))
+        return total + task.expected * ball(SharedDigits(tuple(cells)).joint_variance(weights))
 
     return fraction_above(at_precision(256, error))

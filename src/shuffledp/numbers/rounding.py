@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+FINEST_GRID = 1 << 24
+"""Grid points of a sum by digits, each counted once for every value of its dither."""
 MOST_DITHER = 64
 """Dither values: with 8 the variance is 3 % above the least one, a twelfth of a squared step."""
 
