@@ -15,7 +15,7 @@ import pytest
 from shared_groups import group
 
 from shuffledp import certify, verify
-from shuffledp.cells import cell_from_dict
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.digits.proof import prove
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation

@@ -87,12 +87,13 @@ def report_page(
 ) -> str:
     """The page as HTML that needs nothing else: it can be mailed and printed."""
     plan, title = written.plan, escape(written.purpose.title)
+    asks = QUESTIONS[plan.protocol.query].words.asks
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         f"<h1>{title}</h1>",
         _trial_banner(written) if trial else "",
         f"<p>Privacy report, made {when} with shuffledp {__version__}.</p>",
-        f"<h2>What is asked</h2><p>{escape(QUESTIONS[plan.protocol.query].asks.capitalize())}, "
+        f"<h2>What is asked</h2><p>{escape(asks.capitalize())}, "
         f"from at least {plan.users:,} honest people. Values are randomized on each person's "
         "device before anything is sent.</p>" + _table(written.purpose.rows()),
         "<h2>What is promised</h2>" + _promised(written),

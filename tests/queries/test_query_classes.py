@@ -1,4 +1,4 @@
-"""Questions: planned once, checked when asked, and told how their column may be grouped."""
+"""Queries: planned once, checked when asked, and told how their column may be grouped."""
 
 from __future__ import annotations
 
@@ -13,74 +13,69 @@ from shuffledp.data.arrays import ColumnType
 from shuffledp.data.values import comparable
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.queries.base import Grouping
-from shuffledp.queries.options import Options
+from shuffledp.queries.count.query import CountQuery
+from shuffledp.queries.histogram.query import HistogramQuery
+from shuffledp.queries.integer_sum.query import IntegerSumQuery
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.questions import (
-    CountQuery,
-    HistogramQuery,
-    IntegerSumQuery,
-    MeanQuery,
-    RealSumQuery,
-)
+from shuffledp.queries.real_sum.query import MeanQuery, RealSumQuery
 
-NOTHING = Options()
 KINDS: tuple[ColumnType, ...] = get_args(ColumnType)
 
 
 def test_a_plan_is_made_once_for_equal_queries() -> None:
-    one, two = CountQuery.of(NOTHING, 1), CountQuery.of(NOTHING, "1", equals=["unhashable"])
+    one, two = CountQuery(epsilon=1), CountQuery(epsilon="1", equals=["unhashable"])
     assert one.plan(50) is two.plan(50)
     assert one.plan(50) is not one.plan(51)
-    assert one.plan(50) is not CountQuery.of(Options.checked({"rmse": 9}), 1).plan(50)
-    assert RealSumQuery.of(NOTHING, 8, (0, 1), False) != MeanQuery.of(NOTHING, 8, (0, 1), False)
+    assert one.plan(50) is not CountQuery(epsilon=1, rmse=9).plan(50)
+    assert RealSumQuery(epsilon=8, bounds=(0, 1)) != MeanQuery(epsilon=8, bounds=(0, 1))
 
 
 def test_queries_travel_to_workers() -> None:
     for query in (
-        CountQuery.of(NOTHING, 1),
-        IntegerSumQuery.of(NOTHING, 1, 5, True),
-        HistogramQuery.of(NOTHING, 1, ["a", "b"], "c"),
-        QuantilesQuery.of(NOTHING, 1, (0, 1), 0.5, 8, True),
+        CountQuery(epsilon=1),
+        IntegerSumQuery(epsilon=1, largest=5, clamp=True),
+        HistogramQuery(epsilon=1, labels=["a", "b"], other="c"),
+        QuantilesQuery(
+            epsilon=1, bounds=(0, 1), probabilities=0.5, bins=8, clamp=True, points=False
+        ),
     ):
         assert pickle.loads(pickle.dumps(query)) == query
 
 
 def test_which_columns_may_be_grouped() -> None:
-    count = CountQuery.of(NOTHING, 1)
+    count = CountQuery(epsilon=1)
     assert count.grouping("truth") == Grouping()
     assert count.grouping("whole") == count.grouping("real") == Grouping(largest=1)
-    total = IntegerSumQuery.of(NOTHING, 1, 5, True)
+    total = IntegerSumQuery(epsilon=1, largest=5, clamp=True)
     assert total.grouping("whole") == Grouping(largest=5, clamp=True)
-    assert all(RealSumQuery.of(NOTHING, 1, (0, 1), False).grouping(kind) is None for kind in KINDS)
+    assert all(RealSumQuery(epsilon=1, bounds=(0, 1)).grouping(kind) is None for kind in KINDS)
     numbered, named = (
-        HistogramQuery.of(NOTHING, 1, 7, None),
-        HistogramQuery.of(NOTHING, 1, ["a", "b"], None),
+        HistogramQuery(epsilon=1, labels=7),
+        HistogramQuery(epsilon=1, labels=["a", "b"]),
     )
     assert numbered.grouping("whole") == Grouping(largest=6)
     assert named.grouping("text") == Grouping(few_values=False)
 
 
 def test_unknown_numbers_are_grouped_only_where_another_label_takes_them() -> None:
-    with_other = HistogramQuery.of(NOTHING, 1, 3, "else")
+    with_other = HistogramQuery(epsilon=1, labels=3, other="else")
     assert with_other.labels == (0, 1, 2, "else")
     assert with_other.grouping("whole") == Grouping(largest=2)
-    last_takes_all = HistogramQuery.of(NOTHING, 1, 3, 2)
+    last_takes_all = HistogramQuery(epsilon=1, labels=3, other=2)
     assert last_takes_all.grouping("whole") == Grouping(largest=1)  # 2 and −1 both go to 2
-    assert HistogramQuery.of(NOTHING, 1, [1, 2], None).grouping("whole") == Grouping(
-        few_values=False
-    )
+    assert HistogramQuery(epsilon=1, labels=[1, 2]).grouping("whole") == Grouping(few_values=False)
 
 
 @pytest.mark.parametrize("kind", ["text", "date", "other"])
 def test_columns_that_a_count_cannot_take(kind: ColumnType) -> None:
     with pytest.raises(ValueOutOfRange, match="equals="):
-        CountQuery.of(NOTHING, 1).grouping(kind)
+        CountQuery(epsilon=1).grouping(kind)
     with pytest.raises(ValueOutOfRange, match="whole numbers"):
-        IntegerSumQuery.of(NOTHING, 1, 5, False).grouping(kind)
+        IntegerSumQuery(epsilon=1, largest=5).grouping(kind)
 
 
 def test_a_mean_is_its_sum_divided_by_the_rows() -> None:
-    query = MeanQuery.of(NOTHING, 8, (0, 4), False)
+    query = MeanQuery(epsilon=8, bounds=(0, 4))
     plan = query.plan(1000)
     total = plan.run(np.full(1000, 3.0))
     found = query.finish(total)
@@ -90,12 +85,15 @@ def test_a_mean_is_its_sum_divided_by_the_rows() -> None:
 
 
 def test_one_quantile_or_several() -> None:
-    assert QuantilesQuery.of(NOTHING, 1, (0, 1), "0.5", 8, False).probabilities == (0.5,)
-    assert QuantilesQuery.of(NOTHING, 1, (0, 1), (0.1, "0.9"), 8, False).probabilities == (0.1, 0.9)
+    def asked(probabilities: Any) -> QuantilesQuery:
+        return QuantilesQuery(epsilon=1, bounds=(0, 1), probabilities=probabilities, bins=8)
+
+    assert asked("0.5").shown == (0.5,)
+    assert asked((0.1, "0.9")).shown == (0.1, 0.9)
     mistakes: list[Any] = [[], 1, [0.5, 2], "x"]
     for wrong in mistakes:
         with pytest.raises(ParameterError):
-            QuantilesQuery.of(NOTHING, 1, (0, 1), wrong, 8, False)
+            asked(wrong)
 
 
 def test_a_value_to_count_gets_the_columns_type() -> None:

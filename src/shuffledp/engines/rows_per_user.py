@@ -1,8 +1,8 @@
-"""Several rows of one person: at most k of them are kept, or all are added up, before anything is
-randomized, so that ε is per person (docs/mathematics.md §14).
+"""Several rows of one user: at most k of them are kept, or all are added up, before anything is
+randomized, so that ε is per user (docs/mathematics.md §14).
 
-With `rows_per_user=k` every row is randomized for ε/k, and a person has at most k. Without it, sums
-add up a person's rows and move the total into the bounds: one value for each person.
+With `rows_per_user=k` every row is randomized for ε/k, and a user has at most k. Without it, sums
+add up a user's rows and clip the total to the bounds: one value for each user.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ LARGEST_SUM = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Persons:
-    """Whose rows are whose, and what becomes of several rows of one person."""
+class RowsPerUser:
+    """Which rows belong to which user, and what becomes of several rows of one user."""
 
     user: Any
     """The name of the column with the users' ids, or the ids themselves."""
     rows: int | None
-    """How many rows of a person are kept, at random; None: they are added up."""
+    """How many rows of a user are kept, at random; None: they are added up."""
 
     def ask(self, query: Query[R]) -> Query[R]:
         """The query for the rows that are left: each gets its share of ε, or, after adding up,
-        totals are moved into the bounds."""
+        totals are clipped to the bounds."""
         if self.rows is not None:
-            return replace(query, epsilon=query.epsilon / self.rows)
+            return replace(query, epsilon=query.exact_epsilon / self.rows)
         return query.of_sums()
 
     def finish(self, result: R) -> R:
-        """The result, with the promise for persons instead of rows."""
+        """The result, with the promise for users instead of rows."""
         return replace(result, epsilon=result.epsilon * self.times, neighbours=self.neighbours)
 
     @property
     def times(self) -> int:
-        """How often a person pays what a row costs."""
+        """How many times the cost of a row a user pays."""
         return 1 if self.rows is None else self.rows
 
     @property
@@ -77,7 +77,7 @@ def numbered(ids: Values) -> NDArray[np.int64]:
 
 
 def kept(ids: Values, values: Values, rows: int, entropy: Entropy) -> Values:
-    """At most so many rows of each user, chosen uniformly at random."""
+    """At most `rows` rows of each user, chosen uniformly at random."""
     users, order = numbered(ids), entropy.words(len(ids), np.uint64)
     places = np.lexsort((order, users))
     sorted_users = users[places]
@@ -108,17 +108,17 @@ def _check_sums(values: Values, rows: NDArray[np.int64]) -> None:
         )
 
 
-def persons_of(user: Any, rows_per_user: int | None, query: Query[R]) -> Persons | None:
+def rows_per_user(query: Query[R]) -> RowsPerUser | None:
     """What the options `user` and `rows_per_user` say; None where every row is one user."""
-    if user is None:
-        if rows_per_user is not None:
+    if query.user is None:
+        if query.rows_per_user is not None:
             raise ParameterError(
                 "rows_per_user needs user=, the name of the column that says whose row it is."
             )
         return None
-    if rows_per_user is None and not query.adds_up:
+    if query.rows_per_user is None and not query.adds_up:
         raise ParameterError(
             f"For {query.name}, say how many rows of each user are kept: rows_per_user=1, for "
             "example; sums may add up all rows of a user instead."
         )
-    return Persons(user=user, rows=rows_per_user)
+    return RowsPerUser(user=query.user, rows=query.rows_per_user)

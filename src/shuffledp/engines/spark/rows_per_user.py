@@ -1,4 +1,4 @@
-"""Several rows of one person in a Spark DataFrame: at most k are kept, or all are added up.
+"""Several rows of one user in a Spark DataFrame: at most k are kept, or all are added up.
 
 Which rows are kept depends on nothing but the rows themselves and a key that the driver draws once:
 each row gets the hash of the key, its user, its value and its number among equal rows of the user,
@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.data.arrays import ColumnType
 from shuffledp.data.columns import known_column
-from shuffledp.data.filling import WRONG_TYPE
-from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids
+from shuffledp.engines.rows_per_user import MISSING_IDS, RowsPerUser, check_ids
 from shuffledp.engines.spark.columns import column_type, missing_values, values_of
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.text_files import TextTable
@@ -23,27 +21,6 @@ from shuffledp.errors import DataError, ParameterError
 from shuffledp.numbers.entropy import Entropy
 
 KEY_BYTES = 16
-FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
-    "truth": (bool, int),
-    "whole": (int,),
-    "real": (int, float),
-    "text": (str,),
-}
-"""What may stand for a missing value, by what the column holds."""
-
-
-def filled(values: Any, fill: object) -> Any:
-    """The column `value` with `fill` for every missing value."""
-    from pyspark.sql.functions import coalesce, lit
-
-    if fill is None:
-        return values
-    if not isinstance(fill, FILL_TYPES.get(column_type(values), ())):
-        raise ParameterError(WRONG_TYPE)
-    kind = values.schema["value"].dataType
-    others = [name for name in values.columns if name != "value"]
-    one = coalesce(values["value"], lit(fill).cast(kind)).alias("value")
-    return values.select(one, *others)
 
 
 def check_user_name(user: object) -> str:
@@ -76,9 +53,9 @@ def refuse_missing(rows: Any) -> None:
         raise DataError(MISSING_IDS)
 
 
-def of_persons(rows: Any, persons: Persons, entropy: Entropy) -> Any:
-    """The rows that are left of each person, or their sums, as the column `value` alone."""
-    left = _summed(rows) if persons.rows is None else _kept(rows, persons.rows, entropy)
+def of_users(rows: Any, several: RowsPerUser, entropy: Entropy) -> Any:
+    """The rows of each user that are kept, or their sums, as the column `value` alone."""
+    left = _summed(rows) if several.rows is None else _kept(rows, several.rows, entropy)
     return left.sortWithinPartitions("value")
 
 

@@ -1,4 +1,4 @@
-"""Answers by group on this machine: private groups in one release, public ones in one each."""
+"""Answers for public groups, each in a release of its own group; private groups are one query."""
 
 from __future__ import annotations
 
@@ -14,27 +14,24 @@ from shuffledp.numbers.exact import LARGEST_CONFIDENCE, checked_confidence
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Query
 from shuffledp.queries.by_group.groups import Groups, labels_of, public_labels
-from shuffledp.queries.by_group.query import ByGroupQuery, check_public
+from shuffledp.queries.by_group.query import GroupableQuery, check_public
 from shuffledp.queries.by_group.result import PUBLIC_GROUPS, GroupsResult
 from shuffledp.queries.histogram.protocol import Label
-from shuffledp.queries.options import Options
 from shuffledp.release.publish import Drawn, publish_in_parallel
 
 
-def answer(query: Query[Estimate], data: object, options: Options, groups: Groups) -> GroupsResult:
-    """The answer to a query for each group."""
-    if not groups.public:
-        return local.run(ByGroupQuery.of(options, query, groups), data, options)
-    check_public(options)
-    column = local.read_column(query, data, options)
-    labels = labels_of(groups, data, options, column.rows)
+def answer(query: GroupableQuery, data: object) -> GroupsResult:
+    """The answer to a query for each public group."""
+    groups = query.user_groups()
+    assert groups is not None
+    check_public(query)
+    column = local.read_column(query, data)
+    labels = labels_of(groups, data, query, column.rows)
     with local.missing_first(column):
         values = np.concatenate(list(column.batches()))
     names = public_labels([_plain(label) for label in np.unique(labels)], groups)
-    drawn = [
-        _drawn(query, in_steps(values[labels == label], column.holds), options) for label in names
-    ]
-    return publish_groups(query, drawn, names, groups, options)
+    drawn = [_drawn(query, in_steps(values[labels == label], column.holds)) for label in names]
+    return publish_groups(query, drawn, names, groups)
 
 
 def _plain(label: Any) -> Label:
@@ -42,10 +39,10 @@ def _plain(label: Any) -> Label:
     return found
 
 
-def _drawn(query: Query[Estimate], column: Column, options: Options) -> Drawn[Estimate]:
+def _drawn(query: Query[Estimate], column: Column) -> Drawn[Estimate]:
     """The protocol of one public group, and the reports of its users."""
     plan = query.plan(column.rows)
-    batch = local.batch_of(plan, query, column, options)
+    batch = local.batch_of(plan, query, column)
     return Drawn(plan.protocol, batch, plan.certificate.to_dict())
 
 
@@ -54,10 +51,9 @@ def publish_groups(
     drawn: Sequence[Drawn[Estimate]],
     labels: tuple[Label, ...],
     groups: Groups,
-    options: Options,
 ) -> GroupsResult:
-    """The result of public groups, each drawn on its own; the ledger is charged once."""
-    confidence = checked_confidence(options.confidence)
+    """The result of public groups, each drawn separately; the ledger is charged once."""
+    confidence = checked_confidence(query.confidence)
     joint = min(confidence ** (1 / len(labels)), LARGEST_CONFIDENCE)
     certificates = [
         {"label": label, "certificate": one.certificate}
@@ -72,9 +68,9 @@ def publish_groups(
     return publish_in_parallel(
         drawn,
         confidences=(confidence, joint),
-        ledger=options.ledger,
+        ledger=query.open_ledger,
         what=f"{query.name} by public groups",
-        note=options.note,
+        note=query.note,
         finish=finish,
     )
 

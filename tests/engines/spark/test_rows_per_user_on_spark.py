@@ -10,11 +10,11 @@ from chi2 import p_value
 
 from shuffledp import CrosstabResult, SeededEntropy
 from shuffledp import spark as cluster
-from shuffledp.engines.persons import Persons
-from shuffledp.engines.spark.persons import of_persons, with_users
+from shuffledp.engines.rows_per_user import RowsPerUser
+from shuffledp.engines.spark.rows_per_user import of_users, with_users
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 
-ONE = Persons(user="id", rows=1)
+ONE = RowsPerUser(user="id", rows=1)
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +32,14 @@ def numbers(frame: Any) -> list[int]:
 def test_the_choice_is_uniform_and_the_same_however_the_rows_lie(rows: Any) -> None:
     pairs = with_users(rows, "number", "id")
     found = [
-        sorted(numbers(of_persons(pairs.repartition(parts), ONE, SeededEntropy(1))))
+        sorted(numbers(of_users(pairs.repartition(parts), ONE, SeededEntropy(1))))
         for parts in (1, 5)
     ]
     assert found[0] == found[1] and len(found[0]) == 2_000
     assert p_value(np.array(found[0]), [0.1] * 10) > 1e-4
-    other = sorted(numbers(of_persons(pairs, ONE, SeededEntropy(2))))
+    other = sorted(numbers(of_users(pairs, ONE, SeededEntropy(2))))
     assert other != found[0]  # another key makes another choice
-    bits = numbers(of_persons(with_users(rows, "bit", "id"), ONE, SeededEntropy(1)))
+    bits = numbers(of_users(with_users(rows, "bit", "id"), ONE, SeededEntropy(1)))
     assert p_value(np.array(bits), [0.9, 0.1]) > 1e-4  # equal rows are told apart
     assert p_value(np.array(bits), [0.5, 0.5]) < 1e-9
 
