@@ -1,4 +1,4 @@
-"""The six questions, each written once; `calls.py` and `spark/queries.py` only ask them."""
+"""The six questions, each written once; `calls.py` and `engines/spark/queries.py` only ask them."""
 
 from __future__ import annotations
 
