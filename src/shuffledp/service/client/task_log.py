@@ -1,4 +1,5 @@
-"""Watching the log of tasks: is it one list, signed and continued, and what is in it?"""
+"""Reads and checks the public log of tasks: is it one list, signed and append-only, and what is in
+it?"""
 
 from __future__ import annotations
 
