@@ -29,7 +29,7 @@ PLACES = {
     "tests/packaging": "unit",
     "tests/packaging/test_wheel.py": "system",
     "tests/plans": "unit",
-    "tests/plans/test_pinned_plans.py::test_no_plan_of_the_grid_changes": "system",
+    "tests/plans/test_pinned_plans.py::test_no_slow_plan_of_the_grid_changes": "system",
     "tests/plots": "unit",
     "tests/queries": "unit",
     "tests/release": "unit",
