@@ -4,13 +4,21 @@ EXTRAS := frames,plot
 ALL := all,docs,test
 PAGES := src/shuffledp/service/pages/client
 
-.PHONY: demo test check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo test test-unit test-system test-all check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
 
-test: .venv/test-ready .venv/js-ready  ## all tests
-	$(BIN)/python -m pytest -n 2
+test: .venv/test-ready .venv/js-ready  ## every feature once: what a pull request needs
+	$(BIN)/python -m pytest -n 2 -m "unit or service"
+
+test-unit: .venv/test-ready  ## the tests that need Python alone
+	$(BIN)/python -m pytest -n 2 -m unit
+
+test-system: .venv/test-ready .venv/js-ready  ## kill runs, a season, grids, builds: what takes long
+	$(BIN)/python -m pytest -n 2 -m system
+
+test-all: test test-system  ## all tests
 
 check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
 	$(BIN)/ruff format --check .
