@@ -3,7 +3,7 @@ BIN := .venv/bin
 EXTRAS := frames,plot
 ALL := all,docs,test
 
-.PHONY: demo test check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo test check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,9 @@ check: .venv/test-ready  ## format, style, types, rooms
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+proofs:  ## the machine-checked theorems and their spoilt variants; needs Coq, installs nothing
+	$(PYTHON) scripts/check_proofs.py
 
 dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
 	rm -rf dist

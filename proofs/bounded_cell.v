@@ -299,7 +299,7 @@ End EqualCuts.
 Section Instance.
 Let half : rat := 2%:R^-1.
 Let o (y : nat) : rat := if y == 1%N then 4%:R^-1 else 8%:R^-1.
-Lemma cell_instance x y : (x <= 2)%N -> (y <= 2)%N ->
+Example cell_instance x y : (x <= 2)%N -> (y <= 2)%N ->
   costs 2 4%:R (cell 2 2 1 1 1 1 half half o o) x y.
 Proof.
 move=> hx hy; have c2 : c 2 half 2 = 3%:R / 32%:R by rewrite /c /rise !big_ord_recl big_ord0.

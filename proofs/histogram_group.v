@@ -323,7 +323,7 @@ Section Instance.
 Let half : rat := 2%:R^-1.
 Let Rd : rat := 3%:R^-1.
 Let o : rat := 4%:R^-1.
-Lemma group_instance : pure_dp 2 4%:R (group (B := 2) 2 1 1 half half Rd o half).
+Example group_instance : pure_dp 2 4%:R (group (B := 2) 2 1 1 half half Rd o half).
 Proof.
 have c2 : c 2 half 2 = 3%:R / 32%:R by rewrite /c /rise !big_ord_recl big_ord0.
 have s2 : s 2 2 half 2 = 4%:R^-1 by rewrite /s /rise !big_ord_recl !big_ord0.

@@ -129,7 +129,7 @@ End Kappa.
 Section Instance.
 Let half : rat := 2%:R^-1.
 Let o : rat := 4%:R^-1.
-Lemma kappa_instance :
+Example kappa_instance :
   costs 2 2%:R (kappa_cell 2 1 1 half half o o half half) true false /\
   costs 2 2%:R (kappa_cell 2 1 1 half half o o half half) false true.
 Proof.

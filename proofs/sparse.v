@@ -342,7 +342,7 @@ Let half : rat := 2%:R^-1.
 Let p : rat := 3%:R / 10%:R.
 Let q : rat := 4%:R / 10%:R.
 Let o : rat := 3%:R / 10%:R.
-Lemma sparse_instance : pure_dp 2 3%:R (randomizer (B := 2) 2 1 half p q o).
+Example sparse_instance : pure_dp 2 3%:R (randomizer (B := 2) 2 1 half p q o).
 Proof.
 have s0 : s 2 2 half 0 = 1 by rewrite /s /rise !big_ord0.
 have s1 : s 2 2 half 1 = half by rewrite /s /rise big_ord_recl !big_ord0.

@@ -107,7 +107,7 @@ Let half : rat := 2%:R^-1.
 Let p : rat := 3%:R / 10%:R.
 Let q : rat := 4%:R / 10%:R.
 Let o : rat := 3%:R / 10%:R.
-Lemma kept_instance : pure_dp 2 3%:R (kept_randomizer (B := 2) 2 1 half p q o).
+Example kept_instance : pure_dp 2 3%:R (kept_randomizer (B := 2) 2 1 half p q o).
 Proof.
 have s2 : s 2 2 half 2 = 4%:R^-1 by rewrite /s /rise !big_ord_recl !big_ord0.
 by apply: sparse_kept_noise_pure_dp => //; rewrite ?s2.
