@@ -234,6 +234,28 @@ apply: (@steps_paid _ _ D bu Tu (fun k => X ^+ k * M) (fun k => X ^+ (zu + k.+1)
   by congr (_@_k); apply: eq_bigr => i _; rewrite scalerAl.
 Qed.
 
+(* the way down alone: values through z_d, jumps to D - y *)
+Lemma down_values x d : (x + d <= D)%N ->
+  let S := \sum_(1 <= y < D.+1) od y *: X ^+ (D - y) in
+  lec ((X ^+ (zd + x) + S) * Nu ^+ m) (bd^-1 ^+ D *: ((X ^+ (zd + (x + d)) + S) * Nu ^+ m)).
+Proof.
+move=> hd S; set N := Nu ^+ m; have nN : nn N by apply: nnXn; exact: nn_nu.
+have e1 : (D - (x + d) + d <= D)%N by clear -hd; lia.
+have := @steps_paid _ _ D bd Td (fun k => X ^+ (zd + (D - k)) * N)
+  (fun k => X ^+ (D - k.+1) * N) hbd hbd1 Td_ge0 _ _ _ (fun k => od k.+1) (S * N) _ _
+  (D - (x + d))%N d e1.
+have -> : (D - (D - (x + d) + d) = x)%N by clear -hd; lia.
+rewrite subKn // -!mulrDl; apply => k.
+- by apply: nnM => //; exact: nnXX.
+- by apply: nnM => //; exact: nnXX.
+- move=> hk; have := lecMl (@nnXX R (D - k.+1)) (down_bound zd m0 hbd).
+  rewrite -/N mulrDr -!scalerAr !mulrA -!exprD [(D - k.+1 + zd)%N]addnC.
+  by rewrite [(_ + zd.+1)%N]addnC addSnnS subnSK.
+- by move=> hk; exact: (@cond_d k.+1).
+- rewrite /S mulr_suml (big_add1 _ _ 0 D.+1) /= le_eqVlt; apply/orP; left; apply/eqP.
+  by congr (_@_k); apply: eq_bigr => i _; rewrite scalerAl.
+Qed.
+
 Lemma down x d : wd = zd -> (x + d <= D)%N ->
   lec (down_part m D zu wu wd bu ou od x * Nu ^+ m)
       (bd^-1 ^+ D *: (down_part m D zu wu wd bu ou od (x + d) * Nu ^+ m)).
@@ -245,24 +267,10 @@ have nK : nn Mu by exact: nn_mu.
 have nS' : nn (S' * N).
   apply: nnM => //; apply: nnM; last exact: nn_mu.
   by apply: nn_sum => y; apply: nnZ => //; exact: nnXX.
-have e k : (Mu * (X ^+ k + S) + S') * N = Mu * (X ^+ k * N + S * N) + S' * N by ring.
+have e k : (Mu * (X ^+ k + S) + S') * N = Mu * ((X ^+ k + S) * N) + S' * N by ring.
 rewrite !e scalerDr scalerAr; apply: lecD; last first.
   by rewrite -{1}[_ * N]scale1r; apply: lecZr => //; exact: ib_ge1.
-apply: lecMl => //.
-have e1 : (D - (x + d) + d <= D)%N by lia.
-have := @steps_paid _ _ D bd Td (fun k => X ^+ (zd + (D - k)) * N)
-  (fun k => X ^+ (D - k.+1) * N) hbd hbd1 Td_ge0 _ _ _ (fun k => od k.+1) (S * N) _ _
-  (D - (x + d))%N d e1.
-have -> : (D - (D - (x + d) + d) = x)%N by lia.
-rewrite subKn //; apply => k.
-- by apply: nnM => //; exact: nnXX.
-- by apply: nnM => //; exact: nnXX.
-- move=> hk; have := lecMl (@nnXX R (D - k.+1)) (down_bound zd m0 hbd).
-  rewrite -/N mulrDr -!scalerAr !mulrA -!exprD [(D - k.+1 + zd)%N]addnC.
-  by rewrite [(_ + zd.+1)%N]addnC addSnnS subnSK.
-- by move=> hk; exact: (@cond_d k.+1).
-- rewrite /S mulr_suml (big_add1 _ _ 0 D.+1) /= le_eqVlt; apply/orP; left; apply/eqP.
-  by congr (_@_k); apply: eq_bigr => i _; rewrite scalerAl.
+by apply: lecMl => //; exact: down_values.
 Qed.
 
 (* a larger value instead of a smaller one *)

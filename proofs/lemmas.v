@@ -691,18 +691,12 @@ have -> : \prod_(i < B | i != b) c m (beta i) ((k + U_(b))%MM i)
 by rewrite mulrAC cS // !mulrA.
 Qed.
 
-Variables (mu H : mp).
+Variable mu : mp.
 Hypothesis mu_coef : forall k, mu@_k = (mdeg k <= Z)%N%:R * cv k / Cn.
-Hypothesis H_coef : forall k, H@_k = (mdeg k == Z.+1)%:R * cv k / Cn.
 
 Lemma cut_nn : nn mu.
 Proof.
 move=> k; rewrite mu_coef; apply: divr_ge0; last exact: ltW.
-by apply: mulr_ge0; [rewrite ler0n | exact: ltW (cv_gt0 _)].
-Qed.
-Lemma cut_nnH : nn H.
-Proof.
-move=> k; rewrite H_coef; apply: divr_ge0; last exact: ltW.
 by apply: mulr_ge0; [rewrite ler0n | exact: ltW (cv_gt0 _)].
 Qed.
 Lemma cut_ge : lec (Cn^-1 *: 1) mu.
@@ -712,11 +706,16 @@ case: eqP => [->|_]; last by rewrite mulr0.
 by rewrite mu_coef mdeg0 cv0 !mul1r mulr1.
 Qed.
 
+(* H is the part of degree Z+1; only vectors with a message of kind x matter *)
+Variables (x : 'I_B) (H : mp).
+Hypothesis nH : nn H.
+Hypothesis H_coef : forall k : 'X_{1..B}, (0 < k x)%N -> H@_k = (mdeg k == Z.+1)%:R * cv k / Cn.
+
 (* the differential equation of sections 12, 18 and 19 *)
-Lemma cut_ode x : mu^`M(x) = beta x *: ('X_x * mu^`M(x)) + (beta x * r) *: mu - H^`M(x).
+Lemma cut_ode : mu^`M(x) = beta x *: ('X_x * mu^`M(x)) + (beta x * r) *: mu - H^`M(x).
 Proof.
 apply/mpolyP => i; rewrite mcoeffB mcoeffD !mcoeffZ mcoeff_Xderiv !mcoeff_deriv.
-rewrite H_coef !mu_coef mdegD mdeg1 addn1 eqSS.
+rewrite H_coef ?mnmDE ?mnm1E ?eqxx ?addn1 // !mu_coef mdegD mdeg1 addn1 eqSS.
 rewrite -[X in X = _]mulr_natr -[X in _ = _ - X]mulr_natr.
 have E := cvS i x; set ci := cv (i + U_(x))%MM in E *; set n := (i x).+1%:R in E *.
 have e (a : R) : a * ci / Cn * n = a * (ci * n) / Cn by ring.
@@ -727,15 +726,15 @@ by ring.
 Qed.
 
 (* one message more of kind x is paid with the vectors just beyond the cut *)
-Lemma cut_claims x : lec ('X_x * mu ^+ m)
+Lemma cut_claims : lec ('X_x * mu ^+ m)
   ((beta x)^-1 *: mu ^+ m + ((beta x)^-1 * (m%:R * Cn)) *: (H * mu ^+ m)).
 Proof.
 have hm : 0 < m%:R :> R by rewrite ltr0n.
 have r0 : 0 < r by rewrite invr_gt0.
 have nr1 : m%:R * r = 1 by rewrite divff // gt_eqF.
 have h1 : m%:R * r <= 1 by rewrite nr1.
-have nH := cut_nnH; have nmu := cut_nn; have bx := hb x.
-apply: (lec_trans (lemmaA nmu nH bx r0 m0 h1 (cut_ode x))).
+have nmu := cut_nn; have bx := hb x.
+apply: (lec_trans (lemmaA nmu nH bx r0 m0 h1 cut_ode)).
 rewrite nr1 mulr1; apply: lecD; first exact: lecxx.
 have -> : (beta x * r)^-1 *: (H * mu ^+ m.-1)
   = ((beta x)^-1 * (m%:R * Cn)) *: ((H * mu ^+ m.-1) * (Cn^-1 *: 1)).
@@ -966,12 +965,14 @@ by field; rewrite !gt_eqF.
 Qed.
 Lemma noise_ode x : (gf noise)^`M(x) = beta *: ('X_x * (gf noise)^`M(x))
   + (beta * r) *: gf noise - H^`M(x).
-Proof. exact: (cut_ode gf_noise jump_coef). Qed.
+Proof. exact: (cut_ode gf_noise (fun k _ => jump_coef k)). Qed.
 Lemma noise_claims x : lec ('X_x * gf noise ^+ m)
   (beta^-1 *: gf noise ^+ m
    + (beta^-1 * (m%:R * s Z.+1)) *: (gf (urn Z.+1) * gf noise ^+ m)).
 Proof.
-have h := Cs_gt0; have := cut_claims m0 (fun=> hb) h gf_noise jump_coef x.
+have h := Cs_gt0; have nH : nn H.
+  by apply: nnZ; [rewrite divr_ge0 // ltW ?s_gt0 | exact: nn_urn].
+have := @cut_claims _ _ _ _ (fun=> beta) _ m0 (fun=> hb) h _ gf_noise x _ nH (fun k _ => jump_coef k).
 rewrite -scalerAl scalerA; congr (lec _ (_ + _ *: _)); field; by rewrite !gt_eqF.
 Qed.
 
