@@ -4,7 +4,7 @@ EXTRAS := frames,plot
 ALL := all,docs,test
 PAGES := src/shuffledp/service/pages/client
 
-.PHONY: demo test test-unit test-system test-all check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo test test-unit test-system test-all check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -26,6 +26,9 @@ check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@if command -v npm >/dev/null; then cd clients/js && npm run --silent check; fi
+
+proofs:  ## the machine-checked theorems and their spoilt variants; needs Coq, installs nothing
+	$(PYTHON) scripts/check_proofs.py
 
 dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
 	rm -rf dist

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from shuffledp.cells.registry import CELL
 from shuffledp.cells.base import CELL_EPSILON
+from shuffledp.cells.registry import CELL
 from shuffledp.documents.schema import (
     Choice,
     Either,

@@ -15,6 +15,7 @@ from shuffledp.data.values import clamped
 from shuffledp.documents.schema import Listing, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, truth
+from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
@@ -27,7 +28,6 @@ from shuffledp.queries.checks import check_numbers
 from shuffledp.queries.options import Option
 from shuffledp.queries.real_sum.planner import plan_real_sum
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
-from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.queries.records import BOUND, ESTIMATE, protocol_record
 from shuffledp.queries.texts import between_commas, two_bounds
 
