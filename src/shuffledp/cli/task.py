@@ -36,7 +36,7 @@ from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shuffledp.service.client.watching import Log
+    from shuffledp.service.client.task_log import Log
     from shuffledp.tasks.task import Task
 
 VERIFY_SECONDS = 600.0
@@ -488,7 +488,7 @@ def add_log(actions: Commands) -> None:
 
 
 def run_log(args: argparse.Namespace) -> None:
-    from shuffledp.service.client.watching import Log, same_questions
+    from shuffledp.service.client.task_log import Log, same_questions
 
     log = Log(args.analyzer)
     if args.seen and Path(args.seen).exists():

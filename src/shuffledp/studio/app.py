@@ -22,11 +22,13 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import whole_number
 from shuffledp.studio.jobs import JOBS
+from shuffledp.studio.questions import page_script
 from shuffledp.studio.running import MOST_DEVICES, Running
 from shuffledp.studio.uploads import Uploads
 from shuffledp.studio.workers import LatestJob, Outdated, WorkerPool
 
 PAGE = Path(__file__).with_name("page")
+QUERIES_SCRIPT = "queries.js"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 MOST_FORM_BYTES = 16 << 20
 
@@ -203,9 +205,11 @@ def _page_text(name: str) -> str:
 
 
 async def answer_page(request: Request) -> Response:
-    """The page, or one of its files."""
+    """The page, or one of its files; queries.js is made from the declarations of the queries."""
     name = request.path_params.get("name", "index.html")
     path = PAGE / name
+    if name == QUERIES_SCRIPT:
+        return Response(page_script(), media_type=TYPES[path.suffix])
     if path.parent != PAGE or path.suffix not in TYPES or not path.is_file():
         raise Problem(404, "page", "There is no such file.")
     return Response(_page_text(name), media_type=TYPES[path.suffix])

@@ -35,12 +35,12 @@ def size(amount: float) -> str:
 def published_reach(plan: Plan[Any], confidence: float) -> float:
     """The largest distance of the published answer from the truth; whole numbers are rounded."""
     found = reach(plan, confidence)
-    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].whole else found
+    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
 
 
 def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     """What the plan promises about its error, in one sentence."""
-    question = QUESTIONS[plan.protocol.query]
+    question = QUESTIONS[plan.protocol.query].words
     rounded = ", rounded to whole numbers," if question.whole else ""
     return (
         f"If at least {plan.users:,} honest people take part, {question.about}{rounded} is within "
@@ -71,7 +71,7 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
 
 
 def trust_rows(publish_noise: bool) -> Rows:
-    """Who sees what, and what is assumed of whom."""
+    """Who sees what, and whom you trust with what."""
     invented = (
         "; a shuffler that forges all other reports still learns nothing from what is published, "
         "because the analyzer adds a full set of noise"

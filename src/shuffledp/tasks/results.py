@@ -13,32 +13,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from shuffledp.cells.base import MOST_USERS
+from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
 from shuffledp.cells.report_size import promise
-from shuffledp.cells.schema import CELL_EPSILON
 from shuffledp.documents.schema import (
     HASH_TEXT,
     Anything,
     Flag,
-    Listing,
     OneOf,
     Real,
     Record,
     Schema,
     Tagged,
-    Text,
     Whole,
     hex_text,
 )
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.plans.certificate_schema import SENTENCE
-from shuffledp.protocols.base import MOST_BUCKETS, Protocol, R
+from shuffledp.protocols.base import Protocol, R
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.queries.by_group.protocol import MOST_GROUPS
-from shuffledp.queries.by_group.result import ANSWERS
-from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES
-from shuffledp.queries.schema import LABEL, LONGEST_LABEL
+from shuffledp.queries.catalogue import QUERIES
 from shuffledp.release.ledger import Ledger
 from shuffledp.release.publish import publish
 from shuffledp.tasks.errors import BatchHeld
@@ -302,8 +296,6 @@ def publish_batch(
 
 
 BATCH_ID = hex_text(16)
-INTERVAL = Listing(Real(), 2, 2)
-SHORT = Text(100)
 COUNT = Whole(0, 1 << 62)
 
 PROMISE: dict[str, Schema] = {
@@ -319,46 +311,15 @@ PROMISE: dict[str, Schema] = {
     "clamped": Flag(),
     "certificate": Anything(depth=24, longest=10_000, most_items=10**6),
 }
-ESTIMATE: dict[str, Schema] = {"estimate": Real(), "interval": INTERVAL}
-DATES: dict[str, Schema] = {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)}
-BUCKET = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL})
-GROUP = Record({"label": LABEL, **ESTIMATE, "joint_interval": INTERVAL}, {"size": Real()})
-BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
-QUANTILE = Record({"probability": Real(), **ESTIMATE, "rmse": Real()}, DATES)
-
-
-def _result(query: str, **fields: Schema) -> dict[str, Schema]:
-    return {"query": OneOf((query,)), **fields, **PROMISE}
-
-
 RESULT = Tagged(
     "query",
     {
-        **{
-            query: Record(_result(query, **ESTIMATE))
-            for query in ("count", "integer-sum", "real-sum")
-        },
-        "histogram": Record(_result("histogram", buckets=Listing(BUCKET, 2, MOST_BUCKETS))),
-        "frequencies": Record(_result("frequencies", buckets=Listing(BUCKET, 0, MOST_CANDIDATES))),
-        "by-group": Record(
-            _result(
-                "by-group",
-                answer=OneOf(ANSWERS),
-                by=Text(LONGEST_LABEL),
-                groups_public=Flag(),
-                groups=Listing(GROUP, 2, MOST_GROUPS),
-                about=SENTENCE,
-            )
-        ),
-        "quantiles": Record(
-            _result(
-                "quantiles",
-                quantiles=Listing(QUANTILE, 1, 100),
-                buckets=Listing(BIN, 2, MOST_BUCKETS),
-                rank_rmse=Real(),
-            ),
-            {"unit": SHORT},
-        ),
+        name: Record(
+            {"query": OneOf((name,)), **one.declaration.result_json, **PROMISE},
+            one.declaration.result_json_optional,
+        )
+        for name, one in QUERIES.items()
+        if one.declaration.result_json is not None
     },
 )
 PUBLISHED = Record(
