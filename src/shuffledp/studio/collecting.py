@@ -1,4 +1,4 @@
-"""A task at a shuffler and an analyzer: making it, and how far it is."""
+"""A task at a shuffler and an analyzer: what it is for, creating it, and its progress."""
 
 from __future__ import annotations
 

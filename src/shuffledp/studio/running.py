@@ -1,4 +1,5 @@
-"""The collection that the studio runs or watches: one at a time."""
+"""The collection that the studio runs or watches, one at a time: at servers that run already, or a
+trial with servers and simulated devices on this machine, as in `shuffledp demo`."""
 
 from __future__ import annotations
 

@@ -270,9 +270,10 @@ def published_recursive(setting: Setting) -> BlanketSum:
 def _published(setting: Setting, digits: tuple[Digit, ...]) -> BlanketSum:
     parts = len(digits)
     epsilon, delta = setting.epsilon / parts, setting.required_delta / parts
-    holds = all(
-        settles(lambda d=d: blanket_delta(setting.users, d, epsilon), delta) for d in digits
-    )  # type: ignore[misc]
-    basis: Basis = "computed" if holds else "theorem"
+
+    def private(digit: Digit) -> bool:
+        return settles(lambda: blanket_delta(setting.users, digit, epsilon), delta)
+
+    basis: Basis = "computed" if all(map(private, digits)) else "theorem"
     claim = approximate_claim(setting.epsilon, setting.required_delta, basis, "published constants")
     return BlanketSum(setting.users, digits, claim)

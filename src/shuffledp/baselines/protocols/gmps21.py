@@ -4,6 +4,17 @@ almost a single message (Ghazi, Kumar, Manurangsi, Pagh, Sinha, ICML 2021).
 x in [0, 1] becomes an integer X in 0..D and is sent as it is (a 0 is not sent). Two geometric
 noises of +1 and −1 carry the privacy of the sum; zero-sum noise {+1, −1} and, for |i| ≥ 2,
 {i, ⌊−i/2⌋, ⌈−i/2⌉} hides which messages made it. Negative binomial shares, so each user adds few.
+
+Every value is a sum of zero-sum noises: a message i is one more copy of the noise
+{i, ⌊−i/2⌋, ⌈−i/2⌉} less the two halves, which are taken apart in the same way, down to messages +1
+and −1; a −1 is a pair {+1, −1} less a +1. So a view with X in it is the view with X′ of noises that
+are shifted by whole numbers, and the shift costs
+
+* |X − X′| ε*/D for the geometric noises, purely: of the two, the one that must grow is used;
+* for a zero-sum noise shifted by s: |s| times what one step costs, and δ only where it must
+  shrink: `low_delta` of its law, once for each step (and e^ε for those before it).
+
+`shares` bounds these shifts over all pairs (X, X′).
 """
 
 from __future__ import annotations
