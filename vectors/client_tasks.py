@@ -36,7 +36,7 @@ OPERATORS = Operators("Survey Office", "Shuffler Ltd", "Université · Analyse")
 def levels(cell: str) -> QuantilesProtocol:
     """Quantiles on two levels, 4 and 8 buckets, of half the budget each."""
     coarse, fine = (
-        plan_histogram(100, 1, buckets, mse_overhead=16, cell=cell).protocol.uses[0]
+        plan_histogram(100, 1, buckets, mse_overhead=16, cell=cell).protocol.members[0]
         for buckets in (4, 8)
     )
     parts = tuple(Level(use.copies, use.cell, use.down) for use in (coarse, fine))

@@ -20,7 +20,7 @@ from bounded_laws import (
 )
 from chi2 import p_value
 
-from shuffledp.cells.bounded import batch as bounded_crowd
+from shuffledp.cells.bounded import draws as bounded_draws
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.law import exact_message_masses, exact_moments, message_masses
 from shuffledp.errors import ParameterError, ValueOutOfRange
@@ -88,7 +88,7 @@ def test_sums_follow_the_convolution(cell: BoundedCell, values: list[int], path:
 
 @pytest.mark.parametrize("held", [1 << 18, 0.5], ids=["many cells at once", "cell by cell"])
 def test_copies_follow_the_convolution(held: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_crowd, "EVENTS_AT_ONCE", held)
+    monkeypatch.setattr(bounded_draws, "EVENTS_AT_ONCE", held)
     entropy, runs = SeededEntropy(f"copies {held}"), 200_000 if held > 1 else 4000
     ones = np.tile([0, 1, 3], runs)
     found, none = BIT.aggregate_copies(ones, 4, entropy)

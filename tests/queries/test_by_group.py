@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from bounded_oracle import user_law
 from numpy.typing import NDArray
+from plan_parts import held
 
 from shuffledp import SeededEntropy, certify, plan_by_group, plan_count, verify
 from shuffledp.cells.base import Cell
@@ -171,13 +172,12 @@ def test_means_stay_within_their_bounds_and_say_nothing_about_nobody() -> None:
 
 def view_law(protocol: ByGroupProtocol, users: list[tuple[int, float]]) -> Floats:
     """The joint law of all cells of all groups when users hold these pairs."""
-    codes = protocol.encode(np.array(users, PAIR))
+    rows = held(protocol, protocol.encode(np.array(users, PAIR)))
     laws = []
     for number, cell in enumerate(protocol.cells):
         assert isinstance(cell, BoundedCell)
         each = [
-            np.array([float(mass) for mass in user_law(cell, int(value))])
-            for value in protocol.split(codes, number)
+            np.array([float(mass) for mass in user_law(cell, int(value))]) for value in rows[number]
         ]
         total = reduce(np.convolve, each)
         laws.append(total / total.sum())
@@ -220,7 +220,7 @@ def test_a_mean_also_pays_for_the_size_of_a_group() -> None:
     ends = [0.0, 1.0]
     assert 6 < worst_loss(protocol, ends, 2) <= 8 + 1e-9
     assert protocol.sizes is not None
-    forgotten = sum((use.up + use.down for use in protocol.uses[:-1]), start=F(0))
+    forgotten = sum((use.up + use.down for use in protocol.members[:-1]), start=F(0))
     assert worst_loss(protocol, ends, 2) > float(forgotten)
 
 

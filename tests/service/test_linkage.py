@@ -86,7 +86,7 @@ def folders(tmp_path: Path) -> None:
 
 def test_an_unpadded_report_would_give_the_value_away(tmp_path: Path) -> None:
     """Why K: the parity of the number of messages is the value, nearly always."""
-    (use,) = plan_count(10_000, 1).protocol.uses
+    (use,) = plan_count(10_000, 1).protocol.members
     plus, minus = use.cell.randomize_each(np.repeat([0, 1], 2000))
     parity = (plus + minus) % 2
     right = (parity == np.repeat([0, 1], 2000)).mean()
