@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from flint import arb
+from rows import for_each
 
 from shuffledp import certify, plan_integer_sum, verify
 from shuffledp.cells.bounded.cell import BoundedCell, Direction
@@ -76,7 +77,7 @@ def scaled(side: Direction, factor: F) -> Direction:
     return replace(side, odds=tuple(odds * factor for odds in side.odds))
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
+@for_each(ENTRIES, lambda entry: entry["name"])
 def test_the_package_and_the_second_program_agree(entry: dict[str, Any]) -> None:
     """Claims about K and the users stand beside the cell; the rest is the cell's own."""
 

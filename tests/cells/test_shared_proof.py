@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rows import for_each
 from shared_groups import group
 
 from shuffledp import certify, verify
@@ -78,7 +79,7 @@ def second(entry: Data) -> bool:
     return True
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
+@for_each(ENTRIES, lambda entry: entry["name"])
 def test_the_package_and_the_second_program_agree(entry: Data) -> None:
     assert package(entry) == second(entry) == entry["holds"]
     answers = as_digits(entry)
