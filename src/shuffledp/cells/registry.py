@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from shuffledp.cells import bounded, digits, paper
-from shuffledp.cells.base import Buckets, Cell, CellGroup, Proof
+from shuffledp.cells.base import Cell, CellGroup, Proof
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.kind import CellKind
 from shuffledp.cells.search import BEST, CellTarget, FoundCells, checked_cell_choice
@@ -42,17 +42,16 @@ def cell_from_dict(data: Mapping[str, Any]) -> Cell:
 def group_of_buckets(cell: Cell, buckets: int, up: Fraction, down: Fraction) -> CellGroup:
     """As many equal cells as there are buckets, of which a user holds 1 in one; a change upwards
     may cost `up`, one downwards `down`."""
-    make = KINDS[cell.kind].buckets or Buckets.of  # which refuses cells that others are needed for
-    return make(cell, buckets, up, down)
+    return KINDS[cell.kind].buckets(cell, buckets, up, down)
 
 
 def groups_of_digits(cells: Sequence[Cell]) -> tuple[CellGroup, ...]:
     """What is drawn at once of a sum's cells, one per digit, in their order."""
-    makers = {KINDS[cell.kind].digits for cell in cells}
-    make = makers.pop() if len(makers) == 1 else None
-    if make is None:
+    kinds = {KINDS[cell.kind].digits for cell in cells}
+    if len(kinds) > 1:
         raise ParameterError("Cells that share their way up cannot be mixed with others.")
-    return tuple(make(cells))
+    (groups,) = kinds
+    return tuple(groups(cells))
 
 
 def prove(
