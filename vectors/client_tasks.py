@@ -20,6 +20,7 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
+from shuffledp.cells.base import independent_cell
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
 from shuffledp.tasks.keys import PublicKey
@@ -124,7 +125,7 @@ def frequency_tasks() -> dict[str, Task]:
                 reports=700,
                 groups=5,
                 cells_per_group=k,
-                cell=plan.protocol.cells[0],
+                cell=independent_cell(plan.protocol.cells[0]),
                 spread=F(100),
                 hash_seed=hashlib.sha256(name.encode()).hexdigest(),
                 candidates=("a", "ä 🙂") if k == 2 else (),
