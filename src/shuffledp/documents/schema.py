@@ -2,7 +2,7 @@
 
 A schema is a tree of the classes below, each of which checks a piece of data (`check`) and
 describes itself as JSON Schema (`json_schema`), so that the bounds are written down once. The
-schemas themselves are beside what they describe (`cells/schema.py`, `queries/schema.py`,
+schemas themselves are beside what they describe (`cells/…/cell.py`, `queries/schema.py`,
 `plans/certificate_schema.py`, `plans/plan_schema.py`, `tasks/schema.py`); `docs/schema` is made
 from them.
 """

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from shuffledp.cells.base import IndependentCell
+from shuffledp.cells.base import IndependentCell, independent_cell
 from shuffledp.cells.bounded import search as bounded
 from shuffledp.cells.paper import search as paper
-from shuffledp.cells.registry import independent_cell
 from shuffledp.cells.search import PAPER, CellTarget, FoundCells
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.bisection import bisect_found, first_whole
