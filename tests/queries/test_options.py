@@ -47,10 +47,9 @@ def test_options_are_checked_and_exact(tmp_path: Path) -> None:
     assert (found.rmse, found.users, found.confidence) == (Fraction(1, 10), 100, 0.9)
     assert isinstance(found.ledger, Ledger) and found.targets()["rmse"] == Fraction(1, 10)
     assert found.exact_epsilon == Fraction(1, 10)
-    wrong: dict[str, object]
-    for wrong in ({"users": 0}, {"confidence": 1}, {"expected": "1.5"}, {"rmse": True}):
+    for name, wrong in {"users": 0, "confidence": 1, "expected": "1.5", "rmse": True}.items():
         with pytest.raises(ParameterError):
-            CountQuery(epsilon=1, **wrong)  # type: ignore[arg-type]
+            CountQuery(epsilon=1).changed(**{name: wrong})
     with pytest.raises(ParameterError, match="There is no option 'x'; there are epsilon, equals"):
         shuffledp.count([1], epsilon=1, x=1)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="epsilon"):
