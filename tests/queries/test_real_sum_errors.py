@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from shuffledp.queries.real_sum.digit_spread import likely_squares
 
 import shuffledp
 from shuffledp import plan_real_sum
@@ -16,7 +17,6 @@ from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
-from shuffledp.queries.real_sum.digit_spread import likely_squares
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp.queries.real_sum.query import MeanQuery
 

@@ -8,7 +8,7 @@ import json
 from dataclasses import MISSING
 from typing import Any
 
-from shuffledp.cells.choice import CELL_CHOICES
+from shuffledp.cells.search import CELL_CHOICES
 from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
 from shuffledp.cli.query_arguments import add_arguments, as_phrase, given
 from shuffledp.errors import ParameterError

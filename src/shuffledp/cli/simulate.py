@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("--per-user takes at most 100,000,000 users; leave it out.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
-    forecast = plan.protocol.uses[0].cell.rmse(plan.users, total)
+    forecast = plan.protocol.members[0].cell.rmse(plan.users, total)
     data = {
         "runs": runs,
         "users": plan.users,
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
         "messages_per_user": plan.forecast.messages_per_user,
         "seeded": args.seed is not None,
     }
-    law = plan.protocol.uses[0].cell.error_law(plan.users, total)
+    law = plan.protocol.members[0].cell.error_law(plan.users, total)
     if args.plot:
         from shuffledp.plots.simulation import plot_simulation
 
@@ -90,7 +90,7 @@ def simulate(
 ) -> NDArray[np.float64]:
     """The errors, estimate − truth, of so many independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
-    cell = plan.protocol.uses[0].cell
+    cell = plan.protocol.members[0].cell
     tally = tally_of(total, plan.users, cell.largest)
     values = np.repeat(np.arange(len(tally)), tally) if args.per_user else None
     sums = np.empty(runs, np.int64)

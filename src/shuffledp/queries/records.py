@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from shuffledp.cells.schema import CELL, CELL_EPSILON
+from shuffledp.cells.base import CELL_EPSILON
+from shuffledp.cells.registry import CELL
 from shuffledp.documents.schema import (
     Choice,
     Either,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.cells.base import MOST_USERS
-from shuffledp.cells.schema import CELL_EPSILON
+from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
 from shuffledp.documents.schema import (
     Anything,
     Choice,

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
-from shuffledp.cells.schema import CELL, CELL_EPSILON
+from shuffledp.cells.base import CELL_EPSILON
+from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.documents.schema import Choice, Flag, Listing, Real, Record, Text
 from shuffledp.errors import ParameterError, ValueOutOfRange

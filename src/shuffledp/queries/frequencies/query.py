@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, cast
 import numpy as np
 
 from shuffledp.cells.base import MOST_USERS
-from shuffledp.cells.schema import CELL
+from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values, as_labels
 from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import (

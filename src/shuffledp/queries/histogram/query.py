@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from shuffledp.cells import cell_from_dict
-from shuffledp.cells.schema import CELL
+from shuffledp.cells.registry import CELL, cell_from_dict
 from shuffledp.data.arrays import ColumnType, Values, as_label, as_labels
 from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.data.values import WORDS

@@ -9,12 +9,13 @@ from fractions import Fraction
 from functools import partial
 from typing import Annotated, Self, cast
 
-from shuffledp.cells.schema import CELL
+from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import clamped
 from shuffledp.documents.schema import Listing, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, truth
+from shuffledp.numbers.rounding import MOST_DITHER
 from shuffledp.plans.checks import checked_bounds
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
@@ -27,7 +28,6 @@ from shuffledp.queries.checks import check_numbers
 from shuffledp.queries.options import Option
 from shuffledp.queries.real_sum.planner import plan_real_sum
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
-from shuffledp.queries.real_sum.rounding import MOST_DITHER
 from shuffledp.queries.records import BOUND, ESTIMATE, protocol_record
 from shuffledp.queries.texts import between_commas, two_bounds
 
