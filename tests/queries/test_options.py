@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from shuffledp.queries.count.query import CountQuery
 from shuffledp.queries.options import QueryOptions, arguments
 from shuffledp.release.ledger import Ledger
 
+ROOT = Path(__file__).parents[2]
 CALLS = [name.replace("-", "_") for name in CALLED]
 
 
@@ -39,6 +41,13 @@ def test_every_query_declares_what_the_surfaces_read() -> None:
         assert query.summary().endswith(".") and len(query.summary()) < 90
         if said.protocol is not None:
             assert said.protocol.query == query.name
+
+
+def test_the_javascript_client_answers_every_query_that_a_task_can_ask() -> None:
+    registry = ROOT / "clients/js/src/queries/registry.ts"
+    listed = registry.read_text("utf-8").split("const QUERIES")[1].split("\n};")[0]
+    supported = set(re.findall(r'^  "?([\w-]+)"?: \(\) => import', listed, re.MULTILINE))
+    assert supported == {one.name for one in CATALOGUE if one.declaration.result_json is not None}
 
 
 def test_options_are_checked_and_exact(tmp_path: Path) -> None:
