@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp
-from shuffledp.cells.bounded.digit_search import bounded_sum
+from shuffledp.cells.bounded.digit_search import search_digits
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.numbers.entropy import SYSTEM
@@ -108,8 +108,8 @@ def reports_of_sums() -> list[Row]:
         task = SumTarget(
             users=users, expected=users, epsilon=Fraction(1), mse=Fraction(rmse) ** 2, padded=True
         )
-        separate = bounded_sum(replace(task, dither=1), None).cost
-        dithered = bounded_sum(task, None).cost
+        separate = search_digits(replace(task, dither=1), None).cost
+        dithered = search_digits(task, None).cost
         best = shuffledp.plan_real_sum(users, 1, rmse=rmse, padded=True)
         rows.append(
             (
@@ -124,7 +124,7 @@ def reports_of_sums() -> list[Row]:
 def randomizing(users: int) -> list[Row]:
     """Every user's own exact draws, beside NumPy's inexact ones and OpenDP's exact ones."""
     plan = shuffledp.plan_count(users, 1, cell="paper")
-    cell = plan.protocol.uses[0].cell
+    cell = plan.protocol.members[0].cell
     if not isinstance(cell, PaperCell):
         raise TypeError("NumPy repeats the draws of the paper's cell; plan for that cell.")
     values = (np.arange(users) % 3 == 0).astype(np.int64)

@@ -20,6 +20,7 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
+from shuffledp.cells.base import independent_cell
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
 from shuffledp.tasks.keys import PublicKey
@@ -36,7 +37,7 @@ OPERATORS = Operators("Survey Office", "Shuffler Ltd", "Université · Analyse")
 def levels(cell: str) -> QuantilesProtocol:
     """Quantiles on two levels, 4 and 8 buckets, of half the budget each."""
     coarse, fine = (
-        plan_histogram(100, 1, buckets, mse_overhead=16, cell=cell).protocol.uses[0]
+        plan_histogram(100, 1, buckets, mse_overhead=16, cell=cell).protocol.members[0]
         for buckets in (4, 8)
     )
     parts = tuple(Level(use.copies, use.cell, use.down) for use in (coarse, fine))
@@ -124,7 +125,7 @@ def frequency_tasks() -> dict[str, Task]:
                 reports=700,
                 groups=5,
                 cells_per_group=k,
-                cell=plan.protocol.cells[0],
+                cell=independent_cell(plan.protocol.cells[0]),
                 spread=F(100),
                 hash_seed=hashlib.sha256(name.encode()).hexdigest(),
                 candidates=("a", "ä 🙂") if k == 2 else (),

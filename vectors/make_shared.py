@@ -16,7 +16,7 @@ from typing import Any
 from make_bounded import lower_last_digit, lower_odds
 
 from shuffledp.cells.digit_search import SumTarget
-from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.cells.digits.cell import SharedCell, SharedDigits
 from shuffledp.cells.digits.search import shared_sum
 
 Data = dict[str, Any]
@@ -37,7 +37,7 @@ def entry(name: str, cells: Sequence[SharedCell]) -> Data:
         "name": name,
         "holds": True,
         "users": cells[0].users,
-        "most_messages": SharedCell.most_together(cells),
+        "most_messages": SharedDigits(tuple(cells)).most_messages,
         "losses": [str(cell.up.epsilon) for cell in cells],
         "cells": [cell.to_dict() for cell in cells],
     }

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from bounded_exact import exact_message_masses, exact_moments
 from bounded_laws import (
     BIT,
     DIGIT,
@@ -20,9 +21,9 @@ from bounded_laws import (
 )
 from chi2 import p_value
 
-from shuffledp.cells.bounded import batch as bounded_crowd
+from shuffledp.cells.bounded import draws as bounded_draws
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.law import exact_message_masses, exact_moments, message_masses
+from shuffledp.cells.bounded.law import message_masses
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float
@@ -88,7 +89,7 @@ def test_sums_follow_the_convolution(cell: BoundedCell, values: list[int], path:
 
 @pytest.mark.parametrize("held", [1 << 18, 0.5], ids=["many cells at once", "cell by cell"])
 def test_copies_follow_the_convolution(held: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_crowd, "EVENTS_AT_ONCE", held)
+    monkeypatch.setattr(bounded_draws, "EVENTS_AT_ONCE", held)
     entropy, runs = SeededEntropy(f"copies {held}"), 200_000 if held > 1 else 4000
     ones = np.tile([0, 1, 3], runs)
     found, none = BIT.aggregate_copies(ones, 4, entropy)
@@ -170,10 +171,9 @@ def test_the_moments_of_unlike_cells_differ() -> None:
 def test_probabilities_of_the_branches(cell: BoundedCell) -> None:
     total = sum(odds for odds, *_ in branches(cell, 0))
     assert cell.data_probability == 1 / total
-    ys = range(1, cell.largest + 1)
-    muted = [cell.up_probability(y) for y in ys] + [cell.down_probability(y) for y in ys]
+    muted = [cell.data_probability * odds for odds in cell.up.odds + cell.down.odds]
     assert muted == [odds / total for odds in cell.up.odds + cell.down.odds]
-    assert cell.data_probability + sum(muted) == 1
+    assert cell.data_probability + sum(muted) == 1 and cell.mute.probability == sum(muted)
 
 
 @CELLS

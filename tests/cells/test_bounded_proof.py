@@ -260,7 +260,7 @@ def test_the_checker_of_certificates_knows_bounded_cells(number: int) -> None:
 
 
 def test_digits_of_both_kinds_may_stand_together() -> None:
-    paper = plan_integer_sum(100, 1, 2, cell="paper").protocol.uses[0].cell
+    paper = plan_integer_sum(100, 1, 2, cell="paper").protocol.members[0].cell
     protocol = RealSumProtocol(epsilon=F(2), digits=(paper, planned(100)), low=F(0), high=F(1))
     certificate = certify(protocol).to_dict()
     assert checker.check(certificate) == 2

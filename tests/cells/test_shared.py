@@ -1,7 +1,6 @@
 """Cells that share their way up: the law of MATH §18 and not its neighbour, on every path; what is
 said about one cell alone, and how far that is from the common draw; at most what a report holds."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,6 +15,7 @@ from shared_laws import (
     DIGITS,
     RARE,
     Numbered,
+    code_of,
     distance,
     inputs,
     noise_upwards,
@@ -25,8 +25,8 @@ from shared_laws import (
     together,
 )
 
-from shuffledp.cells.digits import batch as shared_crowd
-from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.cells.digits import draws as shared_draws
+from shuffledp.cells.digits.cell import SharedCell, SharedDigits
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import ball
 
@@ -69,15 +69,13 @@ def test_twin_the_law_of_one_cell_depends_on_every_part(cells: Group) -> None:
     """The comparison above would see a change of any of the odds, also of the other cells'."""
     cell, x = cells[0], 1
     alone = of_one_cell(sent(cells, (1,) * len(cells), noise_together=False), 0)
-    known = cell.together
+    known = cell.way_up
     more = F(101, 100)
     wrong = [
         replace(cell, up=replace(cell.up, odds=tuple(o * more for o in cell.up.odds))),
         replace(cell, down=replace(cell.down, odds=tuple(o * more for o in cell.down.odds))),
-        replace(cell, together=replace(known, other_odds=known.other_odds * more)),
-        replace(
-            cell, together=replace(known, stray_odds=tuple(o * more for o in known.stray_odds))
-        ),
+        replace(cell, way_up=replace(known, other_odds=known.other_odds * more)),
+        replace(cell, way_up=replace(known, stray_odds=tuple(o * more for o in known.stray_odds))),
     ]
     for other in wrong:
         shown, moments = other.message_masses(x), other.moments()
@@ -122,18 +120,13 @@ def test_the_chance_of_drawing_noise_again_is_bounded(
 # The draws
 
 
-def both(cells: Group, codes: Sequence[tuple[int, ...]]) -> tuple[list[np.ndarray], np.ndarray]:
-    """Rows of values for each cell, one column for each user."""
-    return [np.array(row) for row in zip(*codes, strict=True)], np.ones(len(codes), np.int64)
-
-
 def draws(cells: Group, values: tuple[int, ...], size: int, seed: str) -> list[list[int]]:
     entropy = SeededEntropy(seed)
     found = []
     for _ in range(size):
-        pairs = SharedCell.randomize_together(cells, values, entropy)
-        assert not any(minus for _, minus in pairs)
-        found.append([count for count, _ in pairs])
+        plus, minus = SharedDigits(cells).randomize(code_of(cells, values), entropy)
+        assert not minus.any()
+        found.append(plus.tolist())
     return found
 
 
@@ -146,7 +139,7 @@ def test_a_device_draws_the_law_and_not_a_neighbour(cells: Group, values: tuple[
     numbered = Numbered(cells, 1)
     found = draws(cells, values, 30_000, f"device {values}")
     numbers = np.array([numbered.number(messages) for messages in found])
-    assert max(map(sum, found)) <= SharedCell.most_together(cells)
+    assert max(map(sum, found)) <= SharedDigits(tuple(cells)).most_messages
     assert np.min(found) >= 0
     assert p_value(numbers, numbered.chances(sent(cells, values))) > 1e-4
     odds = tuple(o * F(3, 2) for o in cells[0].up.odds)
@@ -168,16 +161,18 @@ def test_a_device_draws_the_law_and_not_a_neighbour(cells: Group, values: tuple[
 )
 def test_sums_follow_the_convolution(cells: Group, codes: list[tuple[int, ...]], path: str) -> None:
     entropy, numbered = SeededEntropy(f"sums {path} {codes}"), Numbered(cells, len(codes))
-    rows, tally = both(cells, codes)
+    drawn = SharedDigits(cells)
+    numbers_held = np.array([code_of(cells, values) for values in codes])
+    tally = np.bincount(numbers_held, minlength=drawn.codes)
     found = []
     for _ in range(3000):
-        pairs = (
-            SharedCell.randomize_total_together(cells, rows, entropy)
+        plus, minus = (
+            drawn.randomize_total(numbers_held, entropy)
             if path == "total"
-            else SharedCell.aggregate_together(cells, rows, tally, entropy)
+            else drawn.aggregate(tally, entropy)
         )
-        assert not any(minus for _, minus in pairs)
-        found.append(numbered.number([count for count, _ in pairs]))
+        assert not minus.any()
+        found.append(numbered.number(plus.tolist()))
 
     def chances(codes: list[tuple[int, ...]], **twin: bool) -> np.ndarray:
         return numbered.chances(*(sent(cells, values, **twin) for values in codes))
@@ -191,21 +186,21 @@ def test_sums_follow_the_convolution(cells: Group, codes: list[tuple[int, ...]],
 
 
 @pytest.mark.parametrize("held", [1 << 18, 0.5], ids=["all users at once", "user by user"])
-def test_the_crowds_noise_is_drawn_again_where_it_exceeds_the_cut(
+def test_the_noise_of_many_users_is_drawn_again_where_it_exceeds_the_cut(
     held: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_crowd, "EVENTS_AT_ONCE", held)
+    monkeypatch.setattr(shared_draws, "EVENTS_AT_ONCE", held)
     assert rejected(DIGITS) > F(1, 40)
     again = [0]
-    one = shared_crowd.noise_of_one
+    one = shared_draws.noise_of_one
 
     def counted(*given: object) -> list[int]:
         again[0] += 1
         return one(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(shared_crowd, "noise_of_one", counted)
+    monkeypatch.setattr(shared_draws, "noise_of_one", counted)
     entropy, numbered, runs = SeededEntropy(f"crowd {held}"), Numbered(DIGITS, 2), 4000
-    drawn = [shared_crowd.noise_of_many(DIGITS, 2, entropy) for _ in range(runs)]
+    drawn = [shared_draws.noise_of_many(DIGITS, 2, entropy) for _ in range(runs)]
     numbers = np.array([numbered.number(noise.tolist()) for noise in drawn])
     law, apart = (noise_upwards(DIGITS, joint) for joint in (True, False))
     assert p_value(numbers, numbered.chances(law, law)) > 1e-4
@@ -214,24 +209,19 @@ def test_the_crowds_noise_is_drawn_again_where_it_exceeds_the_cut(
     assert abs(again[0] - expected) < 5 * expected**0.5
 
 
-def test_rare_events_of_a_crowd() -> None:
+def test_rare_events_of_many_users() -> None:
     """400 users of a plan for 400, of whom few have noise: the law of each cell's sum."""
-    codes = [(1, 2)] * 100 + [(0, 1)] * 300
-    rows, _ = both(RARE, codes)
-    values, tally = [np.array([1, 0]), np.array([2, 1])], np.array([100, 300])
+    drawn = SharedDigits(RARE)
+    codes = np.repeat([code_of(RARE, (1, 2)), code_of(RARE, (0, 1))], [100, 300])
+    tally = np.bincount(codes, minlength=drawn.codes)
     laws = [sent(RARE, code) for code in ((1, 2), (0, 1))]
     for path in ("total", "aggregate"):
         entropy = SeededEntropy(f"rare {path}")
         found = np.array(
             [
-                [
-                    count
-                    for count, _ in (
-                        SharedCell.randomize_total_together(RARE, rows, entropy)
-                        if path == "total"
-                        else SharedCell.aggregate_together(RARE, values, tally, entropy)
-                    )
-                ]
+                drawn.randomize_total(codes, entropy)[0]
+                if path == "total"
+                else drawn.aggregate(tally, entropy)[0]
                 for _ in range(1000)
             ]
         )
@@ -248,9 +238,10 @@ def test_rare_events_of_a_crowd() -> None:
 
 
 def test_the_same_seed_gives_the_same_draws() -> None:
-    rows = [np.arange(5000) % 3, np.arange(5000) % 2]
+    codes = code_of(DIGITS, [np.arange(5000) % 3, np.arange(5000) % 2])
     sums = [
-        SharedCell.randomize_total_together(DIGITS, rows, SeededEntropy(seed)) for seed in (1, 1, 2)
+        SharedDigits(DIGITS).randomize_total(codes, SeededEntropy(seed))[0].tolist()
+        for seed in (1, 1, 2)
     ]
     assert sums[0] == sums[1] != sums[2]
 
@@ -260,7 +251,7 @@ def test_the_same_seed_gives_the_same_draws() -> None:
 
 @pytest.mark.parametrize("cells", [DIGITS, BITS], ids=["digits", "bits"])
 def test_never_above_the_most_and_the_most_is_reached(cells: Group) -> None:
-    most = SharedCell.most_together(cells)
+    most = SharedDigits(tuple(cells)).most_messages
     law = sent(cells, tuple(cell.largest for cell in cells))
     assert max(map(sum, law)) == most
     assert min(map(min, law)) >= 0
@@ -275,8 +266,8 @@ def test_never_above_the_most_and_the_most_is_reached(cells: Group) -> None:
 def test_the_most_is_drawn_where_it_is_likely() -> None:
     wild = [replace(cell, up=replace(cell.up, decay=F(99, 100))) for cell in DIGITS]
     strays = [
-        replace(cell, together=replace(cell.together, stray_odds=(F(500),), decay=F(99, 100)))
+        replace(cell, way_up=replace(cell.way_up, stray_odds=(F(500),), decay=F(99, 100)))
         for cell in wild
     ]
     found = draws(tuple(fitted(strays)), (0, 0), 4000, "wild")
-    assert max(map(sum, found)) == SharedCell.most_together(strays)
+    assert max(map(sum, found)) == SharedDigits(tuple(strays)).most_messages

@@ -10,9 +10,9 @@ import pytest
 from digits_oracle import View, all_changes
 from shared_groups import TINY, downwards, fitted, group
 
-from shuffledp.cells.bounded.proof import SHARED, decide, shared_way_up
-from shuffledp.cells.digits.cell import SharedCell
-from shuffledp.cells.digits.proof import prove
+from shuffledp.cells.bounded.proof import decide
+from shuffledp.cells.digits.cell import SharedCell, SharedDigits
+from shuffledp.cells.digits.proof import SHARED, prove, shared_way_up
 from shuffledp.errors import PrivacyViolation
 
 F = Fraction
@@ -52,7 +52,7 @@ def both_ways(
 
 def prove_upwards(cells: Group) -> None:
     for cell in cells:
-        decide(cell, "up", cell.up, None, {SHARED: shared_way_up(cell.together)})
+        decide(cell, "up", cell.up, None, {SHARED: shared_way_up(cell.way_up)})
 
 
 def scaled(cells: Group, factor: F) -> Group:
@@ -66,8 +66,8 @@ def strays(cells: Group, factor: F) -> Group:
     return [
         replace(
             cell,
-            together=replace(
-                cell.together, stray_odds=tuple(o * factor for o in cell.together.stray_odds)
+            way_up=replace(
+                cell.way_up, stray_odds=tuple(o * factor for o in cell.way_up.stray_odds)
             ),
         )
         for cell in cells
@@ -79,8 +79,8 @@ def others_as_one(cells: Group) -> Group:
     alone = [
         replace(
             cell,
-            up=replace(cell.up, odds=tuple(o / cell.together.others for o in cell.up.odds)),
-            together=replace(cell.together, others=1),
+            up=replace(cell.up, odds=tuple(o / cell.way_up.others for o in cell.up.odds)),
+            way_up=replace(cell.way_up, others=1),
         )
         for cell in cells
     ]
@@ -92,7 +92,7 @@ def test_the_way_up_keeps_its_word_without_any_cover_from_below(
     users: int, largest: tuple[int, ...], cut: int, decays: tuple[F, ...]
 ) -> None:
     cells = group(users, largest, cut, decays)
-    SharedCell.check_together(cells)
+    SharedDigits(tuple(cells))
     prove_upwards(cells)
     changes = all_changes(cells, users)
     assert changes.within("up")
@@ -117,7 +117,7 @@ def test_both_ways_keep_their_word(
     down_decays: tuple[F, ...],
 ) -> None:
     cells = both_ways(users, largest, cut, decays, below, down_decays)
-    SharedCell.check_together(cells)
+    SharedDigits(tuple(cells))
     for cell in cells:
         prove(cell, F(20), F(20))
     changes = all_changes(cells, users)
@@ -157,7 +157,7 @@ def told(cells: Group) -> Group:
     """The cells with the number of the others' combinations as it is."""
     codes = math.prod(cell.largest + 1 for cell in cells)
     return [
-        replace(cell, together=replace(cell.together, others=codes // (cell.largest + 1)))
+        replace(cell, way_up=replace(cell.way_up, others=codes // (cell.largest + 1)))
         for cell in cells
     ]
 
@@ -166,7 +166,7 @@ def test_others_as_one_is_seen_by_the_cells_together() -> None:
     """Each cell alone cannot know; `check_together` must refuse what the oracle refutes."""
     wrong = others_as_one(group(*SMALL))
     with pytest.raises(Exception, match="do not share one way up"):
-        SharedCell.check_together(wrong)
+        SharedDigits(tuple(wrong))
 
 
 def test_every_single_jump_is_needed() -> None:
@@ -186,8 +186,8 @@ def test_stray_jumps_are_what_the_common_cut_costs() -> None:
     cells = strays(group(*SMALL), TINY)
     assert all_changes(cells, 2, "each cell on its own").within("up")
     assert not all_changes(cells, 2).within("up")
-    assert most_drawn(cells, "together") == SharedCell.most_together(cells)
-    assert most_drawn(cells, "each cell on its own") > SharedCell.most_together(cells)
+    assert most_drawn(cells, "together") == SharedDigits(tuple(cells)).most_messages
+    assert most_drawn(cells, "each cell on its own") > SharedDigits(tuple(cells)).most_messages
 
 
 def test_noise_is_drawn_whatever_happened_to_the_values() -> None:
@@ -225,5 +225,5 @@ def test_the_law_of_a_user() -> None:
     view = View(cells, 1)
     scale = {sum(int(mass) for mass in law.coeffs()) for law in view.laws.values()}
     assert len(scale) == 1 and len(view.laws) == 6  # all inputs, all scaled alike
-    assert most_drawn(cells, "together") == SharedCell.most_together(cells)
+    assert most_drawn(cells, "together") == SharedDigits(tuple(cells)).most_messages
     assert all(int(law[0]) > 0 for law in view.laws.values())  # nothing at all may be sent

@@ -16,9 +16,9 @@ from rows import for_each
 from shared_groups import group
 
 from shuffledp import certify, verify
-from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.cells.digits.cell import SharedCell, SharedDigits
 from shuffledp.cells.digits.proof import prove
-from shuffledp.cells.registry import cell_from_dict
+from shuffledp.cells.registry import cell_from_dict, groups_of_digits
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp.plans.certificate_schema import CERTIFICATE_FORMAT
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
@@ -36,7 +36,7 @@ PAIR = HOLDING[0]
 
 def cells_of(entry: Data) -> tuple[SharedCell, ...]:
     cells = tuple(cell_from_dict(data) for data in entry["cells"])
-    SharedCell.check_together(cells)
+    groups_of_digits(cells)
     return cells  # type: ignore[return-value]
 
 
@@ -48,7 +48,7 @@ def package(entry: Data) -> bool:
             prove(cell, F(loss), F(loss))
     except (CertificateError, InputError, LookupError):
         return False
-    most = SharedCell.most_together(cells)
+    most = SharedDigits(tuple(cells)).most_messages
     return (cells[0].users, most) == (entry["users"], entry["most_messages"])
 
 
@@ -124,7 +124,7 @@ def test_odds_at_the_limit_are_accepted_and_less_is_not(
 ) -> None:
     """Written down from the theorem, not by a planner."""
     cells = group(users, largest, cut, decays)
-    limits = [(cell.up, cell.together) for cell in cells]
+    limits = [(cell.up, cell.way_up) for cell in cells]
     tightest = 0
     for cell, (up, known) in zip(cells, limits, strict=True):
         assert accepted_upwards(cell) == (True, True)
@@ -136,7 +136,7 @@ def test_odds_at_the_limit_are_accepted_and_less_is_not(
         for q in range(len(known.stray_odds)):
             stray = list(known.stray_odds)
             stray[q] *= 1 - F(1, 10**6)
-            less = replace(cell, together=replace(known, stray_odds=tuple(stray)))
+            less = replace(cell, way_up=replace(known, stray_odds=tuple(stray)))
             answers = accepted_upwards(less)
             assert answers[0] == answers[1]
             tightest += not answers[0]

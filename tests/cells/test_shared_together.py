@@ -6,13 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
-import numpy as np
 import pytest
-from bounded_laws import variance_of
+from bounded_laws import BIT, variance_of
 from shared_laws import BITS, DIGITS, RARE, inputs, of_one_cell, sent
 
-from shuffledp.cells.digits.cell import SharedCell
-from shuffledp.cells.registry import cell_from_dict
+from shuffledp.cells.base import Copies, IndependentCell
+from shuffledp.cells.digits.cell import SharedCell, SharedDigits
+from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.errors import ParameterError
 
 F = Fraction
@@ -31,7 +31,7 @@ def test_drawing_together_adds_no_more_variance_than_is_said(cells: Group) -> No
     for cell in cells:
         left //= cell.largest + 1
         weights.append(F(left))
-    most = SharedCell.joint_variance(cells, weights)
+    most = SharedDigits(cells).joint_variance(weights)
     factors = [w / cell.data_probability for w, cell in zip(weights, cells, strict=True)]
     for values in inputs(cells):
         law = sent(cells, values)
@@ -52,23 +52,20 @@ def test_drawing_together_adds_no_more_variance_than_is_said(cells: Group) -> No
 
 
 def test_a_shared_cell_is_not_drawn_alone() -> None:
-    cell, row = DIGITS[1], np.array([0, 1])
-    for draw in (
-        lambda: cell.randomize(0),
-        lambda: cell.randomize_each(row),
-        lambda: cell.randomize_total(row),
-        lambda: cell.aggregate(row),
-        lambda: cell.aggregate_copies(row, 2),
-        lambda: cell.top_up(1, 1),
-    ):
-        with pytest.raises(ParameterError, match="drawn together"):
-            draw()
+    cell, loss = DIGITS[1], DIGITS[1].up_loss
+    assert not isinstance(cell, IndependentCell)
+    for name in ("randomize", "randomize_each", "randomize_total", "aggregate", "top_up"):
+        assert not hasattr(cell, name) and hasattr(BIT, name)
+    with pytest.raises(ParameterError, match="drawn together"):
+        Copies(cell=cell, up=loss, down=loss)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="drawn together"):
+        group_of_buckets(cell, 2, loss, loss)
 
 
 def changed(number: int, **change: object) -> list[SharedCell]:
     """The group with one cell that says something else of the others."""
     cells = list(DIGITS)
-    cells[number] = replace(cells[number], together=replace(cells[number].together, **change))  # type: ignore[arg-type]
+    cells[number] = replace(cells[number], way_up=replace(cells[number].way_up, **change))  # type: ignore[arg-type]
     return cells
 
 
@@ -88,9 +85,9 @@ def changed(number: int, **change: object) -> list[SharedCell]:
     ],
 )
 def test_cells_that_were_not_made_for_each_other_are_refused(cells: Sequence[SharedCell]) -> None:
-    SharedCell.check_together(DIGITS)
+    SharedDigits(tuple(DIGITS))
     with pytest.raises(ParameterError, match="do not share one way up"):
-        SharedCell.check_together(cells)
+        SharedDigits(tuple(cells))
 
 
 @pytest.mark.parametrize(

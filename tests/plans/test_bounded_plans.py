@@ -18,7 +18,8 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
-from shuffledp.cells.bounded.digit_search import bounded_sum
+from shuffledp.cells.base import independent_cell
+from shuffledp.cells.bounded.digit_search import search_digits
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.laws import DiscreteLaplace
@@ -76,8 +77,8 @@ def test_sums_to_reach(users: int, rmse: str, most: int) -> None:
     assert plan.forecast.rmse <= float(rmse) * (1 + 1e-12)
     assert plan.certificate.loss == 1 and certify(plan.protocol).loss == 1
     task = SumTarget(users=users, expected=users, epsilon=F(1), mse=F(rmse) ** 2, padded=True)
-    separate = bounded_sum(task, None)  # digits that share nothing
-    digits = sum(cell.most_messages or 0 for cell in separate.cells)
+    separate = search_digits(task, None)  # digits that share nothing
+    digits = sum(independent_cell(cell).most_messages or 0 for cell in separate.cells)
     assert plan.report_size <= digits + separate.dither - 1 == separate.cost <= most
 
 

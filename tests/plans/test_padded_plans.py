@@ -141,10 +141,13 @@ def test_the_estimate_of_the_reserve_is_near(
     make: Callable[..., Plan[Result]], arguments: tuple[Any, ...], aim: dict[str, Any]
 ) -> None:
     plan = make(*arguments, **aim, padded=True, cell="paper")
-    (use,) = plan.protocol.uses
+    (use,) = plan.protocol.members
     cell, users = paper_cell(plan), plan.users
     decay = float(min(cell.up_epsilon, cell.down_epsilon)) / cell.largest
     flood = use.copies * float(cell.flood_mean) / users
     estimate = float(reserve(np.array([decay]), np.array([flood]), use.copies, users)[0])
-    exact = reserve_size(plan.protocol.uses, users) - message_laws(plan.protocol.uses)[0]
+    groups = plan.protocol.cell_groups
+    size, laws = reserve_size(groups, users), message_laws(groups)
+    assert size is not None and laws is not None
+    exact = size - laws[0]
     assert abs(estimate - exact) <= max(2, 0.02 * exact)

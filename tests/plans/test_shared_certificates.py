@@ -25,13 +25,13 @@ def real_sum(*digits: Cell) -> RealSumProtocol:
 def test_another_protocol_does_not_draw_them_together() -> None:
     epsilon = Fraction(80)
     with pytest.raises(ParameterError, match="real sum only"):
-        certify(CountProtocol(epsilon=epsilon, cell=BITS[0]))
+        certify(CountProtocol(epsilon=epsilon, cell=BITS[0]))  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="real sum only"):
         certify(HistogramProtocol(epsilon=epsilon, cell=BITS[0], labels=(0, 1)))
 
 
 def test_a_sum_takes_all_of_them_and_no_others() -> None:
-    bounded = shuffledp.plan_count(5, 1).protocol.uses[0].cell
+    bounded = shuffledp.plan_count(5, 1).protocol.members[0].cell
     assert real_sum(*BITS).digits == tuple(BITS)
     for digits in [BITS[:1], (bounded, BITS[0]), (BITS[0], bounded), (*BITS, BITS[0])]:
         with pytest.raises(ParameterError, match=r"fit together|cannot be mixed"):

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from plan_parts import held
 
 import shuffledp
 from shuffledp.cells.digits.cell import SharedCell
@@ -82,7 +83,7 @@ def test_the_error_is_what_the_forecast_says(path: str) -> None:
         protocol.analyze(protocol.release(draw(values, entropy))).value - values.sum()
         for _ in range(400)
     ]
-    totals = [float(protocol.split(protocol.encode(values), j).sum()) for j in range(2)]
+    totals = held(protocol, protocol.encode(values)).sum(axis=1).astype(float).tolist()
     expected = protocol.rmse(users, totals)
     measured = float(np.sqrt(np.mean(np.square(found))))
     assert abs(np.mean(found)) < 4 * expected / 20

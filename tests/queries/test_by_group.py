@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from bounded_oracle import user_law
 from numpy.typing import NDArray
+from plan_parts import held
 
 from shuffledp import SeededEntropy, certify, plan_by_group, plan_count, verify
-from shuffledp.cells.base import Cell
+from shuffledp.cells.base import IndependentCell, independent_cell
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError, PrivacyViolation, ShortBatchError, ValueOutOfRange
 from shuffledp.plans.plan import Plan
@@ -171,13 +172,12 @@ def test_means_stay_within_their_bounds_and_say_nothing_about_nobody() -> None:
 
 def view_law(protocol: ByGroupProtocol, users: list[tuple[int, float]]) -> Floats:
     """The joint law of all cells of all groups when users hold these pairs."""
-    codes = protocol.encode(np.array(users, PAIR))
+    rows = held(protocol, protocol.encode(np.array(users, PAIR)))
     laws = []
     for number, cell in enumerate(protocol.cells):
         assert isinstance(cell, BoundedCell)
         each = [
-            np.array([float(mass) for mass in user_law(cell, int(value))])
-            for value in protocol.split(codes, number)
+            np.array([float(mass) for mass in user_law(cell, int(value))]) for value in rows[number]
         ]
         total = reduce(np.convolve, each)
         laws.append(total / total.sum())
@@ -205,7 +205,7 @@ def test_two_groups_of_a_count_lose_up_and_down_together() -> None:
 
 def test_a_rule_that_charges_one_direction_only_is_refuted() -> None:
     """The cell of a count without groups, whose loss is max(up, down): by group it is broken."""
-    cell = plan_count(3, 2, cell="bounded", rmse=4).protocol.cells[0]
+    cell = independent_cell(plan_count(3, 2, cell="bounded", rmse=4).protocol.cells[0])
     broken = replace(
         protocol_of(plan_by_group(3, 2, ["a", "b"], rmse=4)), digits=(DirectedCell(cell, F(2)),)
     )
@@ -220,7 +220,7 @@ def test_a_mean_also_pays_for_the_size_of_a_group() -> None:
     ends = [0.0, 1.0]
     assert 6 < worst_loss(protocol, ends, 2) <= 8 + 1e-9
     assert protocol.sizes is not None
-    forgotten = sum((use.up + use.down for use in protocol.uses[:-1]), start=F(0))
+    forgotten = sum((use.up + use.down for use in protocol.members[:-1]), start=F(0))
     assert worst_loss(protocol, ends, 2) > float(forgotten)
 
 
@@ -246,10 +246,9 @@ def test_certificates_are_proved_again_by_both_programs_and_weaker_ones_refused(
         check(weaker)
 
 
-def cell(largest: int, users: int = 10) -> Cell:
-    return plan_by_group(
-        users, 4, 2, answer="integer-sum", largest=largest, rmse=30
-    ).protocol.cells[0]
+def cell(largest: int, users: int = 10) -> IndependentCell:
+    plan = plan_by_group(users, 4, 2, answer="integer-sum", largest=largest, rmse=30)
+    return independent_cell(plan.protocol.cells[0])
 
 
 @pytest.mark.parametrize(

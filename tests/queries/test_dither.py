@@ -22,7 +22,7 @@ from shuffledp import certify, plan_by_group, plan_count, plan_real_sum, verify
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import Entropy, SeededEntropy
-from shuffledp.numbers.rounding import even_rounding, rounding_variance, worst_rounding
+from shuffledp.numbers.rounding import even_rounding, worst_rounding
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import Estimate
@@ -48,6 +48,13 @@ class Scripted(Entropy):
 
 
 @cache
+def rounding_variance(place: F, dither: int) -> F:
+    """Of one value that lies `place` steps above 0: (k²−1)/12k² + (b−b²)/k², where b is the
+    fractional part of k·place."""
+    b = dither * place % 1
+    return (F(dither**2 - 1, 12) + b - b * b) / dither**2
+
+
 def digits_of(dither: int) -> RealSumProtocol:
     """A sum of two digits whose grid has 0..11, a step being 1."""
     plan = plan_real_sum(50, 4, bounds=(0, 11), radix=(4, 3), mse_overhead=20, cell="bounded")

@@ -23,7 +23,7 @@ from shuffledp import (
     plan_histogram,
     verify,
 )
-from shuffledp.cells.base import Cell
+from shuffledp.cells.base import Cell, independent_cell
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError, PrivacyViolation, ValueOutOfRange
 from shuffledp.protocols.registry import protocol_from_dict
@@ -49,7 +49,7 @@ def protocol(cells: int, groups: int = 50, users: int = USERS) -> FrequenciesPro
         reports=users,
         groups=groups,
         cells_per_group=cells,
-        cell=cell,
+        cell=independent_cell(cell),
         spread=F(40),
         hash_seed=SEED,
         candidates=("", "ä", "often", "nobody"),
@@ -242,7 +242,13 @@ def worst_loss(what: FrequenciesProtocol, present: int) -> float:
 
 def two_groups(cells: int, epsilon: int, cell: Cell) -> FrequenciesProtocol:
     """Two groups that each need as many users as the cell is for."""
-    return replace(protocol(cells), epsilon=F(epsilon), reports=2 * cell.users, groups=2, cell=cell)
+    return replace(
+        protocol(cells),
+        epsilon=F(epsilon),
+        reports=2 * cell.users,
+        groups=2,
+        cell=independent_cell(cell),
+    )
 
 
 def test_two_groups_of_one_cell_lose_what_is_certified_and_a_short_one_more() -> None:

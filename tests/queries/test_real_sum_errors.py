@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from shuffledp.queries.real_sum.digit_spread import likely_squares
+from plan_parts import held as held_values
 
 import shuffledp
 from shuffledp import plan_real_sum
@@ -17,7 +17,7 @@ from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
-from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol, likely_squares
 from shuffledp.queries.real_sum.query import MeanQuery
 
 USERS = 10_000
@@ -71,9 +71,10 @@ def exact_rmse(data: str, dither: int = 1) -> float:
     held += np.bincount(below + 1, part, protocol.grid + 1)
     k, codes = protocol.dither, np.arange(protocol.grid + 1) * protocol.dither
     b = k * part % 1
+    held_digits = held_values(protocol, codes)
     mse = float(((k * k - 1) / 12 + b - b * b).sum()) / k**2
     for place, (cell, weight) in enumerate(zip(protocol.digits, protocol.weights, strict=True)):
-        digits = protocol.split(codes, place)
+        digits = held_digits[place]
         total, squares = float(held @ digits), float(held @ digits**2)
         mse += weight**2 * cell.variance_at(USERS, total, squares)
     return float(np.sqrt(mse)) * float(protocol.step)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from bounded_laws import RARE, sent
 from flint import arb
-from plan_parts import integer_sum, paper_cell
-from shuffledp.cells.use import CellUse
+from plan_parts import held, integer_sum, paper_cell
 
 from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_real_sum
-from shuffledp.cells.base import Values
+from shuffledp.cells.base import CellGroup, Copies, Values
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.report_size import (
     EXACT,
@@ -34,14 +33,26 @@ from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 
 
-def noise_tail(uses: Sequence[CellUse], most: int) -> list[arb]:
+def laws_of(groups: Sequence[CellGroup]) -> tuple[int, list[message_law.MessageLaw]]:
+    found = message_laws(groups)
+    assert found is not None
+    return found
+
+
+def reserve_of(groups: tuple[CellGroup, ...], reports: int) -> int:
+    found = reserve_size(groups, reports)
+    assert found is not None
+    return found
+
+
+def noise_tail(groups: Sequence[CellGroup], most: int) -> list[arb]:
     """P(a user's noise takes more than k messages) for k = 0..most."""
-    return tails(message_laws(uses)[1], most)
+    return tails(laws_of(groups)[1], most)
 
 
-def most_input(uses: Sequence[CellUse]) -> int:
+def most_input(groups: Sequence[CellGroup]) -> int:
     """The most messages that a value itself can take."""
-    return message_laws(uses)[0]
+    return laws_of(groups)[0]
 
 
 def counting(
@@ -70,7 +81,7 @@ def test_tail_is_that_of_the_count_of_messages() -> None:
         one = np.zeros(most + 1)
         one[::step] = [float(law.pmf(k)) for k in range(len(one[::step]))]
         masses = np.convolve(masses, one)[: most + 1]
-    found = noise_tail(protocol.uses, most)
+    found = noise_tail(protocol.cell_groups, most)
     for k in (0, 1, 2, 5, 10, 20, 40):
         assert float(found[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-14)
 
@@ -78,9 +89,9 @@ def test_tail_is_that_of_the_count_of_messages() -> None:
 @pytest.mark.parametrize("reports", [4, 1000, 10**6])
 def test_k_is_the_least_that_keeps_a_batch_below_two_to_minus_64(reports: int) -> None:
     protocol = counting()
-    messages = reserve_size(protocol.uses, reports)
-    reserve = messages - most_input(protocol.uses)
-    found = noise_tail(protocol.uses, reserve)
+    messages = reserve_of(protocol.cell_groups, reports)
+    reserve = messages - most_input(protocol.cell_groups)
+    found = noise_tail(protocol.cell_groups, reserve)
     limit = arb(2) ** -64
     assert reports * found[reserve] <= limit
     assert reports * found[reserve - 1] > limit
@@ -89,8 +100,8 @@ def test_k_is_the_least_that_keeps_a_batch_below_two_to_minus_64(reports: int) -
 def test_k_grows_by_about_44_over_b() -> None:
     """SERVICE: about 44/b messages above the input's 2s + 1, for planned counts."""
     plan = plan_count(10_000, 1, cell="paper")
-    uses = plan.protocol.uses
-    reserve = reserve_size(uses, 10_000) - most_input(uses)
+    groups = plan.protocol.cell_groups
+    reserve = reserve_of(groups, 10_000) - most_input(groups)
     expected = 44.4 / float(paper_cell(plan).down_epsilon)
     assert 0.7 * expected < reserve < 1.1 * expected
 
@@ -99,9 +110,9 @@ def test_tail_of_many_copies_and_of_several_cells() -> None:
     """Each against a plain convolution, copy by copy."""
     one, other = counting(users=3).cell, counting(users=3, a="2", b="1/3", flood=1).cell
     assert isinstance(one, PaperCell) and isinstance(other, PaperCell)
-    uses = (
-        CellUse(cell=one, copies=3, up=Fraction(1), down=Fraction(1)),
-        CellUse(cell=other, copies=1, up=Fraction(1), down=Fraction(1)),
+    groups = (
+        Copies(cell=one, copies=3, up=Fraction(1), down=Fraction(1)),
+        Copies(cell=other, copies=1, up=Fraction(1), down=Fraction(1)),
     )
     most, masses = 150, np.array([1.0])
     for cell in (one, one, one, other):
@@ -109,22 +120,22 @@ def test_tail_of_many_copies_and_of_several_cells() -> None:
             alone = np.zeros(most + 1)
             alone[::step] = [float(law.share(3).pmf(k)) for k in range(len(alone[::step]))]
             masses = np.convolve(masses, alone)[: most + 1]
-    found = noise_tail(uses, most)
+    found = noise_tail(groups, most)
     for k in (0, 1, 3, 10, 30, 60):
         assert float(found[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-13)
 
 
 def test_masses_left_out_only_raise_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    uses = counting().uses
-    exact = noise_tail(uses, 300)
+    groups = counting().cell_groups
+    exact = noise_tail(groups, 300)
     monkeypatch.setattr(message_law, "NEGLIGIBLE_BITS", 40)
-    rough = noise_tail(uses, 300)
+    rough = noise_tail(groups, 300)
     assert all(r.upper() >= e.lower() for r, e in zip(rough, exact, strict=True))
     assert rough[300] > exact[300] and rough[300] < exact[300] + arb(2) ** -36
 
 
 def test_most_input_counts_pairs_stand_ins_and_one_value_per_use() -> None:
-    assert most_input(counting(pairs=3).uses) == 7
+    assert most_input(counting(pairs=3).cell_groups) == 7
     one = Fraction(1)
     cell = PaperCell(
         users=10,
@@ -136,10 +147,10 @@ def test_most_input_counts_pairs_stand_ins_and_one_value_per_use() -> None:
         flood_mean=one,
         stand_in=2,
     )
-    assert most_input((CellUse(cell=cell, copies=1, up=one, down=one),)) == 2 * 4 + 2 + 5
-    assert most_input((CellUse(cell=cell, copies=3, up=one, down=one),)) == 3 * (2 * 4 + 2) + 5
+    assert most_input((Copies(cell=cell, copies=1, up=one, down=one),)) == 2 * 4 + 2 + 5
+    assert most_input((Copies(cell=cell, copies=3, up=one, down=one),)) == 3 * (2 * 4 + 2) + 5
     assert (
-        most_input((CellUse(cell=cell, copies=3, up=one, down=one), *counting(pairs=3).uses))
+        most_input((Copies(cell=cell, copies=3, up=one, down=one), *counting(pairs=3).cell_groups))
         == 35 + 7
     )
 
@@ -158,7 +169,7 @@ def test_nobody_ever_sends_more_than_most_input_without_noise() -> None:
         stand_in=2,
     )
     plus, minus = IntegerSumProtocol(one, cell).randomize_each(np.full(4000, 5))
-    assert (plus + minus).max() == most_input(IntegerSumProtocol(one, cell).uses)
+    assert (plus + minus).max() == most_input(IntegerSumProtocol(one, cell).cell_groups)
 
 
 @pytest.mark.parametrize(
@@ -176,17 +187,16 @@ def test_of_a_users_copies_one_holds_a_value(
     """What `most_input` rests on."""
     protocol = make().protocol
     codes = protocol.encode(values)
-    held = np.array([protocol.split(codes, cell) for cell in range(len(protocol.cells))])
-    begin = 0
-    for use in protocol.uses:
-        copies = held[begin : begin + use.copies]
-        assert ((copies > 0).sum(axis=0) <= 1).all() and copies.max() <= use.cell.largest
-        begin += use.copies
+    rows, begin = held(protocol, codes), 0
+    for member in protocol.members:
+        copies = rows[begin : begin + member.copies]
+        assert ((copies > 0).sum(axis=0) <= 1).all() and copies.max() <= member.cell.largest
+        begin += member.copies
 
 
 def test_observed_counts_stay_within_k() -> None:
     protocol = integer_sum(plan_count(20, 2, mse_overhead=2, cell="paper"))
-    most = reserve_size(protocol.uses, 20)
+    most = reserve_of(protocol.cell_groups, 20)
     plus, minus = protocol.randomize_each(np.ones(20_000, np.int64))
     assert (plus + minus).max() <= most
 
@@ -194,8 +204,8 @@ def test_observed_counts_stay_within_k() -> None:
 def test_top_up_capacity_covers_the_exact_tail() -> None:
     """Chernoff's bound may not be below the exact answer, and not far above it."""
     protocol = counting(users=1)
-    exact = reserve_size(protocol.uses, 1) - most_input(protocol.uses)
-    bound = top_up_size(protocol.uses, 1)
+    exact = reserve_of(protocol.cell_groups, 1) - most_input(protocol.cell_groups)
+    bound = top_up_size(protocol.cell_groups, 1)
     assert exact <= bound <= exact + 30
 
 
@@ -213,15 +223,15 @@ def law_of_copies(copies: int) -> list[Fraction]:
     return law
 
 
-def bits(copies: int) -> tuple[CellUse, ...]:
-    return (CellUse(cell=RARE, copies=copies, up=Fraction(1), down=Fraction(1)),)
+def bits(copies: int) -> tuple[Copies, ...]:
+    return (Copies(cell=RARE, copies=copies, up=Fraction(1), down=Fraction(1)),)
 
 
 @pytest.mark.parametrize("copies", [1, 3, 8])
 @pytest.mark.parametrize("reports", [4, 10**6])
 def test_the_reserve_of_bounded_cells_is_the_least(copies: int, reports: int) -> None:
     """Against the exact law: reports · P(overflow) ≤ 2⁻⁶⁴, and not so with one message less."""
-    law, size = law_of_copies(copies), reserve_size(bits(copies), reports)
+    law, size = law_of_copies(copies), reserve_of(bits(copies), reports)
     limit = Fraction(1, 2**64)
     assert reports * sum(law[size + 1 :]) <= limit < reports * sum(law[size:])
     most = most_messages(bits(copies))
@@ -233,21 +243,23 @@ def test_the_reserve_of_bounded_cells_is_the_least(copies: int, reports: int) ->
 
 def test_tails_of_bounded_cells_are_those_of_the_enumeration() -> None:
     law = law_of_copies(3)
-    found = tails(message_laws(bits(3))[1], len(law) - 1)
+    found = tails(laws_of(bits(3))[1], len(law) - 1)
     for k in range(len(law)):
         assert float(found[k]) == pytest.approx(float(sum(law[k + 1 :])), rel=1e-12, abs=1e-80)
 
 
 def test_padding_is_exact_where_it_costs_less_than_twice_the_reserve() -> None:
     for copies in (1, 3, 8, 40, 200):
-        uses = bits(copies)
-        most, reserve = most_messages(uses), reserve_size(uses, 100)
+        groups = bits(copies)
+        most, reserve = most_messages(groups), reserve_of(groups, 100)
         assert most is not None
         exact = most < 2 * reserve
-        assert best_padding(uses, 100) == (EXACT if exact else RESERVE)
-        assert padded_size(uses, 100) == (most if exact else reserve)
+        assert best_padding(groups, 100) == (EXACT if exact else RESERVE)
+        assert padded_size(groups, 100) == (most if exact else reserve)
     assert best_padding(bits(1), 100) == EXACT and best_padding(bits(200), 100) == RESERVE
-    assert best_padding(counting().uses, 100) == RESERVE  # the paper's cells have no largest number
+    assert (
+        best_padding(counting().cell_groups, 100) == RESERVE
+    )  # the paper's cells have no largest number
 
 
 def test_a_padding_that_a_protocol_cannot_have() -> None:

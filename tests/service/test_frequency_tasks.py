@@ -12,6 +12,7 @@ import pytest
 from service_trio import Trio
 
 from shuffledp import certify, plan_count, plan_histogram
+from shuffledp.cells.base import independent_cell
 from shuffledp.protocols.report import Report
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.tasks.errors import BatchHeld
@@ -36,7 +37,7 @@ def protocol(cells: int = 2) -> FrequenciesProtocol:
         reports=USERS,
         groups=2,
         cells_per_group=cells,
-        cell=plan.protocol.cells[0],
+        cell=independent_cell(plan.protocol.cells[0]),
         spread=Fraction(2),
         hash_seed="07" * 32,
         candidates=("tea", "coffee"),

@@ -18,6 +18,7 @@ import pytest
 from service_trio import USERS, Trio
 
 from shuffledp import plan_count
+from shuffledp.cells.base import independent_cell
 from shuffledp.service.http.logs import JsonLines, log
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
@@ -86,8 +87,8 @@ def folders(tmp_path: Path) -> None:
 
 def test_an_unpadded_report_would_give_the_value_away(tmp_path: Path) -> None:
     """Why K: the parity of the number of messages is the value, nearly always."""
-    (use,) = plan_count(10_000, 1).protocol.uses
-    plus, minus = use.cell.randomize_each(np.repeat([0, 1], 2000))
+    (use,) = plan_count(10_000, 1).protocol.members
+    plus, minus = independent_cell(use.cell).randomize_each(np.repeat([0, 1], 2000))
     parity = (plus + minus) % 2
     right = (parity == np.repeat([0, 1], 2000)).mean()
     assert right > 0.99  # 0.999 but for the noise of the few

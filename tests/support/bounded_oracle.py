@@ -16,7 +16,7 @@ from itertools import combinations_with_replacement
 
 from flint import arb_poly, fmpz, fmpz_poly
 
-from shuffledp.cells.bounded.cell import BoundedCell, Direction
+from shuffledp.cells.bounded.cell import BoundedCell, CutCell, Direction
 from shuffledp.numbers.exact import at_precision, ball
 
 Masses = list[Fraction]
@@ -39,7 +39,7 @@ class Ratios:
             return math.inf
         return math.log(ratio.numerator) - math.log(ratio.denominator)
 
-    def within(self, cell: BoundedCell) -> tuple[bool, bool]:
+    def within(self, cell: CutCell) -> tuple[bool, bool]:
         """Whether each direction keeps the bound β^(−D) of the proof; decided exactly."""
         pairs = ((self.up, cell.up), (self.down, cell.down))
         up, down = (

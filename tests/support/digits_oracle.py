@@ -127,7 +127,7 @@ def replacements(cells: Cells) -> Iterator[tuple[Values, Values, Fraction]]:
             chosen = [values for values in everything if values[place] == y - 1]
             for values in chosen:
                 yield values, added, odds / len(chosen)
-    for parts, odds in enumerate(cells[0].together.stray_odds, start=2):
+    for parts, odds in enumerate(cells[0].way_up.stray_odds, start=2):
         vectors = [
             n
             for n in product(range(cut + 2), repeat=k)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import numpy as np
+
+from shuffledp.cells.base import Values
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.plans.plan import Plan
+from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.results import Result
 from shuffledp.queries.histogram.protocol import HistogramProtocol
 from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
@@ -23,12 +27,12 @@ def _as(part: object, kind: type[Part]) -> Part:
 
 def paper_cell(plan: Plan[Result]) -> PaperCell:
     """The only cell, or the cell of every bucket, or the first digit."""
-    return _as(plan.protocol.uses[0].cell, PaperCell)
+    return _as(plan.protocol.members[0].cell, PaperCell)
 
 
 def bounded_cell(plan: Plan[Result]) -> BoundedCell:
     """The same for plans of bounded cells."""
-    return _as(plan.protocol.uses[0].cell, BoundedCell)
+    return _as(plan.protocol.members[0].cell, BoundedCell)
 
 
 def paper_cells(plan: Plan[Result]) -> list[PaperCell]:
@@ -39,6 +43,12 @@ def paper_cells(plan: Plan[Result]) -> list[PaperCell]:
 def bounded_cells(plan: Plan[Result]) -> list[BoundedCell]:
     """The same for plans of bounded cells."""
     return [_as(cell, BoundedCell) for cell in plan.protocol.cells]
+
+
+def held(protocol: Protocol[Result], codes: Values) -> Values:
+    """What users with these codes hold in each counter: a row for each."""
+    groups = zip(protocol.cell_groups, protocol.group_codes(codes), strict=True)
+    return np.array([group.held(own, n) for group, own in groups for n in range(group.counters)])
 
 
 def integer_sum(plan: Plan[Result]) -> IntegerSumProtocol:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import comb, prod
 
 from shuffledp.cells.bounded.cell import Direction
-from shuffledp.cells.digits.cell import SharedCell, Together
+from shuffledp.cells.digits.cell import SharedCell, SharedWayUp
 from shuffledp.numbers.exact import round_to
 
 F = Fraction
@@ -66,9 +66,7 @@ def fitted(cells: Sequence[SharedCell]) -> list[SharedCell]:
     """The cells, each told the truth about the others' odds."""
     total = sum((sum(cell.up.odds) for cell in cells), start=F(0))
     return [
-        replace(
-            cell, together=replace(cell.together, other_odds=total - sum(cell.up.odds, start=F(0)))
-        )
+        replace(cell, way_up=replace(cell.way_up, other_odds=total - sum(cell.up.odds, start=F(0))))
         for cell in cells
     ]
 
@@ -93,9 +91,9 @@ def group(
             muted_cut=cut,
             odds=own_odds(decay, users, cut, d, others),
         )
-        together = Together(
+        way_up = SharedWayUp(
             cells=len(largest), others=others, decay=max(decays), other_odds=F(1), stray_odds=stray
         )
         down = silent(d) if downs is None else downs[place]
-        cells.append(SharedCell(users=users, largest=d, up=up, down=down, together=together))
+        cells.append(SharedCell(users=users, largest=d, up=up, down=down, way_up=way_up))
     return fitted(cells)

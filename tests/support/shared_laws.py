@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from bounded_laws import direction, mu
 from shared_groups import fitted
 
 from shuffledp.cells.bounded.cell import Direction
-from shuffledp.cells.digits.cell import SharedCell, Together
+from shuffledp.cells.digits.cell import SharedCell, SharedWayUp
 
 F = Fraction
 Values = tuple[int, ...]
@@ -77,7 +78,7 @@ def first_steps(
         ]
         pairs = list(product(product(*ranges), vectors))
         for zeta, added in pairs:
-            yield cells[0].together.stray_odds[q - 2] / len(pairs), zeta, added
+            yield cells[0].way_up.stray_odds[q - 2] / len(pairs), zeta, added
 
 
 def way_down(cell: SharedCell, value: int) -> dict[int, F]:
@@ -153,6 +154,14 @@ class Numbered:
         return found
 
 
+def code_of(cells: Cells, values: Any) -> Any:
+    """The number with these digits, or those of many users from a row for each cell."""
+    code = 0
+    for cell, value in zip(cells, values, strict=True):
+        code = code * (cell.largest + 1) + value
+    return code
+
+
 def together(
     users: int, sides: Sequence[tuple[Direction, Direction]], *stray: Fraction
 ) -> tuple[SharedCell, ...]:
@@ -165,7 +174,7 @@ def together(
             largest=len(up.odds),
             up=up,
             down=down,
-            together=Together(
+            way_up=SharedWayUp(
                 cells=len(sides),
                 others=codes // (len(up.odds) + 1),
                 decay=decay,

@@ -250,6 +250,16 @@ class IndependentCell(Cell):
         """The same for `top_up`."""
 
 
+def independent_cell(cell: Cell) -> IndependentCell:
+    """The cell, or a refusal where it has no randomizer of its own."""
+    if not isinstance(cell, IndependentCell):
+        raise ParameterError(
+            "Cells that are drawn together are for the digits of a real sum only; plan this "
+            "question again."
+        )
+    return cell
+
+
 # Groups
 
 
@@ -373,6 +383,9 @@ class Copies(CellGroup):
     copies: int = 1
     up: Fraction
     down: Fraction
+
+    def __post_init__(self) -> None:
+        independent_cell(self.cell)
 
     @property
     def members(self) -> tuple[Member, ...]:

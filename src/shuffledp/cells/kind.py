@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cells.base import Cell, CellGroup, Proof
+from shuffledp.cells.base import Buckets, Cell, CellGroup, Proof, one_by_one
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.search import CellTarget, FoundCells
 from shuffledp.documents.schema import Record
@@ -36,7 +36,7 @@ DigitSearch = Callable[[SumTarget, float | None, FoundCells | None], FoundCells 
 
 @dataclass(frozen=True, kw_only=True)
 class CellKind:
-    """A kind of cell. What it cannot be used for is None."""
+    """A kind of cell; a search that it does not offer is None."""
 
     cell: type[Cell]
     schema: Record
@@ -44,8 +44,9 @@ class CellKind:
     prove: Prover
     chosen_by: str
     """The planners' argument `cell` that allows it, beside "best"."""
-    buckets: GroupOfBuckets | None = None
-    digits: GroupsOfDigits | None = None
+    buckets: GroupOfBuckets = Buckets.of
+    digits: GroupsOfDigits = one_by_one
+    """What is drawn at once; the defaults refuse cells that are not independent of each other."""
     search_cell: CellSearch | None = None
     search_buckets: BucketSearch | None = None
     search_digits: DigitSearch | None = None

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from shuffledp.cells import bounded, digits, paper
-from shuffledp.cells.base import Cell, CellGroup, IndependentCell, Proof
+from shuffledp.cells.base import Cell, CellGroup, Proof
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.kind import CellKind
 from shuffledp.cells.search import BEST, CellTarget, FoundCells, checked_cell_choice
@@ -28,10 +28,6 @@ KINDS: dict[str, CellKind] = {
 CELL = Tagged("kind", {kind.name: kind.schema for kind in KINDS.values()})
 """What the JSON of a cell may hold."""
 
-DRAWN_AT_ONCE = (
-    "Cells that are drawn together are for the digits of a real sum only; plan this question again."
-)
-
 
 def cell_from_dict(data: Mapping[str, Any]) -> Cell:
     """The cell behind `Cell.to_dict`."""
@@ -43,29 +39,19 @@ def cell_from_dict(data: Mapping[str, Any]) -> Cell:
     return kind.cell.from_dict(data)
 
 
-def independent_cell(cell: Cell) -> IndependentCell:
-    """The cell, which must have a randomizer of its own."""
-    if not isinstance(cell, IndependentCell):
-        raise ParameterError(DRAWN_AT_ONCE)
-    return cell
-
-
 def group_of_buckets(cell: Cell, buckets: int, up: Fraction, down: Fraction) -> CellGroup:
     """As many equal cells as there are buckets, of which a user holds 1 in one; a change upwards
     may cost `up`, one downwards `down`."""
-    make = KINDS[cell.kind].buckets
-    if make is None:
-        raise ParameterError(DRAWN_AT_ONCE)
-    return make(cell, buckets, up, down)
+    return KINDS[cell.kind].buckets(cell, buckets, up, down)
 
 
 def groups_of_digits(cells: Sequence[Cell]) -> tuple[CellGroup, ...]:
     """What is drawn at once of a sum's cells, one per digit, in their order."""
-    makers = {KINDS[cell.kind].digits for cell in cells}
-    make = makers.pop() if len(makers) == 1 else None
-    if make is None:
+    kinds = {KINDS[cell.kind].digits for cell in cells}
+    if len(kinds) > 1:
         raise ParameterError("Cells that share their way up cannot be mixed with others.")
-    return tuple(make(cells))
+    (groups,) = kinds
+    return tuple(groups(cells))
 
 
 def prove(

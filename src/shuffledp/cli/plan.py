@@ -83,7 +83,7 @@ def planned_arguments(query: AnyQuery) -> list[Argument]:
         if default is inspect.Parameter.empty:
             default = said.plan_defaults.get(name, MISSING)
         kind = declared[name].type if name in declared else object
-        found.append(Argument(name, option, kind, default))
+        found.append(Argument(name=name, option=option, type=kind, default=default))
     return [*found, *(declared[name] for name in TARGETS)]
 
 

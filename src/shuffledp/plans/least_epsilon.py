@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import wraps
@@ -36,19 +36,19 @@ def planner(reuse: Reuse | None = None) -> Callable[[Callable[P, Plan[R]]], Call
     signature names every keyword."""
 
     def decorated(plan: Callable[P, Plan[R]]) -> Callable[P, Plan[R]]:
-        plain = signature(plan)
+        known = _spelled_out(signature(plan))
 
         @wraps(plan)
         def planned(*args: P.args, **kwargs: P.kwargs) -> Plan[R]:
             try:
-                asked = plain.bind(*args, **kwargs).arguments
-            except TypeError:
-                return plan(*args, **kwargs)  # Python says which argument is wrong
+                asked = known.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{plan.__name__}() {error}") from None
             if asked.get("epsilon") is not None:
                 return plan(*args, **kwargs)
             return _with_least_epsilon(cast(Callable[..., Plan[R]], plan), asked, reuse)
 
-        planned.__signature__ = _spelled_out(plain)  # type: ignore[attr-defined]
+        planned.__signature__ = known  # type: ignore[attr-defined]
         return planned
 
     return decorated
@@ -73,9 +73,9 @@ def _with_least_epsilon(
     plan: Callable[..., Plan[R]], asked: dict[str, Any], reuse: Reuse | None
 ) -> Plan[R]:
     """The plan with the least ε for what was asked."""
-    target: TargetOptions = asked.pop("target", {})
-    least = _checked_target(target)
-    known = {name: one for name, one in asked.items() if name not in ("epsilon", "progress")}
+    least = _checked_target(asked)
+    others = {"epsilon", "progress", *TargetOptions.__annotations__}
+    known = {name: one for name, one in asked.items() if name not in others}
 
     def planned(epsilon: Fraction, near: Plan[R] | None) -> Plan[R]:
         taken_over = {} if near is None or reuse is None else reuse(near)
@@ -86,16 +86,16 @@ def _with_least_epsilon(
     return with_least_epsilon(planned, least)
 
 
-def _checked_target(target: TargetOptions) -> Target:
+def _checked_target(asked: Mapping[str, Any]) -> Target:
     """The target of a plan without an ε: both an rmse and a number of messages, and no other."""
-    rmse, messages = target.get("rmse"), target.get("max_messages")
-    others = target.get("mse_overhead"), target.get("relative_error")
+    rmse, messages = asked.get("rmse"), asked.get("max_messages")
+    others = asked.get("mse_overhead"), asked.get("relative_error")
     if rmse is None or messages is None or others != (None, None):
         raise ParameterError(
             "epsilon may be left out only where both rmse and max_messages, and no other target, "
             "are given: then the least epsilon that keeps both is found."
         )
-    return Target.with_least_epsilon(rmse, messages, target.get("padded", False))
+    return Target.with_least_epsilon(rmse, messages, asked.get("padded", False))
 
 
 def with_least_epsilon(

@@ -76,7 +76,7 @@ class Option:
     """The smallest number that the studio's form takes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Argument:
     """An argument of a query: its declaration, its type, and its default."""
 
@@ -106,7 +106,9 @@ def _arguments(of: type[QueryOptions]) -> list[Argument]:
     hints = get_type_hints(of, include_extras=True)
     declared = ((one, getattr(hints[one.name], "__metadata__", ())) for one in fields(of))
     return [
-        Argument(one.name, said[0], hints[one.name].__origin__, one.default)
+        Argument(
+            name=one.name, option=said[0], type=hints[one.name].__origin__, default=one.default
+        )
         for one, said in declared
         if said
     ]

@@ -364,14 +364,6 @@ class BoundedCell(CutCell, IndependentCell):
         """P: the chance that a user sends its value."""
         return 1 / sum(self.up.odds + self.down.odds, start=Fraction(1))
 
-    def up_probability(self, y: int) -> Fraction:
-        """The chance of the branch "up y"."""
-        return self.data_probability * self.up.odds[y - 1]
-
-    def down_probability(self, y: int) -> Fraction:
-        """The chance of the branch "down y"."""
-        return self.data_probability * self.down.odds[y - 1]
-
     @cached_property
     def mute(self) -> Binomial:
         """1 with the probability that a jump replaces a user's value."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from flint import arb, arb_poly, fmpq, fmpq_poly
+from flint import arb, arb_poly
 
 from shuffledp.numbers.exact import ball
 from shuffledp.numbers.finite import CutNegativeBinomial
@@ -44,19 +44,15 @@ class Moments:
 
 def moments(cell: BoundedCell) -> Moments:
     """The moments of one user's v, in balls of the working precision."""
-    return _moments(cell, ball, CutNegativeBinomial.moments)
+    return moments_in(cell, ball, CutNegativeBinomial.moments)
 
 
-def exact_moments(cell: BoundedCell) -> Moments:
-    """The moments of one user's v, in fractions, whose length grows with the cuts."""
-    return _moments(cell, lambda number: number, CutNegativeBinomial.exact_moments)
-
-
-def _moments(
+def moments_in(
     cell: BoundedCell,
     number: Callable[[Fraction], Any],
     noise_moments: Callable[[CutNegativeBinomial], tuple[Any, Any]],
 ) -> Moments:
+    """The moments of one user's v, in numbers of this kind."""
     up, up_variance = noise_moments(cell.up_noise)
     down, down_variance = noise_moments(cell.down_noise)
     up_muted, up_muted_variance = noise_moments(cell.up_muted_noise)
@@ -86,29 +82,17 @@ def message_masses(cell: BoundedCell, value: int) -> list[arb]:
     def noise(law: CutNegativeBinomial) -> list[arb]:
         return [law.pmf(k) for k in range(law.cut + 1)]
 
-    return _masses(cell, value, ball, noise, arb_poly)
+    return masses_in(cell, value, ball, noise, arb_poly)
 
 
-def exact_message_masses(cell: BoundedCell, value: int) -> list[Fraction]:
-    """P(a user with this value sends k messages) for k = 0..K, in fractions."""
-
-    def rational(number: Fraction) -> fmpq:
-        return fmpq(number.numerator, number.denominator)
-
-    def noise(law: CutNegativeBinomial) -> list[fmpq]:
-        return [rational(mass) for mass in law.masses()]
-
-    masses = _masses(cell, value, rational, noise, fmpq_poly)
-    return [Fraction(int(mass.p), int(mass.q)) for mass in masses]
-
-
-def _masses(
+def masses_in(
     cell: BoundedCell,
     value: int,
     number: Callable[[Fraction], Any],
     noise: Callable[[CutNegativeBinomial], list[Any]],
     polynomial: Callable[[Sequence[Any]], Any],
 ) -> list[Any]:
+    """P(a user with this value sends k messages) for k = 0..K, in numbers of this kind."""
     zero = number(Fraction(0))
 
     def branch(offset: int, weights: Sequence[Fraction], up: list[Any], down: list[Any]) -> Any:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from shuffledp.cells.base import Cell
+from shuffledp.cells.base import Cell, independent_cell
 from shuffledp.cells.bounded.cell import MOST_BOUNDED_VALUE
 from shuffledp.cells.bounded.digit_search import search_digits
 from shuffledp.cells.bounded.search import search_buckets
 from shuffledp.cells.digit_search import SumTarget
-from shuffledp.cells.registry import independent_cell
 from shuffledp.cells.search import CellTarget
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shuffledp.cells.base import Buckets, Copies, Counts, IndependentCell, Values
-from shuffledp.cells.registry import cell_from_dict, independent_cell
+from shuffledp.cells.base import Buckets, Copies, Counts, IndependentCell, Values, independent_cell
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import show, to_float

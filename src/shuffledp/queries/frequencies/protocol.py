@@ -32,8 +32,9 @@ from shuffledp.cells.base import (
     IndependentCell,
     Values,
     check_one_value_each,
+    independent_cell,
 )
-from shuffledp.cells.registry import cell_from_dict, independent_cell
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.errors import ParameterError, ShortGroupError, ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.chernoff import Unlikely

@@ -6,9 +6,9 @@ import math
 from fractions import Fraction
 from typing import Any, Unpack
 
-from shuffledp.cells.base import LARGEST_VALUE
+from shuffledp.cells.base import LARGEST_VALUE, independent_cell
 from shuffledp.cells.paper.printed import printed_recipe
-from shuffledp.cells.registry import independent_cell, search_cell
+from shuffledp.cells.registry import search_cell
 from shuffledp.cells.search import CellTarget
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import ExactNumber, whole

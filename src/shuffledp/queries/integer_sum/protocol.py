@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells.base import Copies, Counts, IndependentCell, Values
-from shuffledp.cells.registry import cell_from_dict, independent_cell
+from shuffledp.cells.base import Copies, Counts, IndependentCell, Values, independent_cell
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import to_float

@@ -270,17 +270,7 @@ class RealSumProtocol(Protocol[Estimate]):
         their mean allows (`likely_squares`): exact for values that are spread like that, above
         the truth for values that lie close together or on the grid.
         """
-        left = iter(self.weights)
-        parts = ([Fraction(next(left)) for _ in group.members] for group in self.cell_groups)
-        joint = users * float(
-            sum(
-                (
-                    group.joint_variance(weights)
-                    for group, weights in zip(self.cell_groups, parts, strict=True)
-                ),
-                start=Fraction(0),
-            )
-        )
+        joint = users * float(self._joint_variance())
         if totals is None:
             worst = sum(w**2 * c.rmse(users) ** 2 for w, c in self._weighted)
             rounding = users * float(worst_rounding(self.dither))
@@ -291,6 +281,15 @@ class RealSumProtocol(Protocol[Estimate]):
             squares = users * likely_squares(mean, cell.largest)
             mse += weight**2 * cell.variance_at(users, users * mean, squares)
         return math.sqrt(mse) * float(self.step)
+
+    def _joint_variance(self) -> Fraction:
+        """What drawing digits at once adds to one user's variance, in squared grid steps."""
+        total, first = Fraction(0), 0
+        for group in self.cell_groups:
+            weights = self.weights[first : first + group.counters]
+            total += group.joint_variance([Fraction(weight) for weight in weights])
+            first += group.counters
+        return total
 
     def rmse_at_zero(self, users: int) -> float:
         return self.rmse(users, [0.0] * len(self.digits))
