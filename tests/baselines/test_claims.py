@@ -154,7 +154,7 @@ def test_figures_of_the_specification_are_met() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(ParameterError, match="there are: central"):
+    with pytest.raises(ParameterError, match="choose from central"):
         baseline("count", "magic")
     with pytest.raises(ParameterError, match="count, real-sum or histogram"):
         baselines_for("median")
