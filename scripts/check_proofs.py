@@ -67,7 +67,10 @@ def main() -> None:
         if error := compiled(BUILD, path.name):
             sys.exit(f"{path.name} does not compile:\n{error}")
     theorems = show_theorems(files)
-    print(f"{theorems} theorems and examples, no assumptions, {time.monotonic() - started:.0f} s.", flush=True)
+    print(
+        f"{theorems} theorems and examples, no assumptions, {time.monotonic() - started:.0f} s.",
+        flush=True,
+    )
     if "--no-spoilt" not in sys.argv[1:]:
         refuse_spoilt(files)
 
