@@ -39,6 +39,7 @@ from shuffledp.exact.numbers import counted
 from shuffledp.planning.choice import CELL_CHOICES
 from shuffledp.planning.plan import Plan
 from shuffledp.planning.plan_text import describe_plan
+from shuffledp.privacy.machine_checked import machine_checked
 from shuffledp.protocols.crosstab_result import combined
 from shuffledp.protocols.groups_result import ANSWERS
 from shuffledp.protocols.histogram import checked_labels
@@ -268,12 +269,17 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
         data["fleet"] = fleet.to_dict()
         tables.append(facts(f"Fleet for {counted(fleet.users, 'user')}", fleet.rows()))
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    write_output(args, text, data, lambda console: console.print(plan_table(plan), *tables))
+    verbose = getattr(args, "verbose", False)
+    write_output(
+        args, text, data, lambda console: console.print(plan_table(plan, verbose=verbose), *tables)
+    )
 
 
-def plan_table(plan: AnyPlan) -> Any:
-    """A plan as a table."""
+def plan_table(plan: AnyPlan, *, verbose: bool = False) -> Any:
+    """A plan as a table; if `verbose`, also whether its theorems are machine-checked."""
     rows = describe_plan(plan)
+    if verbose:
+        rows.append(("theorems", machine_checked(plan.certificate)))
     if plan.report_size > MOST_REPORT_SIZE:
         rows.append(
             ("warning", f"the service takes at most {MOST_REPORT_SIZE:,} messages in a report")
