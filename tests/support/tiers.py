@@ -31,6 +31,7 @@ PLACES = {
     "tests/plans": "unit",
     "tests/plans/test_pinned_plans.py::test_no_slow_plan_of_the_grid_changes": "system",
     "tests/plots": "unit",
+    "tests/proofs": "unit",
     "tests/queries": "unit",
     "tests/release": "unit",
     "tests/season": "service",
