@@ -1,7 +1,8 @@
-"""Attacks on the deployed system are marked: each such test tries one and passes if it held.
+"""Marks every test with its tier (`tiers.py`), spreads files over processes, counts attacks.
 
-`make attack` runs all of them in full (SHUFFLEDP_ATTACK=full: as many kills, requests and batches
-as the documents say) and prints a table, attack by attack; `make test` runs a short form.
+A test marked `attack` tries one attack on the deployed system and passes if it fails. `make attack`
+runs all of them in full (SHUFFLEDP_ATTACK=full: as many kills, requests and batches as the
+documents say) and prints a table, attack by attack; `make test` runs a short form.
 """
 
 from __future__ import annotations
@@ -13,34 +14,57 @@ from typing import Any
 import pytest
 from browsers import Browser, running_browser
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from tiers import OUTSIDE, tier_of
 
-TOGETHER = (
-    "tests/engines/spark/",
-    "tests/browser/test_package.py",
-    "tests/documents/test_site.py",
+SPARK = "tests/engines/spark/"
+FIRST = (
+    "tests/season/test_season.py",
+    SPARK,
+    "tests/coverage/",
     "tests/packaging/test_wheel.py",
+    "tests/documents/",
+    "tests/studio/",
+    "tests/attacks/",
+    "tests/service/",
 )
-"""Tests that share a cluster, or files that they make: one process runs all of each."""
+"""What takes longest, so that no process is left alone with it at the end."""
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 _verdicts: dict[str, list[bool]] = {}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "attack(name): an attack, named for the table")
+def pytest_configure() -> None:
     DEFAULT_TIMEOUT_CONFIG.read = 60.0  # five seconds are too few on a busy machine
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks each test with its tier and moves the longest ones to the front."""
+    for item in items:
+        tier = tier_of(item.nodeid)
+        if tier is None:
+            raise pytest.UsageError(f"{item.nodeid} has no tier; add it to tests/support/tiers.py")
+        needs = OUTSIDE & {*getattr(item, "fixturenames", ())}
+        if tier == "unit" and needs:
+            raise pytest.UsageError(f"{item.nodeid} is a unit test and needs {', '.join(needs)}")
+        item.add_marker(tier)
+    items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(nodeid: str) -> int:
+    return next((rank for rank, place in enumerate(FIRST) if nodeid.startswith(place)), len(FIRST))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests go to whichever process is free, but those that belong together to one."""
+    """One process runs all tests of a file, which share its fixtures, or all tests of Spark, which
+    share a session; files start in the order in which they were collected."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-        """Each test by itself, or all of a place in `TOGETHER`."""
-
         def _split_scope(self, nodeid: str) -> str:
-            return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+            return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
 
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from flint import arb
+from rows import for_each
 
 from shuffledp import certify, plan_integer_sum, verify
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
-from shuffledp.cells.bounded.proof import prove
-from shuffledp.cells.bounded.rules import Scale, closed_form, per_index
+from shuffledp.cells.bounded.cell import BoundedCell, Direction
+from shuffledp.cells.bounded.proof import Scale, closed_form, per_index, prove
 from shuffledp.cells.bounded.search import cheapest_bounded_cell
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import (
     CertificateError,
     InputError,
@@ -78,7 +77,7 @@ def scaled(side: Direction, factor: F) -> Direction:
     return replace(side, odds=tuple(odds * factor for odds in side.odds))
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
+@for_each(ENTRIES, lambda entry: entry["name"])
 def test_the_package_and_the_second_program_agree(entry: dict[str, Any]) -> None:
     """Claims about K and the users stand beside the cell; the rest is the cell's own."""
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rows import for_each
 from shared_groups import group
 
 from shuffledp import certify, verify
-from shuffledp.cells import cell_from_dict
 from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.digits.proof import prove
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp.plans.certificate_schema import CERTIFICATE_FORMAT
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
@@ -78,7 +79,7 @@ def second(entry: Data) -> bool:
     return True
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
+@for_each(ENTRIES, lambda entry: entry["name"])
 def test_the_package_and_the_second_program_agree(entry: Data) -> None:
     assert package(entry) == second(entry) == entry["holds"]
     answers = as_digits(entry)

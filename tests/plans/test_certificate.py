@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_oracle import max_divergence
 from plan_parts import paper_cell, real_sum
+from rows import for_each
 
 from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum, plan_real_sum, verify
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.printed import printed_recipe
 from shuffledp.cells.paper.proof import PaperProof, g, tightest
 from shuffledp.cells.paper.search import propose, settle
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import CertificateError, ParameterError, PrivacyViolation
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.plans.plan import Plan
@@ -296,7 +297,7 @@ def test_integers_are_certified_for_every_change() -> None:
 VECTORS = json.loads((ROOT / "vectors/certificates.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("entry", VECTORS, ids=lambda entry: entry["name"])
+@for_each(VECTORS, lambda entry: entry["name"])
 def test_vectors(entry: dict[str, Any]) -> None:
     """Both programs pass what holds and refuse every attack."""
     if entry["holds"]:

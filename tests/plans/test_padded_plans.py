@@ -11,10 +11,10 @@ import pytest
 from plan_parts import paper_cell
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
-from shuffledp.cells.paper.reserve import reserve
+from shuffledp.cells.paper.flood import reserve
 from shuffledp.cells.paper.search import Proposal, settle, spent
 from shuffledp.cells.report_size import message_laws, reserve_size
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import PlanningError
 from shuffledp.plans.certificate import certify
 from shuffledp.plans.plan import Plan
@@ -127,17 +127,20 @@ def test_no_other_pairs_and_noise_give_a_smaller_report(overhead: Fraction) -> N
 
 
 @pytest.mark.parametrize(
-    "plan",
+    ("make", "arguments", "aim"),
     [
-        plan_count(10**4, 1, padded=True, cell="paper"),
-        plan_count(10**3, "0.1", padded=True, cell="paper"),
-        plan_count(10**6, 1, relative_error="0.01", padded=True, cell="paper"),
-        plan_integer_sum(10**4, 1, 10, padded=True, cell="paper"),
-        plan_histogram(10**4, 1, 100, padded=True, cell="paper"),
+        (plan_count, (10**4, 1), {}),
+        (plan_count, (10**3, "0.1"), {}),
+        (plan_count, (10**6, 1), {"relative_error": "0.01"}),
+        (plan_integer_sum, (10**4, 1, 10), {}),
+        (plan_histogram, (10**4, 1, 100), {}),
     ],
     ids=["count", "small epsilon", "tolerance", "integers", "histogram"],
 )
-def test_the_estimate_of_the_reserve_is_near(plan: Plan[Result]) -> None:
+def test_the_estimate_of_the_reserve_is_near(
+    make: Callable[..., Plan[Result]], arguments: tuple[Any, ...], aim: dict[str, Any]
+) -> None:
+    plan = make(*arguments, **aim, padded=True, cell="paper")
     (use,) = plan.protocol.uses
     cell, users = paper_cell(plan), plan.users
     decay = float(min(cell.up_epsilon, cell.down_epsilon)) / cell.largest

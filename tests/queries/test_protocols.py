@@ -213,15 +213,16 @@ def test_the_interval_is_the_exact_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "plan",
+    "make",
     [
-        plan_count(40, 1, mse_overhead=20, cell="paper"),
-        plan_integer_sum(40, 3, 4, cell="paper"),
+        lambda: plan_count(40, 1, mse_overhead=20, cell="paper"),
+        lambda: plan_integer_sum(40, 3, 4, cell="paper"),
     ],
+    ids=["count", "integers"],
 )
-def test_chances_against_a_plain_sum_over_everything(plan: Plan[Estimate]) -> None:
+def test_chances_against_a_plain_sum_over_everything(make: Callable[[], Plan[Estimate]]) -> None:
     """Two noises and the muted users one by one, with exact masses."""
-    cell, users, plain_sum = paper_cell(plan), 40, 5
+    cell, users, plain_sum = paper_cell(make()), 40, 5
     total = 3 * cell.largest + 1
     q, h = float(cell.mute_probability), cell.stand_in
     masses = [

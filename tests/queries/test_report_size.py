@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from bounded_laws import RARE, sent
 from flint import arb
 from plan_parts import integer_sum, paper_cell
+from shuffledp.cells.use import CellUse
 
 from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_real_sum
 from shuffledp.cells.base import Values
@@ -24,7 +25,6 @@ from shuffledp.cells.report_size import (
     reserve_size,
     top_up_size,
 )
-from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError
 from shuffledp.numbers import message_law
 from shuffledp.numbers.message_law import tails
@@ -162,17 +162,19 @@ def test_nobody_ever_sends_more_than_most_input_without_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "values"),
+    ("make", "values"),
     [
-        (plan_histogram(100, 2, ["a", "b", "c"]), np.array(["a", "b", "c"], object)),
-        (plan_quantiles(100, 2, (0, 8), bins=8), np.arange(8) + 0.5),
-        (plan_real_sum(100, 2, mse_overhead=20), np.linspace(0, 1, 101)),
+        (lambda: plan_histogram(100, 2, ["a", "b", "c"]), np.array(["a", "b", "c"], object)),
+        (lambda: plan_quantiles(100, 2, (0, 8), bins=8), np.arange(8) + 0.5),
+        (lambda: plan_real_sum(100, 2, mse_overhead=20), np.linspace(0, 1, 101)),
     ],
     ids=["histogram", "quantiles", "sum"],
 )
-def test_of_a_users_copies_one_holds_a_value(plan: Plan[Result], values: Values) -> None:
+def test_of_a_users_copies_one_holds_a_value(
+    make: Callable[[], Plan[Result]], values: Values
+) -> None:
     """What `most_input` rests on."""
-    protocol = plan.protocol
+    protocol = make().protocol
     codes = protocol.encode(values)
     held = np.array([protocol.split(codes, cell) for cell in range(len(protocol.cells))])
     begin = 0

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow.fs import FileSystem
 
 import shuffledp
@@ -37,6 +36,8 @@ def flags(source: Source | str | Path) -> list[int]:
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """What a URI needs after `?` to reach a store with a bucket `people`, and files in it."""
+    from moto.server import ThreadedMotoServer  # slow to import
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -74,8 +74,8 @@ def stop(*_: object, **__: object) -> None:
 
 
 CRASHES = {
-    "release": "shuffledp.queries.count.protocol.Counting.release",
-    "analyze": "shuffledp.queries.count.protocol.Counting.analyze",
+    "release": "shuffledp.queries.count.protocol.CountProtocol.release",
+    "analyze": "shuffledp.queries.count.protocol.CountProtocol.analyze",
     "result as JSON": "shuffledp.protocols.results.Estimate.to_dict",
     "reading the ledger": "shuffledp.release.ledger.Ledger._read",
     "before the file": "shuffledp.documents.files.os.open",
@@ -113,8 +113,8 @@ import os, sys
 import numpy as np
 import shuffledp
 from shuffledp import Ledger, plan_count
-from shuffledp.queries import publish as room
-from shuffledp.tasks import files
+from shuffledp.release import publish
+from shuffledp.documents import files
 
 place, path = sys.argv[1:]
 stop = lambda *_, **__: os._exit(9)
@@ -127,7 +127,7 @@ elif place == "analyze":
     type(plan.protocol).analyze = stop
 else:
     setattr(files.os if place == "replace" else files, place, stop)
-room.publish(plan.protocol, batch, confidence=0.95, ledger=Ledger(path), what="killed")
+publish.publish(plan.protocol, batch, confidence=0.95, ledger=Ledger(path), what="killed")
 """
 
 

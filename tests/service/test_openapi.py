@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import schemathesis
 from described_answers import check_described
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 from service_issuer import IssuerProgram
 from service_programs import Programs
 from service_trio import ANALYZER_OPERATOR, COLLECTOR, DELIVERY, OPERATOR, Trio, bearing
@@ -43,9 +41,6 @@ TOKENS = {
     "analyzer": {"collector": COLLECTOR, "operator": ANALYZER_OPERATOR, "shuffler": DELIVERY},
     "issuer": {"collector": COLLECTOR, "operator": OPERATOR, "client": "each-nobody"},
 }
-schemathesis.serializer.alias(
-    ["application/private-token-request", "message/ohttp-req"], "application/octet-stream"
-)
 TRIES = 8
 """Requests of each kind, for each operation. (That whatever fits the description is accepted is not
 asked for: a task must also be private, a token enrolled.)"""
@@ -66,15 +61,27 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield {"shuffler": shuffler, "analyzer": analyzer, "issuer": issuer.url}
 
 
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Any]:
+    """The description of each server, ready to make requests from."""
+    import schemathesis  # slow to import
+
+    schemathesis.serializer.alias(
+        ["application/private-token-request", "message/ohttp-req"], "application/octet-stream"
+    )
+    return {role: schemathesis.openapi.from_dict(document(role)) for role in ROLES}
+
+
 @pytest.mark.parametrize(
     ("role", "method", "path"),
     [(name, one.method, one.path) for name, role in ROLES.items() for one in role.operations()],
 )
 def test_requests_of_every_kind_get_described_answers(
-    servers: dict[str, str], role: str, method: str, path: str
+    servers: dict[str, str], schemas: dict[str, Any], role: str, method: str, path: str
 ) -> None:
-    schema = schemathesis.openapi.from_dict(document(role))
-    operation = schema[path][method]
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+    operation = schemas[role][path][method]
     described = next(
         one for one in ROLES[role].operations() if (one.method, one.path) == (method, path)
     )

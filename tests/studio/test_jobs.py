@@ -122,7 +122,7 @@ def test_without_a_delta_only_pure_baselines_are_shown() -> None:
         ({"error": ""}, "field is empty"),
         ({"error": "1.500"}, "can mean two numbers"),
         ({"error": "0,5"}, "with a point before decimals"),
-        ({"users": "1"}, "People who are sure to take part, and honest: .* at least 2"),
+        ({"users": "1"}, "Participants you can count on: .* at least 2"),
         ({"users": "20.000"}, "as 20000, 20,000 or 20 000"),
         ({"users": "0,5"}, "as 20000, 20,000 or 20 000"),
         ({"users": "abc"}, "as 20000, 20,000 or 20 000"),

@@ -64,6 +64,26 @@ def _grid() -> dict[str, Call]:
 
 
 GRID = _grid()
+SLOW = {
+    "plan_count(10000, rmse=4, max_messages=30)",
+    "plan_integer_sum(1000, 1, 5, cell='paper')",
+    "plan_integer_sum(1000, 1, 5, cell='paper', padded=True)",
+    "plan_integer_sum(1000, 2, 10, rmse=20)",
+    "plan_real_sum(10000, 1, rmse='4.07')",
+    "plan_real_sum(10000, 1, rmse='4.07', padded=True)",
+    "plan_real_sum(1000, '0.5', bounds=(0, 120), mse_overhead=8, padded=True)",
+    "plan_real_sum(1000, 1, bounds=(-1, 1), max_messages=300)",
+    "plan_real_sum(1000, 1, bounds=(-1, 1), max_messages=300, padded=True)",
+    f"plan_histogram(1000, 2, {LABELS}, rmse=5, other='other', padded=True)",
+    "plan_histogram(10000, 1, 5, cell='paper', padded=True)",
+    "plan_histogram(10000, None, 10, rmse=4, max_messages=400)",
+    "plan_histogram(10000, None, 10, rmse=4, max_messages=400, padded=True)",
+    "plan_quantiles(10000, 1, (0, 120), padded=True)",
+    f"plan_frequencies(10000, 1, candidates={LABELS}, padded=True)",
+    "plan_heavy_hitters(100000, 1, padded=True)",
+    "plan_heavy_hitters(10000, 2, alphabet='abc', length=4, padded=True)",
+}
+"""Targets whose plans take more than a second each."""
 
 
 def plan_bytes(name: str) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 from chi2 import p_value
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from rows import for_each
 
 from shuffledp.tasks.blind_rsa import EXPONENT, BlindPrivateKey, BlindPublicKey
 from shuffledp.tasks.errors import TaskError
@@ -33,7 +34,7 @@ def number(text: str) -> int:
     return int(text, 16)
 
 
-@pytest.mark.parametrize("vector", VECTORS["rfc9474"], ids=lambda vector: vector["name"])
+@for_each(VECTORS["rfc9474"], lambda vector: vector["name"])
 def test_vectors_of_rfc_9474(vector: dict[str, str]) -> None:
     private = BlindPrivateKey(number(vector["p"]), number(vector["q"]))
     key = private.public
@@ -54,7 +55,7 @@ def issuer(vector: dict[str, str]) -> BlindPrivateKey:
     return BlindPrivateKey(numbers.p, numbers.q)
 
 
-@pytest.mark.parametrize("vector", VECTORS["rfc9578"])
+@for_each(VECTORS["rfc9578"])
 def test_vectors_of_rfc_9578_type_2(vector: dict[str, str]) -> None:
     private, key = issuer(vector), IssuerKey.from_hex(vector["pkS"])
     assert key == IssuerKey.of(private.public.modulus)

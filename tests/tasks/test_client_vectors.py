@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from logged_tasks import proof_of
 from numpy.typing import NDArray
+from rows import for_each
 from service_trio import TRUSTING
 
 from shuffledp.errors import ShuffleDPError
@@ -79,14 +80,14 @@ def value_of(task: Task, value: Any) -> Any:
     return protocol.parse(value) if dated else value
 
 
-@pytest.mark.parametrize("entry", VECTORS["canonical"], ids=lambda entry: entry["sha256"][:8])
+@for_each(VECTORS["canonical"], lambda entry: entry["sha256"][:8])
 def test_canonical_texts(entry: dict[str, Any]) -> None:
     text = canonical_text(entry["data"])
     assert text == entry["text"].encode()
     assert hashlib.sha256(text).hexdigest() == entry["sha256"]
 
 
-@pytest.mark.parametrize("name", TASKS)
+@for_each(TASKS)
 def test_tasks_are_read_and_proved(name: str) -> None:
     entry, task = TASKS[name], read(name)
     certificate = task.verify()
@@ -100,7 +101,7 @@ def test_tasks_are_read_and_proved(name: str) -> None:
     task.check_time(VECTORS["now"])
 
 
-@pytest.mark.parametrize("entry", REFUSED, ids=lambda entry: entry["why"])
+@for_each(REFUSED, lambda entry: entry["why"])
 def test_tasks_that_must_be_refused(entry: dict[str, Any]) -> None:
     expected = bytes.fromhex(entry["id"])
     with pytest.raises(ShuffleDPError) as caught:
@@ -132,7 +133,7 @@ def whole(weights: list[str]) -> tuple[int, ...]:
     return tuple(int(weight * int(scale)) for weight in fractions)
 
 
-@pytest.mark.parametrize("entry", VECTORS["draws"], ids=lambda entry: str(entry["law"]))
+@for_each(VECTORS["draws"], lambda entry: entry["law"])
 def test_draws(entry: dict[str, Any]) -> None:
     law = LAWS[entry["law"]["law"]](entry["law"])
     with_table, without = Sampler(law), Sampler(law)
@@ -146,7 +147,7 @@ def test_draws(entry: dict[str, Any]) -> None:
     assert without._table is None and with_table._table is not None
 
 
-@pytest.mark.parametrize("name", TASKS)
+@for_each(TASKS)
 def test_values(name: str) -> None:
     task, tried = read(name), 0
     for case in VALUES:
@@ -203,7 +204,7 @@ def test_ciphertexts_open_and_are_bound_to_task_and_key() -> None:
     assert open_all(messages, secret, key.info(bytes(32))) == ([], len(messages))
 
 
-@pytest.mark.parametrize("case", REPORTS, ids=lambda case: case["task"])
+@for_each(REPORTS, lambda case: case["task"])
 def test_whole_reports(case: dict[str, Any]) -> None:
     task, body = read(case["task"]), bytes.fromhex(case["body"])
     upload = read_upload(body)
@@ -261,7 +262,7 @@ def test_the_client_sends_what_the_vectors_describe(tmp_path: Path) -> None:
     assert numbers(request.content) == numbers(bytes.fromhex(case["body"]))
 
 
-@pytest.mark.parametrize("case", VECTORS["proofs"]["cases"], ids=lambda case: str(case["name"]))
+@for_each(VECTORS["proofs"]["cases"], lambda case: case["name"])
 def test_proofs_of_tasks(case: dict[str, Any]) -> None:
     given = VECTORS["proofs"]
     task_id = bytes.fromhex(TASKS[given["task"]]["id"])

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import for_each
 
 from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request, read_response
@@ -70,7 +71,7 @@ def test_a_request_is_longer_by_a_fixed_number_of_bytes_and_fresh_each_time() ->
     assert first[7:] != second[7:] and first[:7] == second[:7]
 
 
-@pytest.mark.parametrize("place", range(0, 62, 3))
+@for_each(range(0, 62, 3))
 def test_a_changed_request_is_refused(place: int) -> None:
     sealed = bytearray(seal_request(KEY, b"request")[0])
     sealed[place] ^= 1

@@ -76,7 +76,7 @@ def report_page(
         when=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=__version__,
         plan=plan,
-        asks=QUESTIONS[plan.protocol.query].asks.capitalize(),
+        asks=QUESTIONS[plan.protocol.query].words.asks.capitalize(),
         purpose=written.purpose.rows(),
         promises=[
             accuracy_sentence(plan, confidence_of(written.form)),

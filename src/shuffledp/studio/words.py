@@ -35,12 +35,12 @@ def size(amount: float) -> str:
 def published_reach(plan: Plan[Any], confidence: float) -> float:
     """How far from the truth the published answer is at most; whole numbers after rounding."""
     found = reach(plan, confidence)
-    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].whole else found
+    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
 
 
 def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     """What the plan promises about its error, in one sentence."""
-    question = QUESTIONS[plan.protocol.query]
+    question = QUESTIONS[plan.protocol.query].words
     rounded = ", rounded to whole numbers," if question.whole else ""
     return (
         f"If at least {plan.users:,} honest people take part, {question.about}{rounded} lies "

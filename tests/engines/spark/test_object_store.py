@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow.fs import FileSelector, FileSystem
 
 from shuffledp.data.sources import file_system, shown
@@ -28,6 +27,8 @@ NAME = bytes(range(16))
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
     """What a URI needs after `?` to reach an empty store, with a bucket `sealed`."""
+    from moto.server import ThreadedMotoServer  # slow to import
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
