@@ -1,8 +1,5 @@
-"""Reading a server's answer: no more of it than a limit, and its JSON with bounds.
-
-Whoever asks does not trust whoever answers: an answer may be as long and as deep as its sender
-likes.
-"""
+"""Reads a server's answer up to a limit, and its JSON with bounds: a server that is not trusted may
+send an answer of any length and depth."""
 
 from __future__ import annotations
 

@@ -125,11 +125,6 @@ class Operation:
                 found[status] = (*known, *(code for code in codes if code not in known))
         return dict(sorted(found.items()))
 
-    def matches(self, method: str, path: str) -> bool:
-        """Whether a request is for this operation."""
-        pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", re.escape(self.path))
-        return self.method == method and re.fullmatch(pattern, path) is not None
-
     def to_dict(self) -> dict[str, Any]:
         """As OpenAPI writes it."""
         names = re.findall(r"\{([a-z]+)\}", self.path)
