@@ -99,8 +99,15 @@ def scale() -> int:
     return 10 if FULL else 1
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A window of Chromium, without a screen."""
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One Chromium for all tests of a process, without a screen."""
     with running_browser() as window:
         yield window
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Browser) -> Browser:
+    """Chromium as if it had just been started, for the tests of one file."""
+    chromium.fresh()
+    return chromium

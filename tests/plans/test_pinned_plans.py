@@ -12,7 +12,7 @@ def changed(names: set[str]) -> list[str]:
 
 def test_every_target_of_the_grid_is_pinned() -> None:
     assert list(json.loads(PINNED.read_text())) == list(GRID)
-    assert SLOW < {*GRID} and 2 * len(SLOW) < len(GRID)
+    assert {*GRID} > SLOW and 2 * len(SLOW) < len(GRID)
 
 
 def test_no_quick_plan_of_the_grid_changes() -> None:
