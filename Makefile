@@ -2,8 +2,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := frames,plot
 ALL := all,docs,test
+PAGES := src/shuffledp/service/pages/client
 
-.PHONY: demo test test-unit test-system test-all check dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
+.PHONY: demo test test-unit test-system test-all check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample
 	$(BIN)/python examples/demo.py
@@ -19,11 +20,15 @@ test-system: .venv/test-ready .venv/js-ready  ## kill runs, a season, grids, bui
 
 test-all: test test-system  ## all tests
 
-check: .venv/test-ready  ## format, style, types, imports
+check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v npm >/dev/null; then cd clients/js && npm run --silent check; fi
+
+proofs:  ## the machine-checked theorems and their spoilt variants; needs Coq, installs nothing
+	$(PYTHON) scripts/check_proofs.py
 
 dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an index would
 	rm -rf dist
@@ -53,7 +58,8 @@ figures: .venv/test-ready  ## every picture of the documents, from code
 	SHUFFLEDP_FIGURES=1 $(BIN)/python -m pytest tests/browser/test_survey.py
 
 client: .venv/js-ready  ## the JavaScript client, built anew for the pages of the package
-	cd clients/js && npm run --silent build && cp dist/bundle/*.js ../../src/shuffledp/service/pages/client
+	cd clients/js && rm -rf dist && npm run --silent build
+	rm -f $(PAGES)/*.js && cp clients/js/dist/bundle/*.js $(PAGES)
 
 docs: .venv/test-ready  ## the documents as a site, in build/site; a warning or a dead link is an error
 	$(BIN)/python scripts/document_pages.py

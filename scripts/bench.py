@@ -28,13 +28,13 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp
+from shuffledp.cells.bounded.digit_search import bounded_sum
+from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.numbers.sampler import sampler
 from shuffledp.protocols.results import Result
-from shuffledp.queries.real_sum.bounded_digits import bounded_sum
-from shuffledp.queries.real_sum.digits import SumTask
 
 Row = tuple[str, str, str]
 
@@ -105,7 +105,7 @@ def reports_of_sums() -> list[Row]:
     up."""
     rows = []
     for users, rmse in ((10**4, "4.07"), (10**4, "2.714"), (10**6, "4.07"), (10**6, "2.714")):
-        task = SumTask(
+        task = SumTarget(
             users=users, expected=users, epsilon=Fraction(1), mse=Fraction(rmse) ** 2, padded=True
         )
         separate = bounded_sum(replace(task, dither=1), None).cost

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import shuffledp
 from shuffledp.cli.main import parser
+from shuffledp.queries.catalogue import CALLED
 from shuffledp.service.http.problems import PROBLEM_TITLES
 from shuffledp.service.shuffler.arrivals import Verdict
 
@@ -23,7 +24,7 @@ REFUSALS = ("Problem", "_end")
 PYTHON = """# Python
 
 Everything that `import shuffledp` gives, from its docstrings; their examples are run by the tests.
-`shuffledp.spark` has the same queries for Spark DataFrames. Words are explained in the
+Queries run on Spark if their data is a Spark DataFrame. Words are explained in the
 [glossary](../glossary.md), what a column may hold in [data](../data.md)."""
 
 COMMAND_LINE = """# Command line
@@ -60,6 +61,18 @@ def python_page() -> str:
         lines += ["", f"## {title}", ""]
         lines += [directive(name) for name in names]
     return "\n".join(lines)
+
+
+def query_table() -> list[str]:
+    """The glossary's table of queries, from their declarations."""
+    lines = ["| query | Python | planner | protocol | CLI and JSON |", "|---|---|---|---|---|"]
+    for name, query in CALLED.items():
+        said, python = query.declaration, name.replace("-", "_")
+        if said.planner is not None and said.protocol is not None:
+            names = (python, said.planner.__name__, said.protocol.__name__, name)
+            what = query.summary().rstrip(".")
+            lines.append(f"| {what} | {' | '.join(f'`{one}`' for one in names)} |")
+    return lines
 
 
 def directive(name: str) -> str:

@@ -11,9 +11,9 @@ from naive_laws import Data, F, Law, cut_negative_binomial, finite
 from naive_shared import uniform
 
 from shuffledp import certify
-from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.cells.digit_search import SumTarget
+from shuffledp.cells.digits.search import shared_sum
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
-from shuffledp.queries.real_sum.shared_digits import shared_sum
 from shuffledp.tasks.task import Task
 
 SHARED, DITHERED = "real sum, shared", "real sum, shared with a dither"
@@ -24,7 +24,7 @@ def shared_tasks() -> dict[str, Task]:
     """Three digits, and two with a public dither."""
     found = {}
     for name, radix, dither in ((SHARED, (2, 3, 2), 1), (DITHERED, (3, 2), 4)):
-        asked = SumTask(
+        asked = SumTarget(
             users=200,
             expected=200,
             epsilon=F(2),

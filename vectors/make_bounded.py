@@ -12,10 +12,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.cell import BoundedCell, Direction
 from shuffledp.cells.bounded.search import cheapest_bounded_cell
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.plans.target import laplace_variance
 
 Data = dict[str, Any]

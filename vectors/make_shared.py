@@ -15,9 +15,9 @@ from typing import Any
 
 from make_bounded import lower_last_digit, lower_odds
 
+from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.digits.cell import SharedCell
-from shuffledp.queries.real_sum.digits import SumTask
-from shuffledp.queries.real_sum.shared_digits import shared_sum
+from shuffledp.cells.digits.search import shared_sum
 
 Data = dict[str, Any]
 Damage = Callable[[Data], None]
@@ -183,7 +183,7 @@ ATTACKS: dict[str, Damage] = {
 def main() -> None:
     entries = []
     for name, (users, epsilon, rmse, radix) in GROUPS.items():
-        task = SumTask(
+        task = SumTarget(
             users=users,
             expected=users,
             epsilon=Fraction(epsilon),

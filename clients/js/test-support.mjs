@@ -6,17 +6,30 @@ import { readFileSync } from "node:fs";
 import { loadTask } from "@shuffledp/client";
 import { fromHex, hex, madeProof } from "@shuffledp/client/testing";
 
-export const readVectors = (name) => JSON.parse(readFileSync(new URL(`../../vectors/${name}.json`, import.meta.url), "utf8"));
+export const readVectors = (name) =>
+  JSON.parse(readFileSync(new URL(`../../vectors/${name}.json`, import.meta.url), "utf8"));
 export const vectors = readVectors("client");
 export const clock = () => vectors.now * 1000;
 export const idOf = (text) => createHash("sha256").update(text).digest("hex");
-export const textOf = (name) => [...vectors.tasks, ...vectors.frequencies.tasks, ...vectors.groups.tasks].find((task) => task.name === name).text;
-export const loadText = async (text, options) => loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
+export const textOf = (name) =>
+  [...vectors.tasks, ...vectors.frequencies.tasks, ...vectors.groups.tasks].find(
+    (task) => task.name === name,
+  ).text;
+export const loadText = async (text, options) =>
+  loadTask(text, { proof: await madeProof(idOf(text)), clock, ...options });
 
 /** The canonical text of a task after a change. */
 export function changedText(text, change) {
   const sorted = (one) =>
-    Array.isArray(one) ? one.map(sorted) : one && typeof one === "object" ? Object.fromEntries(Object.keys(one).sort().map((field) => [field, sorted(one[field])])) : one;
+    Array.isArray(one)
+      ? one.map(sorted)
+      : one && typeof one === "object"
+        ? Object.fromEntries(
+            Object.keys(one)
+              .sort()
+              .map((field) => [field, sorted(one[field])]),
+          )
+        : one;
   const data = JSON.parse(text);
   change(data);
   return JSON.stringify(sorted(data));
@@ -33,7 +46,8 @@ export function withoutPauses() {
   };
   return pauses;
 }
-export const restore = () => void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout });
+export const restore = () =>
+  void Object.assign(globalThis, { fetch: realFetch, setTimeout: realTimeout });
 
 /** A shuffler that gives these answers, one after the other; "away" for none. */
 export function shuffler(...answers) {
@@ -48,7 +62,10 @@ export function shuffler(...answers) {
 }
 
 export const refusal = (status, code, headers = {}) =>
-  new Response(JSON.stringify({ type: `urn:shuffledp:problem:${code}`, detail: "No." }), { status, headers });
+  new Response(JSON.stringify({ type: `urn:shuffledp:problem:${code}`, detail: "No." }), {
+    status,
+    headers,
+  });
 export const fails = (code) => (error) => {
   assert.equal(error.code, code, String(error));
   return true;

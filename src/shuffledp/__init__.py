@@ -1,16 +1,12 @@
 """Pure differential privacy in the shuffle model, certified for the numbers in use.
 
-    shuffledp.count(data, epsilon=1)             a query on a column that this machine holds
+    shuffledp.count(data, epsilon=1)             a query on a column, here or on Apache Spark
     shuffledp.plan_count(1_000_000, 1)           a plan for users who randomize on their devices
-    shuffledp.spark                              the same queries on Apache Spark
 
 docs/glossary.md explains every word.
 """
 
 from shuffledp import samples
-from shuffledp.engines.calls import count, integer_sum, mean, real_sum
-from shuffledp.engines.label_calls import frequencies, histogram, quantiles
-from shuffledp.engines.word_calls import heavy_hitters
 from shuffledp.errors import (
     BudgetExceeded,
     CertificateError,
@@ -35,14 +31,23 @@ from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries import catalogue as _catalogue  # noqa: F401 (fills the registry)
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.catalogue import (
+    count,
+    frequencies,
+    heavy_hitters,
+    histogram,
+    integer_sum,
+    mean,
+    quantiles,
+    real_sum,
+)
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
-from shuffledp.queries.histogram.crosstab_result import CrosstabResult
 from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.histogram.result import CrosstabResult
 from shuffledp.queries.integer_sum.planner import plan_integer_sum
-from shuffledp.queries.options import QueryOptions
 from shuffledp.queries.quantiles.planner import plan_quantiles
 from shuffledp.queries.quantiles.result import QuantilesResult
 from shuffledp.queries.real_sum.planner import plan_real_sum
@@ -67,7 +72,6 @@ __all__ = [
     "PlanningError",
     "PrivacyViolation",
     "QuantilesResult",
-    "QueryOptions",
     "Report",
     "Result",
     "SeededEntropy",

@@ -13,7 +13,15 @@ from shuffledp.errors import MissingExtra
 _SENDING = ("httpx", "tenacity")
 _FRAMES = ("pyarrow", "narwhals")
 _PLOT = ("matplotlib",)
-_SERVICE = (*_SENDING, "apsw", "httptools", "prometheus_client", "starlette", "uvicorn")
+_SERVICE = (
+    *_SENDING,
+    "apsw",
+    "httptools",
+    "jinja2",
+    "prometheus_client",
+    "starlette",
+    "uvicorn",
+)
 PACKAGES: dict[str, tuple[str, ...]] = {
     "client": _SENDING,
     "frames": _FRAMES,

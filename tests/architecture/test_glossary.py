@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts_modules import script
 
 import shuffledp
 from shuffledp import spark
@@ -39,6 +40,11 @@ QUERIES = [[name(cell) for cell in row[1:]] for row in table("Queries")]
 def subcommands(of: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     (action,) = (one for one in of._actions if isinstance(one, argparse._SubParsersAction))
     return dict(action.choices)
+
+
+def test_the_table_of_queries_is_what_they_declare() -> None:
+    assert "\n".join(script("reference_pages").query_table()) in GLOSSARY
+    assert {row[-1] for row in QUERIES} == set(PROTOCOLS) - {"by-group"}
 
 
 @pytest.mark.parametrize(("query", "planner", "protocol", "word"), QUERIES)

@@ -44,7 +44,7 @@ def test_the_client_passes_its_tests_and_the_vectors(built: Path) -> None:
     assert passed is not None and int(passed[1]) > 240
 
 
-def test_the_pages_of_the_package_carry_this_very_client(built: Path) -> None:
+def test_the_package_carries_what_a_fresh_build_gives(built: Path) -> None:
     """The built files are part of the package, which needs no Node; `make client` builds them."""
     carried = Path(str(files("shuffledp.service") / "pages" / "client"))
     fresh = {file.name: file.read_bytes() for file in (built / "bundle").iterdir()}

@@ -73,7 +73,7 @@ def test_a_person_answers_and_sees_the_result(site: str, browser: Browser) -> No
     browser.wait("!document.querySelector('#send').disabled")
     consent = browser.run("document.querySelector('#consent').innerText")
     assert (
-        "ε = 1" in consent and "100 users" in consent and "after this answer 3 are left" in consent
+        "ε = 1" in consent and "100 people" in consent and "after this answer 3 are left" in consent
     )
     assert browser.run("document.querySelector('#question').innerText").startswith("Do you cycle")
     # with the keyboard alone: tab to the answers, choose, tab to the button, press it

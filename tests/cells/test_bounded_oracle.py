@@ -7,10 +7,9 @@ from fractions import Fraction
 import pytest
 from bounded_oracle import all_ratios, first_violation, ratios, user_law
 
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.cell import BoundedCell, Direction
 from shuffledp.cells.bounded.proof import prove, prove_direction
-from shuffledp.cells.bounded.side import Side
+from shuffledp.cells.bounded.search import Side
 from shuffledp.errors import PrivacyViolation
 from shuffledp.numbers.exact import round_to
 

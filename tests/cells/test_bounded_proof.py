@@ -12,12 +12,10 @@ from flint import arb
 from rows import for_each
 
 from shuffledp import certify, plan_integer_sum, verify
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
-from shuffledp.cells.bounded.proof import prove
-from shuffledp.cells.bounded.rules import Scale, closed_form, per_index
+from shuffledp.cells.bounded.cell import BoundedCell, Direction
+from shuffledp.cells.bounded.proof import Scale, closed_form, per_index, prove
 from shuffledp.cells.bounded.search import cheapest_bounded_cell
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import (
     CertificateError,
     InputError,

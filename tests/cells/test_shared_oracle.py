@@ -10,8 +10,7 @@ import pytest
 from digits_oracle import View, all_changes
 from shared_groups import TINY, downwards, fitted, group
 
-from shuffledp.cells.bounded.proof import decide
-from shuffledp.cells.bounded.rules import SHARED, shared_way_up
+from shuffledp.cells.bounded.proof import SHARED, decide, shared_way_up
 from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.digits.proof import prove
 from shuffledp.errors import PrivacyViolation

@@ -16,9 +16,9 @@ from rows import for_each
 from shared_groups import group
 
 from shuffledp import certify, verify
-from shuffledp.cells import cell_from_dict
 from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.digits.proof import prove
+from shuffledp.cells.registry import cell_from_dict
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp.plans.certificate_schema import CERTIFICATE_FORMAT
 from shuffledp.queries.real_sum.protocol import RealSumProtocol

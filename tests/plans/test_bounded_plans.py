@@ -18,12 +18,12 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
+from shuffledp.cells.bounded.digit_search import bounded_sum
+from shuffledp.cells.digit_search import SumTarget
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
-from shuffledp.queries.real_sum.bounded_digits import bounded_sum
-from shuffledp.queries.real_sum.digits import SumTask
 
 F = Fraction
 Planner = Callable[..., Plan[Result]]
@@ -75,7 +75,7 @@ def test_sums_to_reach(users: int, rmse: str, most: int) -> None:
     assert plan.to_dict()["report_size"] <= most
     assert plan.forecast.rmse <= float(rmse) * (1 + 1e-12)
     assert plan.certificate.loss == 1 and certify(plan.protocol).loss == 1
-    task = SumTask(users=users, expected=users, epsilon=F(1), mse=F(rmse) ** 2, padded=True)
+    task = SumTarget(users=users, expected=users, epsilon=F(1), mse=F(rmse) ** 2, padded=True)
     separate = bounded_sum(task, None)  # digits that share nothing
     digits = sum(cell.most_messages or 0 for cell in separate.cells)
     assert plan.report_size <= digits + separate.dither - 1 == separate.cost <= most

@@ -10,6 +10,7 @@ import pytest
 from bounded_oracle import user_law
 
 from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.digit_search import bounded_cost, bounded_digits
 from shuffledp.cells.bounded.proof import prove
 from shuffledp.cells.bounded.search import (
     Pair,
@@ -19,13 +20,12 @@ from shuffledp.cells.bounded.search import (
     split_epsilon,
     worst_error,
 )
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.digit_search import SumTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import ParameterError, PlanningError, PrivacyViolation
 from shuffledp.numbers.exact import ball, sign
+from shuffledp.numbers.rounding import worst_rounding
 from shuffledp.plans.target import laplace_variance
-from shuffledp.queries.real_sum.bounded_digits import bounded_cost, bounded_digits
-from shuffledp.queries.real_sum.digits import SumTask
-from shuffledp.queries.real_sum.rounding import worst_rounding
 
 F = Fraction
 
@@ -50,8 +50,8 @@ def task_of(
     )
 
 
-def sum_task(mse: F, users: int = 10**4, padded: bool = True) -> SumTask:
-    return SumTask(users=users, expected=users, epsilon=F(1), mse=mse, padded=padded)
+def sum_task(mse: F, users: int = 10**4, padded: bool = True) -> SumTarget:
+    return SumTarget(users=users, expected=users, epsilon=F(1), mse=mse, padded=padded)
 
 
 @cache
@@ -154,7 +154,7 @@ def test_no_pair_of_totals_is_cheaper() -> None:
 
 def test_floats_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that believes in smaller odds comes to nothing: no cell, rather than a wrong one."""
-    from shuffledp.cells.bounded.side import Side
+    from shuffledp.cells.bounded.search import Side
 
     honest = Side.share
     monkeypatch.setattr(Side, "share", lambda self, z, w: 1.01 * honest(self, z, w))

@@ -20,7 +20,7 @@ from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.printed import printed_recipe
 from shuffledp.cells.paper.proof import PaperProof, g, tightest
 from shuffledp.cells.paper.search import propose, settle
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import CertificateError, ParameterError, PrivacyViolation
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.plans.plan import Plan

@@ -10,7 +10,7 @@ from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.printed import printed_recipe
 from shuffledp.cells.paper.search import error_left, limit_messages
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.queries.count.protocol import CountProtocol

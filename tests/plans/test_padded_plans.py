@@ -11,10 +11,10 @@ import pytest
 from plan_parts import paper_cell
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
-from shuffledp.cells.paper.reserve import reserve
+from shuffledp.cells.paper.flood import reserve
 from shuffledp.cells.paper.search import Proposal, settle, spent
 from shuffledp.cells.report_size import message_laws, reserve_size
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import PlanningError
 from shuffledp.plans.certificate import certify
 from shuffledp.plans.plan import Plan

@@ -16,7 +16,7 @@ from shuffledp import Ledger, plan_count
 from shuffledp.baselines import run as run_baseline
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.seeded import SeededEntropy
-from shuffledp.queries.options import Options
+from shuffledp.queries.count.query import CountQuery
 from shuffledp.release.publish import publish
 
 PLAN = plan_count(50, 1)
@@ -32,7 +32,7 @@ WAYS: dict[str, Callable[..., Any]] = {
     "another protocol": lambda confidence, **_: shuffledp.count(
         BITS, epsilon=1, protocol="local", confidence=confidence
     ),
-    "options, which Spark reads too": lambda **how: Options.checked(how),
+    "the query itself": lambda **how: CountQuery(epsilon=1, **how),
     "Plan.analyze": lambda confidence, **_: PLAN.analyze(VIEW, confidence),
     "Plan.run": lambda confidence, **_: PLAN.run(BITS, SeededEntropy(1), confidence),
     "Protocol.analyze": lambda confidence, **_: PLAN.protocol.analyze(VIEW, confidence),

@@ -1,4 +1,4 @@
-"""Options: one list of names and meanings, checked once, refused where they cannot be kept."""
+"""Options: declared once with their meanings, checked once, refused where they cannot be kept."""
 
 from __future__ import annotations
 
@@ -12,51 +12,70 @@ import pytest
 import shuffledp
 from shuffledp import spark
 from shuffledp.errors import ParameterError
-from shuffledp.queries.options import ERRORS, MEANINGS, Options, QueryOptions
+from shuffledp.queries.calls import ERRORS
+from shuffledp.queries.catalogue import CALLED, CATALOGUE
+from shuffledp.queries.count.query import CountQuery
+from shuffledp.queries.options import QueryOptions, arguments
 from shuffledp.release.ledger import Ledger
 
-QUERIES = ("count", "integer_sum", "real_sum", "mean", "histogram", "quantiles")
+CALLS = [name.replace("-", "_") for name in CALLED]
 
 
-def test_every_option_has_a_type_a_default_and_a_meaning() -> None:
-    names = [option.name for option in fields(Options)]
-    assert names == list(MEANINGS)
-    assert {*QueryOptions.__annotations__, "protocol"} == set(names)
-    assert all(text.endswith(".") for text in MEANINGS.values())
+def test_every_argument_of_every_query_is_declared_with_its_meaning() -> None:
+    for query in CALLED.values():
+        declared = list(arguments(query))
+        assert {one.name for one in fields(query)} == {one.name for one in declared}
+        assert all(one.option.meaning.endswith(".") for one in declared)
+        assert all(one.option.meaning[0].isupper() or one.name == "delta" for one in declared)
+    assert [one.name for one in arguments(QueryOptions)] == [
+        one.name for one in fields(QueryOptions)
+    ]
+
+
+def test_every_query_declares_what_the_surfaces_read() -> None:
+    for query in CATALOGUE:
+        said = query.declaration
+        assert (said.protocol is None) == (said.protocol_json is None) == (said.planner is None)
+        assert query.summary().endswith(".") and len(query.summary()) < 90
+        if said.protocol is not None:
+            assert said.protocol.query == query.name
 
 
 def test_options_are_checked_and_exact(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
-    found = Options.checked({"rmse": "0.1", "users": "100", "confidence": "0.9", "ledger": path})
+    found = CountQuery(epsilon="0.1", rmse="0.1", users="100", confidence="0.9", ledger=path)  # type: ignore[arg-type]
     assert (found.rmse, found.users, found.confidence) == (Fraction(1, 10), 100, 0.9)
-    assert isinstance(found.ledger, Ledger) and found.targets.rmse == Fraction(1, 10)
-    for wrong in ({"users": 0}, {"confidence": 1}, {"expected": "1.5"}, {"rmse": True}, {"x": 1}):
+    assert isinstance(found.ledger, Ledger) and found.targets()["rmse"] == Fraction(1, 10)
+    assert found.exact_epsilon == Fraction(1, 10)
+    wrong: dict[str, object]
+    for wrong in ({"users": 0}, {"confidence": 1}, {"expected": "1.5"}, {"rmse": True}):
         with pytest.raises(ParameterError):
-            Options.checked(wrong)
+            CountQuery(epsilon=1, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="There is no option 'x'; there are epsilon, equals"):
+        shuffledp.count([1], epsilon=1, x=1)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="epsilon"):
+        shuffledp.count([1])  # type: ignore[call-overload]
 
 
 def test_refusing_names_the_option_that_was_given() -> None:
-    Options().refuse(("users", "rmse"), "never mind.")
+    CountQuery(epsilon=1).refuse(("users", "rmse"), "never mind.")
     with pytest.raises(ParameterError, match=r"The option users cannot be used here: do without\."):
-        Options(users=5).refuse(("users", "rmse"), "do without.")
+        CountQuery(epsilon=1, users=5).refuse(("users", "rmse"), "do without.")
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_queries_have_the_same_arguments_here_and_on_spark(name: str) -> None:
-    here = inspect.signature(getattr(shuffledp, name)).parameters
-    there = inspect.signature(getattr(spark, name)).parameters
-    assert [(p.name, p.kind) for p in here.values()] == [(p.name, p.kind) for p in there.values()]
-    assert all(repr(here[name].default) == repr(there[name].default) for name in here)
-    (data, epsilon, *rest) = here.values()
+@pytest.mark.parametrize("name", CALLS)
+def test_one_function_for_every_engine(name: str) -> None:
+    assert getattr(spark, name) is getattr(shuffledp, name)
+    (data, epsilon, *rest) = inspect.signature(getattr(shuffledp, name)).parameters.values()
     assert data.name == "data" and data.kind is data.POSITIONAL_OR_KEYWORD
     assert epsilon.name == "epsilon" and epsilon.default is epsilon.empty
     assert all(one.kind is one.KEYWORD_ONLY for one in (epsilon, *rest))
+    assert not any(one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) for one in rest)
 
 
-@pytest.mark.parametrize("room", [shuffledp, spark], ids=["here", "spark"])
-@pytest.mark.parametrize("name", QUERIES)
-def test_the_help_page_explains_every_argument_and_error(room: object, name: str) -> None:
-    function = getattr(room, name)
+@pytest.mark.parametrize("name", CALLS)
+def test_the_help_page_explains_every_argument_and_error(name: str) -> None:
+    function = getattr(shuffledp, name)
     page = inspect.getdoc(function) or ""
     for argument in inspect.signature(function).parameters:
         assert f"\n    {argument}: " in page, argument

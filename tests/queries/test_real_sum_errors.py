@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from shuffledp.queries.real_sum.digit_spread import likely_squares
 
 import shuffledp
 from shuffledp import plan_real_sum
@@ -16,10 +17,8 @@ from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
-from shuffledp.queries.options import Options
-from shuffledp.queries.questions import MeanQuery
-from shuffledp.queries.real_sum.digit_spread import likely_squares
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.queries.real_sum.query import MeanQuery
 
 USERS = 10_000
 RUNS = 1000
@@ -123,7 +122,7 @@ def test_the_target_of_a_mean_is_the_means() -> None:
     values = np.random.default_rng(3).random(5000)
     found = shuffledp.mean(values, epsilon=1, bounds=(0, 1), rmse="0.005")
     assert 0.002 < found.rmse <= 0.005
-    query = MeanQuery.of(Options.checked({"rmse": "0.005"}), 1, (0, 1), False)
+    query = MeanQuery(epsilon=1, rmse="0.005", bounds=(0, 1))
     forecast = query.plan(5000).forecast.rmse
     assert 0.9 * 25 < forecast <= 25
 

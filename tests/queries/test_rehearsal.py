@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,37 +10,44 @@ import pytest
 
 from shuffledp.engines.rehearsal import Comparison, Rehearsal
 from shuffledp.errors import DataError, ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.queries import questions
 from shuffledp.queries.base import Query
 from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.count.query import CountQuery
 from shuffledp.queries.frequencies.query import FrequenciesQuery
-from shuffledp.queries.options import Options
+from shuffledp.queries.histogram.query import HistogramQuery
+from shuffledp.queries.integer_sum.query import IntegerSumQuery
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.truth import truth
+from shuffledp.queries.real_sum.query import MeanQuery, RealSumQuery
 
-SEEDED = Options.checked({"seed": 18})
-PLAIN = Options.checked({})
 N = 600
 WAYS = np.array(["walk", "bike", "bus"] * (N // 3), object)
 NUMBERS = np.arange(N) % 7
 REALS = np.linspace(0, 3, N)
 CASES: list[tuple[Query[Any], Any, list[float]]] = [
-    (questions.CountQuery.of(PLAIN, 1), NUMBERS % 2, [float((NUMBERS % 2).sum())]),
-    (questions.CountQuery.of(PLAIN, 1, "bike"), WAYS, [200.0]),
-    (questions.IntegerSumQuery.of(PLAIN, 1, 6, False), NUMBERS, [float(NUMBERS.sum())]),
-    (questions.RealSumQuery.of(PLAIN, 1, (0, 3), False), REALS, [900.0]),
-    (questions.MeanQuery.of(PLAIN, 1, (0, 3), False), REALS, [1.5]),
-    (questions.HistogramQuery.of(PLAIN, 1, ["bus", "walk"], "else"), WAYS, [200.0, 200.0, 200.0]),
-    (FrequenciesQuery.of(PLAIN, 1, ["bike", "tram"], 1000), WAYS, [200.0, 0.0]),
-    (QuantilesQuery.of(PLAIN, 8, (0, 3), (0.5,), 6, False), REALS, [REALS[299]]),
+    (CountQuery(epsilon=1), NUMBERS % 2, [float((NUMBERS % 2).sum())]),
+    (CountQuery(epsilon=1, equals="bike"), WAYS, [200.0]),
+    (IntegerSumQuery(epsilon=1, largest=6), NUMBERS, [float(NUMBERS.sum())]),
+    (RealSumQuery(epsilon=1, bounds=(0, 3)), REALS, [900.0]),
+    (MeanQuery(epsilon=1, bounds=(0, 3)), REALS, [1.5]),
+    (HistogramQuery(epsilon=1, labels=["bus", "walk"], other="else"), WAYS, [200.0, 200.0, 200.0]),
+    (FrequenciesQuery(epsilon=1, candidates=["bike", "tram"], spread=1000), WAYS, [200.0, 0.0]),
+    (
+        QuantilesQuery(epsilon=8, bounds=(0, 3), probabilities=(0.5,), bins=6, points=False),
+        REALS,
+        [REALS[299]],
+    ),
 ]
+
+
+def seeded(query: Query[Any]) -> Query[Any]:
+    return replace(query, seed=18)
 
 
 @pytest.mark.parametrize(("query", "values", "expected"), CASES, ids=lambda one: str(one)[:30])
 def test_every_query_is_rehearsed_beside_its_truth(
     query: Query[Any], values: Any, expected: list[float]
 ) -> None:
-    setup = Rehearsal(query, values, SEEDED)
+    setup = Rehearsal(seeded(query), values)
     found = Comparison.of([setup.run() for _ in range(20)], setup.truth)
     assert setup.truth.tolist() == pytest.approx(expected)
     assert found.estimates.shape == (20, len(expected)) == found.held.shape
@@ -51,8 +59,8 @@ def test_every_query_is_rehearsed_beside_its_truth(
 
 def test_noise_that_the_analyzer_adds_widens_errors_and_intervals_alike() -> None:
     """150 seeded runs: coverage within 4 standard deviations of 0.95 or above, bias within 4."""
-    query = questions.HistogramQuery.of(PLAIN, 1, ["bus", "walk"], "else")
-    plain, noisy = (Rehearsal(query, WAYS, SEEDED, noise_shares=n) for n in (0, N))
+    query = HistogramQuery(epsilon=1, labels=["bus", "walk"], other="else")
+    plain, noisy = (Rehearsal(seeded(query), WAYS, noise_shares=n) for n in (0, N))
     results = [Comparison.of([one.run() for _ in range(150)], one.truth) for one in (plain, noisy)]
     without, added = results
     assert 1.2 < added.rmse.mean() / without.rmse.mean() < 1.65
@@ -65,23 +73,23 @@ def test_noise_that_the_analyzer_adds_widens_errors_and_intervals_alike() -> Non
 
 
 def test_a_given_plan_is_used_and_a_short_column_refused() -> None:
-    query, plan = questions.CountQuery.of(PLAIN, 1), plan_count(500, 1)
-    setup = Rehearsal(query, NUMBERS % 2, SEEDED, plan=plan)
+    query, plan = CountQuery(epsilon=1), plan_count(500, 1)
+    setup = Rehearsal(seeded(query), NUMBERS % 2, plan=plan)
     assert setup.plan is plan and setup.run().users == N
     with pytest.raises(ShortBatchError):
-        Rehearsal(query, [1, 0], SEEDED, plan=plan)
+        Rehearsal(seeded(query), [1, 0], plan=plan)
 
 
 def test_what_cannot_be_rehearsed_is_refused() -> None:
-    query = questions.CountQuery.of(PLAIN, 1)
+    query = CountQuery(epsilon=1)
     with pytest.raises(ValueOutOfRange):
-        Rehearsal(query, NUMBERS, SEEDED)
+        Rehearsal(seeded(query), NUMBERS)
     with pytest.raises(ValueOutOfRange):
-        Rehearsal(query, WAYS, SEEDED)
+        Rehearsal(seeded(query), WAYS)
     with pytest.raises(DataError):
-        Rehearsal(query, [1.0, None], SEEDED)
+        Rehearsal(seeded(query), [1.0, None])
     with pytest.raises(ParameterError, match="every row for one user"):
-        Rehearsal(query, NUMBERS % 2, Options.checked({"user": "id"}))
+        Rehearsal(replace(query, user="id"), NUMBERS % 2)
 
     class Unknown(Query[Any]):
         name = "unknown"
@@ -90,4 +98,4 @@ def test_what_cannot_be_rehearsed_is_refused() -> None:
             raise NotImplementedError
 
     with pytest.raises(ParameterError, match="true answer to unknown"):
-        truth(Unknown(epsilon=query.epsilon), NUMBERS)
+        Unknown(epsilon=query.epsilon).truth(NUMBERS)

@@ -10,6 +10,7 @@ import pytest
 from bounded_laws import RARE, sent
 from flint import arb
 from plan_parts import integer_sum, paper_cell
+from shuffledp.cells.use import CellUse
 
 from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_real_sum
 from shuffledp.cells.base import Values
@@ -24,7 +25,6 @@ from shuffledp.cells.report_size import (
     reserve_size,
     top_up_size,
 )
-from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError
 from shuffledp.numbers import message_law
 from shuffledp.numbers.message_law import tails

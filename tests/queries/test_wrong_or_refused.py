@@ -249,7 +249,8 @@ def test_a_wrong_type_is_refused_before_anything_is_planned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "shuffledp.queries.questions.plan_integer_sum", lambda *_, **__: pytest.fail("planned")
+        "shuffledp.queries.integer_sum.query.plan_integer_sum",
+        lambda *_, **__: pytest.fail("planned"),
     )
     with pytest.raises(ValueOutOfRange, match="holds real numbers"):
         shuffledp.integer_sum([0.5], epsilon=1, largest=100)
@@ -271,9 +272,9 @@ def test_the_same_query_is_planned_once(name: str, monkeypatch: pytest.MonkeyPat
     }
     ask[name](False)
     for planner in (
-        "questions.plan_histogram",
-        "quantile_question.plan_quantiles",
-        "questions.plan_real_sum",
+        "histogram.query.plan_histogram",
+        "quantiles.query.plan_quantiles",
+        "real_sum.query.plan_real_sum",
     ):
         monkeypatch.setattr(
             f"shuffledp.queries.{planner}", lambda *_, **__: pytest.fail("planned again")

@@ -169,10 +169,10 @@ def test_a_relay_that_replaces_key_or_answer_is_noticed(tmp_path: Path) -> None:
         lambda _: httpx.Response(200, json={"tasks": []}),
         lambda _: httpx.Response(201, content=b""),
         lambda _: httpx.Response(302, headers={"Location": SHUFFLER}),
-        lambda _: httpx.Response(200, content=bytes(relaying.MOST_ANSWER_BYTES + 1)),
+        lambda _: httpx.Response(200, content=bytes(relaying.MOST_RELAYED_BYTES + 1)),
     ]
     for fake in fakes:
-        with pytest.raises(Unreachable, match="no answer that the gateway"):
+        with pytest.raises(Unreachable, match="no answer from the gateway"):
             replace(look, transport=httpx.MockTransport(fake)).open()
 
 
@@ -203,7 +203,7 @@ def test_a_long_list_fits_and_a_longer_one_is_refused_clearly(
 ) -> None:
     """Seven whole series fit through relay and client; what is too long the gateway refuses."""
     most = gateway_module.MOST_CONTENT_BYTES + 4 * gateway_module.ANSWER_MULTIPLE
-    assert most < relaying.MOST_ANSWER_BYTES < relay_app.MOST_ANSWER_BYTES
+    assert most < relaying.MOST_RELAYED_BYTES < relay_app.MOST_ANSWER_BYTES
 
     async def run() -> None:
         async with relayed(tmp_path) as one:

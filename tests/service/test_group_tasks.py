@@ -12,7 +12,7 @@ from service_trio import Trio
 
 from shuffledp import certify, plan_by_group, plan_histogram
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.histogram.crosstab_result import combined
+from shuffledp.queries.histogram.result import combined
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.result_schema import PUBLISHED
 from shuffledp.tasks.results import results_csv

@@ -146,7 +146,7 @@ def test_nobody_gets_a_second_token_from_an_older_store(
             assert not lines(caplog)  # said once at a start, not at every request
             assert [bool(reason) for reason in await stopped(party)] == [True, False]
             page = (await party.client.get("/")).text
-            assert page.count("No more tokens are given: the store is older than tokens") == 1
+            assert page.count("No more tokens are issued: the store is older than tokens") == 1
 
     asyncio.run(walk())
     asyncio.run(walk())

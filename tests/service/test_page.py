@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import httpx
 from browsers import Browser
 from service_programs import Programs
 from service_trio import USERS, Trio, bearing
 
-from shuffledp.service.http.page import interval_svg, render
+from shuffledp.service.http.page import render
 from shuffledp.tasks.reports import encrypt_report
 
 
@@ -50,46 +52,82 @@ def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
         assert not [line for line in browser.complaints() if "SEVERE" in line or "CSP" in line]
 
 
-def test_a_page_without_javascript_says_the_same(tmp_path: Path) -> None:
-    status = {
-        "role": "analyzer",
-        "tasks": [
-            {
-                "task": "ab" * 32,
-                "name": "<script>",
-                "query": "histogram",
-                "epsilon": "1",
-                "state": "open",
-                "report_size": 7,
-                "batches": [
-                    {"number": 1, "state": "published", "reports": 5, "problem": ""},
-                    {"number": 2, "state": "received", "reports": 5, "problem": "TaskError"},
-                ],
-                "results": [
-                    {
-                        "number": 1,
-                        "anomaly": 9.0,
-                        "result": {
-                            "confidence": 0.95,
-                            "query": "histogram",
-                            "buckets": [
-                                {"label": "a&b", "estimate": -1.5, "interval": [-4, 2]},
-                                {"label": "c", "estimate": 3.0, "interval": [1, 5]},
-                            ],
-                        },
-                    }
-                ],
-            }
+def published(*buckets: tuple[str, float, float, float], anomaly: float = 0.0) -> dict[str, Any]:
+    """A published histogram with these labels, estimates and intervals."""
+    rows = [
+        {"label": label, "estimate": estimate, "interval": [low, high]}
+        for label, estimate, low, high in buckets
+    ]
+    result = {"confidence": 0.95, "query": "histogram", "buckets": rows}
+    return {"number": 1, "anomaly": anomaly, "result": result}
+
+
+def analyzer_status(*results: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """The status of an analyzer with one task."""
+    task = {
+        "task": "ab" * 32,
+        "name": "<script>",
+        "query": "histogram",
+        "epsilon": "1",
+        "state": "open",
+        "report_size": 7,
+        "batches": [
+            {"number": 1, "state": "published", "reports": 5, "problem": ""},
+            {"number": 2, "state": "received", "reports": 5, "problem": "TaskError"},
         ],
+        "results": list(results),
     }
-    page = render(status, "opens & publishes")
+    return {"role": "analyzer", "tasks": [task | facts]}
+
+
+def test_a_page_without_javascript_says_the_same() -> None:
+    result = published(("a&b", -1.5, -4, 2), ("c", 3.0, 1, 5), anomaly=9.0)
+    page = render(analyzer_status(result), "opens & publishes")
     assert "<p>opens &amp; publishes</p>" in page
     assert "&lt;script&gt;" in page and "<script>" not in page.replace("<script src", "")
     assert "1 · a&amp;b" in page and "-4.0 … 2.0" in page and 'class="odd">+9.0' in page
     assert "received · TaskError. Trying again." in page
 
 
+def test_every_text_of_the_status_page_is_escaped() -> None:
+    tag = "<script>alert(1)</script>\"'"
+    words = {name: tag for name in ("name", "query", "epsilon", "state", "task", "progress")}
+    status = analyzer_status(
+        published((tag, 1.0, 0.0, 2.0), (tag, 1.0, 0.0, 2.0)),
+        **words,
+        series={"series": tag, "name": tag, "place": 1, "tasks": 2},
+        have=1,
+        need=2,
+        rejected={tag: 1},
+        issued=1,
+        attested=False,
+        stopped=tag,
+        batches=[{"number": 1, "state": tag}, {"number": 2, "state": tag, "reason": tag}],
+    )
+    page = render(status, tag)
+    assert page.count("&lt;script&gt;") >= len(words) + 10
+    assert page.count("<script") == 1 and 'class="&lt;script&gt;' in page
+    assert "alert(1)</" not in page and "\"'" not in page
+
+
+def test_scripts_never_write_html() -> None:
+    """Texts reach the survey and the studio by their scripts: as text, never as HTML."""
+    service, studio = (files(f"shuffledp.{name}") for name in ("service", "studio"))
+    scripts = [
+        file
+        for folder in (service / "pages", studio / "page")
+        for file in folder.iterdir()
+        if file.name.endswith(".js")
+    ]
+    assert len(scripts) >= 8
+    for script in scripts:
+        text = script.read_text("utf-8")
+        for name in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+            assert name not in text, (script.name, name)
+
+
 def test_an_interval_is_drawn_to_scale() -> None:
-    svg = interval_svg(5.0, 0.0, 10.0, 0.0, 10.0)
-    assert 'x1="3.0%" x2="97.0%"' in svg and 'cx="50.0%"' in svg
-    assert "interval 3.0 to 3.0" in interval_svg(3.0, 3.0, 3.0, 3.0, 3.0)
+    page = render(analyzer_status(published(("a", 5.0, 0.0, 10.0))), "")
+    assert 'x1="3.0%" x2="97.0%"' in page and 'cx="50.0%"' in page
+    same = render(analyzer_status(published(("a", 3.0, 3.0, 3.0))), "")
+    assert "interval 3.0 to 3.0" in same

@@ -72,31 +72,34 @@ def test_the_shufflers_refusals_hold_inside_the_gateway(tmp_path: Path) -> None:
             (token,) = await one.trio.enrol()
             body = encrypt_report(task, 1)
             path = f"/tasks/{task.id.hex()}/reports"
-            async with one.through(task) as client:
-                cases = [
-                    (body, bearing("each-nobody"), 403, "token-unknown"),
-                    (body, {}, 401, "token-missing"),
-                    (body[:-1], bearing(token), 413, "size"),
-                    (bytes(len(body)), bearing(token), 400, "malformed"),
-                ]
-                for content, headers, status, reason in cases:
-                    answer = await client.post(path, content=content, headers=headers)
-                    assert (answer.status_code, code(answer)) == (status, reason)
-                got = [
-                    (await client.post(path, content=body, headers=bearing(token))).status_code
-                    for _ in range(2)
-                ]
-                assert got == [201, 200]
-                other = await client.post(
-                    path, content=encrypt_report(task, 0), headers=bearing(token)
-                )
-                assert (other.status_code, code(other)) == (409, "token-used")
-                found = await client.get(f"/tasks/{task.id.hex()}")
-                assert found.content == task.canonical()
-                for unknown in ("/status", "/tokens", "/metrics", f"/tasks/{'0' * 64}"):
-                    assert (await client.get(unknown)).status_code == 404
-                closed = f"/tasks/{task.id.hex()}/close"
-                assert (await client.post(closed, headers=bearing("x"))).status_code == 404
+            cases = [
+                (body, bearing("each-nobody"), 403, "token-unknown"),
+                (body, {}, 401, "token-missing"),
+                (body[:-1], bearing(token), 413, "size"),
+                (bytes(len(body)), bearing(token), 400, "malformed"),
+            ]
+            for content, headers, status, reason in cases:
+                answer = await one.through(task, "POST", path, content=content, headers=headers)
+                assert (answer.status_code, code(answer)) == (status, reason)
+            got = [
+                (
+                    await one.through(task, "POST", path, content=body, headers=bearing(token))
+                ).status_code
+                for _ in range(2)
+            ]
+            assert got == [201, 200]
+            other = await one.through(
+                task, "POST", path, content=encrypt_report(task, 0), headers=bearing(token)
+            )
+            assert (other.status_code, code(other)) == (409, "token-used")
+            found = await one.through(task, "GET", f"/tasks/{task.id.hex()}")
+            assert found.content == task.canonical()
+            for unknown in ("/status", "/tokens", "/metrics", f"/tasks/{'0' * 64}"):
+                assert (await one.through(task, "GET", unknown)).status_code == 404
+            closed = f"/tasks/{task.id.hex()}/close"
+            assert (
+                await one.through(task, "POST", closed, headers=bearing("x"))
+            ).status_code == 404
 
     asyncio.run(run())
 

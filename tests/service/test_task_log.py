@@ -16,10 +16,10 @@ from service_programs import Programs
 from service_trio import COLLECTOR, TRUSTING, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
-from shuffledp.service.client import watching
+from shuffledp.service.client import task_log
 from shuffledp.service.client.collector import register_everywhere, signature_headers
 from shuffledp.service.client.sending import AsyncClient
-from shuffledp.service.client.watching import Log
+from shuffledp.service.client.task_log import Log
 from shuffledp.service.errors import ConfigError, Refused
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.merkle import EMPTY_ROOT, MerkleTree
@@ -355,7 +355,7 @@ def test_a_log_that_hides_or_changes_entries_is_found_out(
                 return httpx.Response(200, json=head)
             return httpx.Response(200, json={"entries": entries[int(url.rpartition("/")[2]) :]})
 
-        monkeypatch.setattr(watching, "call", answer)
+        monkeypatch.setattr(task_log, "call", answer)
         return Log("http://analyzer/")
 
     assert [entry.task_id for entry in read(head, entries).entries] == [one.id for one in tasks]

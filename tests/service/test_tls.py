@@ -19,7 +19,8 @@ from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio
 
 from shuffledp.service.client.collector import enrol, register
-from shuffledp.service.client.sending import Client, _trust
+from shuffledp.service.client.connection import trusted_certificates
+from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import UntrustedServer
 from shuffledp.service.tokens import EACH_PREFIX
 
@@ -55,9 +56,9 @@ def trusting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
     """The certificate's files; this program and those it starts trust it."""
     files = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", files[0])
-    _trust.cache_clear()
+    trusted_certificates.cache_clear()
     yield files
-    _trust.cache_clear()
+    trusted_certificates.cache_clear()
 
 
 def test_a_batch_over_tls(
@@ -84,13 +85,13 @@ def test_a_batch_over_tls(
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.get(shuffler.replace("https", "http"))
         monkeypatch.delenv("SSL_CERT_FILE")
-        _trust.cache_clear()
+        trusted_certificates.cache_clear()
         with device(0) as client, pytest.raises(UntrustedServer, match="SSL_CERT_FILE"):
             client.send(1)
         with pytest.raises(UntrustedServer, match="not trusted"):
             register(task, shuffler, COLLECTOR, KEYS["collector"])
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
-        _trust.cache_clear()
+        trusted_certificates.cache_clear()
         assert httpx.get(f"{shuffler}/status").json()["tasks"][0]["have"] == USERS - 1
         with device(0) as client:  # it could not ask for the task's proof, so nothing was stored
             client.send(1)

@@ -122,7 +122,7 @@ def test_without_a_delta_only_pure_baselines_are_shown() -> None:
         ({"error": ""}, "field is empty"),
         ({"error": "1.500"}, "can mean two numbers"),
         ({"error": "0,5"}, "with a point before decimals"),
-        ({"users": "1"}, "People who are sure to take part, and honest: .* at least 2"),
+        ({"users": "1"}, "Participants you can count on: .* at least 2"),
         ({"users": "20.000"}, "as 20000, 20,000 or 20 000"),
         ({"users": "0,5"}, "as 20000, 20,000 or 20 000"),
         ({"users": "abc"}, "as 20000, 20,000 or 20 000"),
@@ -294,7 +294,20 @@ def test_the_report_can_be_read_and_mailed() -> None:
     assert "data:image/png;base64," in page and "<script" not in page and "http" not in page
     for row in certificate_rows(plan_of(FORM).certificate.to_dict()):
         assert row["left"] in page
-    assert re.search(r"<h2>Published so far</h2><p>1 batch,", page)
+    assert re.search(r"<h2>Published so far</h2>\s*<p>1 batch,", page)
+
+
+def test_every_text_of_the_report_is_escaped() -> None:
+    text, found = collected(trial=True)
+    tag = "<script>alert(1)</script>"
+    words = {name: tag for name in ("name", "question", "collector", "shuffler", "analyzer")}
+    bucket = {"label": tag, "estimate": 1.0, "interval": [0.0, 2.0]}
+    result = found.results[0]["result"] | {"query": "histogram", "buckets": [bucket]}
+    published = {**found.results[0], "result": result}
+    written = Written.of(ASKED | {"purpose": words}, text)
+    page = report_page(written, [published], trial=True)
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 7  # the name is title and heading
+    assert "<script" not in page
 
 
 def test_every_file_of_a_trial_says_so() -> None:

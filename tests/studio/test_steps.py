@@ -84,7 +84,7 @@ def test_what_cannot_be_planned_is_said_in_words(browser: Browser, studio: Start
     page.write("#error", "5")
     page.wait_plan()
     page.write("#users", "many")
-    page.wait_text("#plan-problem", "People who are sure to take part, and honest: write a whole")
+    page.wait_text("#plan-problem", "Participants you can count on: write a whole")
     assert browser.run("document.querySelector('#plan-more').hidden") is True
     page.write("#users", "10,000")
     page.wait_plan("10,000 honest people")

@@ -6,8 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.cell import BoundedCell, Direction
 
 F = Fraction
 

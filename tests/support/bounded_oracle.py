@@ -16,8 +16,7 @@ from itertools import combinations_with_replacement
 
 from flint import arb_poly, fmpz, fmpz_poly
 
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.cell import BoundedCell, Direction
 from shuffledp.numbers.exact import at_precision, ball
 
 Masses = list[Fraction]

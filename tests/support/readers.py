@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,28 +22,30 @@ from shuffledp.engines import local
 from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.base import Protocol
 from shuffledp.queries.base import Query
-from shuffledp.queries.options import Options
+from shuffledp.queries.count.query import CountQuery
+from shuffledp.queries.histogram.query import HistogramQuery
+from shuffledp.queries.integer_sum.query import IntegerSumQuery
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.questions import CountQuery, HistogramQuery, IntegerSumQuery
 
 LABELS = ("a", "b,c", "Köln")
 WORDS = (*LABELS, 'say "no"', " x ", "東京", "$5 $6", "line\nbreak")
 BOUNDS = (0, 5)
-HOW = Options()
 
 QUERIES: dict[str, Query[Any]] = {
-    "count": CountQuery.of(HOW, 8),
-    "count of a text": CountQuery.of(HOW, 8, "b,c"),
-    "count of a number": CountQuery.of(HOW, 8, 1),
-    "count of a day": CountQuery.of(HOW, 8, "2020-02-29"),
-    "integer sum": IntegerSumQuery.of(HOW, 8, 5, False),
-    "integer sum, clamped": IntegerSumQuery.of(HOW, 8, 5, True),
-    "histogram of texts": HistogramQuery.of(HOW, 8, LABELS, None),
-    "histogram of texts and others": HistogramQuery.of(HOW, 8, LABELS, "else"),
-    "histogram of numbers": HistogramQuery.of(HOW, 8, 4, None),
-    "histogram of true and false": HistogramQuery.of(HOW, 8, [True, False], None),
-    "quantiles": QuantilesQuery.of(HOW, 8, BOUNDS, 0.5, 8, False),
-    "quantiles, clamped": QuantilesQuery.of(HOW, 8, BOUNDS, 0.5, 8, True),
+    "count": CountQuery(epsilon=8),
+    "count of a text": CountQuery(epsilon=8, equals="b,c"),
+    "count of a number": CountQuery(epsilon=8, equals=1),
+    "count of a day": CountQuery(epsilon=8, equals="2020-02-29"),
+    "integer sum": IntegerSumQuery(epsilon=8, largest=5),
+    "integer sum, clamped": IntegerSumQuery(epsilon=8, largest=5, clamp=True),
+    "histogram of texts": HistogramQuery(epsilon=8, labels=LABELS),
+    "histogram of texts and others": HistogramQuery(epsilon=8, labels=LABELS, other="else"),
+    "histogram of numbers": HistogramQuery(epsilon=8, labels=4),
+    "histogram of true and false": HistogramQuery(epsilon=8, labels=[True, False]),
+    "quantiles": QuantilesQuery(epsilon=8, bounds=BOUNDS, probabilities=0.5, bins=8, points=False),
+    "quantiles, clamped": QuantilesQuery(
+        epsilon=8, bounds=BOUNDS, probabilities=0.5, bins=8, clamp=True, points=False
+    ),
 }
 
 
@@ -52,7 +55,7 @@ def protocol_of(name: str) -> Protocol[Any]:
     query = QUERIES[name]
     if isinstance(query, HistogramQuery):
         plain = query.for_planning()
-        return plan_histogram(9, 8, plain.labels, other=plain.other).protocol
+        return plan_histogram(9, 8, plain.buckets, other=plain.other).protocol
     if isinstance(query, QuantilesQuery):
         return plan_quantiles(9, 8, BOUNDS, bins=8).protocol
     if isinstance(query, IntegerSumQuery):
@@ -64,7 +67,7 @@ def outcome(name: str, source: object, column: str | None = None) -> tuple[Any, 
     """What a query gets to know of a source: the tally, or the refusal with its sentence."""
     query, protocol = QUERIES[name], protocol_of(name)
     try:
-        found = local.read_column(query, source, Options(column=column))
+        found = local.read_column(replace(query, column=column), source)
         return found.rows, local.tallied(protocol, query, found).tolist()
     except ShuffleDPError as error:
         return type(error), str(error)

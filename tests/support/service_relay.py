@@ -11,7 +11,8 @@ import httpx
 from service_issuer import ByHost
 from service_trio import TRUSTING, Trio
 
-from shuffledp.service.client.relaying import AsyncRelayTransport, gateway_of
+from shuffledp.service.client.connection import AsyncConnection
+from shuffledp.service.client.relaying import RelayedConnection, gateway_of
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
@@ -65,12 +66,11 @@ class Relayed:
         content = seal_request(key, inner)[0]
         return await self.trio.to_shuffler.post(GATEWAY, content=content)
 
-    def through(self, task: Task) -> httpx.AsyncClient:
-        """A client that talks to the shuffler through the relay."""
-        transport = AsyncRelayTransport(
-            gateway_of(task), "http://shuffler", "http://relay", ByHost({"relay": self.to_relay})
-        )
-        return httpx.AsyncClient(transport=transport, base_url="http://shuffler")
+    async def through(self, task: Task, method: str, path: str, **content: Any) -> httpx.Response:
+        """The shuffler's answer to a request through the relay."""
+        inner = AsyncConnection(ByHost({"relay": self.to_relay}), bare=True)
+        connection = RelayedConnection(gateway_of(task), "http://shuffler", "http://relay", inner)
+        return await connection.request(method, f"http://shuffler{path}", **content)
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import comb, prod
 
-from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.cell import Direction
 from shuffledp.cells.digits.cell import SharedCell, Together
 from shuffledp.numbers.exact import round_to
 

@@ -10,7 +10,7 @@ import numpy as np
 from bounded_laws import direction, mu
 from shared_groups import fitted
 
-from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.cell import Direction
 from shuffledp.cells.digits.cell import SharedCell, Together
 
 F = Fraction

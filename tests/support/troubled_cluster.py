@@ -33,11 +33,10 @@ from shuffledp.engines.spark import executor, reports
 from shuffledp.engines.spark.keyed import JobSecret
 from shuffledp.engines.spark.reports import REPORT_SCHEMA, PartWork, added_up, in_arrow
 from shuffledp.engines.spark.sessions import prepare_java
-from shuffledp.queries.options import Options
-from shuffledp.queries.questions import CountQuery
+from shuffledp.queries.count.query import CountQuery
 
 USERS, PARTS = 400, 4
-COUNT = CountQuery.of(Options(), 1)
+COUNT = CountQuery(epsilon=1)
 FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",

@@ -1,10 +1,12 @@
 /** Answer shuffledp tasks from a browser. */
-export { loadCurrentTask, loadTask, type Issuer, type LoadOptions, type Operators, type Task } from "./task.js";
-export { createClient, type Client, type ClientOptions, type Receipt } from "./client.js";
+export type { Description } from "./device/describe.js";
+export type { PolicySettings } from "./device/policy.js";
+export { BrowserStorage, type Charge, type DeviceRecord, type Storage } from "./device/storage.js";
 export { ShuffledpError, type ErrorCode } from "./errors.js";
-export type { Description } from "./describe.js";
-export type { Logged, Signers, Verify } from "./logged.js";
-export type { PolicySettings } from "./policy.js";
-export type { Answer, Value, Values } from "./questions.js";
-export type { Ephemeral, EphemeralKey } from "./hpke.js";
-export { BrowserStorage, type Charge, type DeviceRecord, type Storage } from "./storage.js";
+export type { Answer, Value, Values } from "./queries/base.js";
+export { supportedQueries } from "./queries/registry.js";
+export { createClient, type Client, type ClientOptions, type Receipt } from "./send/client.js";
+export { loadCurrentTask, loadTask, type LoadOptions } from "./send/load.js";
+export type { Ephemeral, EphemeralKey } from "./task/hpke.js";
+export type { Logged, Signers, Verify } from "./task/log.js";
+export type { Issuer, Operators, Task } from "./task/task.js";

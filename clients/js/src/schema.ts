@@ -1,17 +1,22 @@
-/** What JSON from outside may hold; everything is checked here before it is used. */
-import { fail } from "./errors.js";
-import { atMost, parse, show, type Rational } from "./rational.js";
+/** Checks of JSON from outside: nothing is used before it has passed one. */
+import { bad, fail } from "./errors.js";
+import { atMost, parse, show, type Rational } from "./numbers/rational.js";
 
-/** Gives the data as what it was checked to be, or throws; `name` says where it stands. */
+/** Returns the data with the type it was checked to have, or throws; `name` is its path in the
+ * document. */
 export type Check<T> = (data: unknown, name: string) => T;
-type Fields = Record<string, Check<unknown>>;
-type Checked<F extends Fields> = { readonly [K in keyof F]: ReturnType<F[K]> };
+export type Fields = Record<string, Check<unknown>>;
+export type Checked<F extends Fields> = { readonly [K in keyof F]: ReturnType<F[K]> };
 
-const refuse = (name: string, allowed: string): never => fail(name.startsWith("policy") ? "policy" : "task", `${name} must be ${allowed}.`);
+const refuse = (name: string, allowed: string): never =>
+  fail(name.startsWith("policy") ? "policy" : "task", `${name} must be ${allowed}.`);
 
-/** An object with all these fields, and perhaps the optional ones; no others. */
+/** An object with all of `fields`, any of `optional`, and nothing else. */
 export const record =
-  <F extends Fields, O extends Fields = Record<never, never>>(fields: F, optional?: O): Check<Checked<F> & Partial<Checked<O>>> =>
+  <F extends Fields, O extends Fields = Record<never, never>>(
+    fields: F,
+    optional?: O,
+  ): Check<Checked<F> & Partial<Checked<O>>> =>
   (data, name) => {
     if (typeof data !== "object" || !data || Array.isArray(data)) refuse(name, "an object");
     const known: Fields = { ...fields, ...optional };
@@ -41,18 +46,26 @@ export const exactly =
       : refuse(name, `an exact number as text, like "1/3", from ${show(least)} to ${show(most)}`);
   };
 
-/** A text of so many characters. */
+/** A text of `least` to `most` characters that matches `form`. */
 export const textOf =
   (least: number, most: number, form = /^/): Check<string> =>
   (data, name) => {
-    const long = typeof data === "string" && !/\p{Cs}/u.test(data) && form.test(data) ? [...data].length : -1;
-    return long >= least && long <= most ? (data as string) : refuse(name, `a text of ${least} to ${most} characters${form.source === "^" ? "" : " of the right form"}`);
+    const long =
+      typeof data === "string" && !/\p{Cs}/u.test(data) && form.test(data) ? [...data].length : -1;
+    return long >= least && long <= most
+      ? (data as string)
+      : refuse(
+          name,
+          `a text of ${least} to ${most} characters${form.source === "^" ? "" : " of the right form"}`,
+        );
   };
 
 export const choice =
   <T extends string | boolean>(...allowed: readonly T[]): Check<T> =>
   (data, name) =>
-    allowed.includes(data as T) ? (data as T) : refuse(name, allowed.map((one) => JSON.stringify(one)).join(" or "));
+    allowed.includes(data as T)
+      ? (data as T)
+      : refuse(name, allowed.map((one) => JSON.stringify(one)).join(" or "));
 
 export const list =
   <T>(item: Check<T>, least: number, most: number): Check<readonly T[]> =>
@@ -63,22 +76,25 @@ export const list =
 
 export const anything: Check<unknown> = (data) => data;
 
-/** What a canonical JSON text holds: names sorted, no spaces, whole numbers within ±(2⁵³ − 1) only. */
+/** Parses canonical JSON: names sorted, no spaces, only whole numbers within ±(2⁵³ − 1). */
 export function readCanonical(text: string): unknown {
   try {
     const data: unknown = JSON.parse(text);
     if (canonical(data, 0) === text) return data;
   } catch {
-    // no JSON, or too deep
+    // not JSON, or nested too deeply
   }
-  return fail("task", "The task is not canonical JSON; ask for a new task.");
+  return bad("The task is not canonical JSON");
 }
 
 function canonical(data: unknown, depth: number): string {
   if (depth > 24) throw new RangeError();
   const inside = (one: unknown): string => canonical(one, depth + 1);
   if (Array.isArray(data)) return `[${data.map(inside)}]`;
-  if (typeof data !== "object" || !data) return typeof data === "number" && !Number.isSafeInteger(data) ? "" : JSON.stringify(data);
+  if (typeof data !== "object" || !data)
+    return typeof data === "number" && !Number.isSafeInteger(data) ? "" : JSON.stringify(data);
   const names = Object.keys(data).sort();
-  return names.some((name) => /[^ -~]/.test(name)) ? "" : `{${names.map((name) => `${JSON.stringify(name)}:${inside((data as Record<string, unknown>)[name])}`)}}`;
+  return names.some((name) => /[^ -~]/.test(name))
+    ? ""
+    : `{${names.map((name) => `${JSON.stringify(name)}:${inside((data as Record<string, unknown>)[name])}`)}}`;
 }

@@ -8,7 +8,19 @@ import { createClient, loadTask } from "@shuffledp/client";
 import { exportHistory, history, wipe } from "@shuffledp/client/device";
 import { nobleKey, nobleVerify } from "@shuffledp/client/noble";
 import { givenWords, madeProof, memoryStorage, plainNumbers } from "@shuffledp/client/testing";
-import { changedText, clock, fails, idOf, loadText, refusal, restore, shuffler, textOf, vectors, withoutPauses } from "../test-support.mjs";
+import {
+  changedText,
+  clock,
+  fails,
+  idOf,
+  loadText,
+  refusal,
+  restore,
+  shuffler,
+  textOf,
+  vectors,
+  withoutPauses,
+} from "../test-support.mjs";
 
 const KEY = vectors.encryption.analyzer_key.public;
 const load = (name, policy = {}, more = {}) => loadText(textOf(name), { policy, ...more });
@@ -34,12 +46,20 @@ test("a value is sent once, in a request as the protocol says", async () => {
   assert.equal(await client.resume(), null);
   assert.equal(bodies.length, 1);
   const [sent] = await history(storage);
-  assert.deepEqual([sent.task, sent.epsilon, sent.acknowledged, sent.when], [task.id, "1", true, vectors.now]);
+  assert.deepEqual(
+    [sent.task, sent.epsilon, sent.acknowledged, sent.when],
+    [task.id, "1", true, vectors.now],
+  );
 });
 
 test("every value gives equally many bytes, and no two reports are alike", async () => {
   const bodies = shuffler(new Response(null, { status: 201 }));
-  const cases = { "count, bounded": [0, 1], "histogram, bounded": ["no", 7], "real sum, bounded": [-1, 2.5], "frequencies, bounded": ["a", 2n ** 64n - 1n] };
+  const cases = {
+    "count, bounded": [0, 1],
+    "histogram, bounded": ["no", 7],
+    "real sum, bounded": [-1, 2.5],
+    "frequencies, bounded": ["a", 2n ** 64n - 1n],
+  };
   for (const [name, values] of Object.entries(cases)) {
     const task = await load(name, { least_users: 1 });
     for (const value of values)
@@ -71,22 +91,36 @@ test("Retry-After is waited for; what is too long is left for later", async () =
   await createClient(task, { ...once, storage: memoryStorage() }).send(1);
   assert.deepEqual(pauses, [7000]);
   const bodies = shuffler(refusal(503, "busy", { "Retry-After": "3600" }));
-  await assert.rejects(createClient(task, { ...once, storage: memoryStorage() }).send(1), fails("unreachable"));
+  await assert.rejects(
+    createClient(task, { ...once, storage: memoryStorage() }).send(1),
+    fails("unreachable"),
+  );
   assert.equal(bodies.length, 1);
   assert.equal(pauses.length, 1);
 });
 
 test("what broke off on its way is sent again", async () => {
-  const bodies = shuffler(refusal(400, "interrupted"), refusal(599, "proxy"), new Response(null, { status: 201 }));
+  const bodies = shuffler(
+    refusal(400, "interrupted"),
+    refusal(599, "proxy"),
+    new Response(null, { status: 201 }),
+  );
   await createClient(await load("count, bounded"), { ...once, storage: memoryStorage() }).send(1);
   assert.equal(new Set(bodies.map((body) => body.hex)).size, 1);
   assert.equal(bodies.length, 3);
 });
 
 test("a refusal for good is not repeated, and says why", async () => {
-  for (const [status, problem] of [[409, "token-used"], [400, "malformed"], [410, "task-expired"]]) {
+  for (const [status, problem] of [
+    [409, "token-used"],
+    [400, "malformed"],
+    [410, "task-expired"],
+  ]) {
     const bodies = shuffler(refusal(status, problem));
-    const client = createClient(await load("count, bounded"), { ...once, storage: memoryStorage() });
+    const client = createClient(await load("count, bounded"), {
+      ...once,
+      storage: memoryStorage(),
+    });
     await assert.rejects(client.send(1), (error) => {
       assert.deepEqual([error.code, error.status, error.problem], ["refused", status, problem]);
       assert.match(error.message, /No\.$/);
@@ -102,7 +136,16 @@ test("a value that does not fit costs nothing and is not repeated in the error",
   const cases = {
     "count, bounded": [2, -1, 0.5, "1", NaN],
     "real sum, bounded": [2.6, "1", Infinity],
-    "frequencies, bounded": [19723.5, NaN, 2 ** 53, 2n ** 64n, -(2n ** 63n) - 1n, "\ud800", null, true],
+    "frequencies, bounded": [
+      19723.5,
+      NaN,
+      2 ** 53,
+      2n ** 64n,
+      -(2n ** 63n) - 1n,
+      "\ud800",
+      null,
+      true,
+    ],
     "quantiles of days, bounded": ["2023-12-31", "2024-02-30", 19723],
   };
   for (const [name, values] of Object.entries(cases))
@@ -123,7 +166,10 @@ test("the policy decides before anything is sent", async () => {
   await assert.rejects(load("count, bounded", { least_users: 101 }), fails("policy"));
   await assert.rejects(load("count, repeated", { allow_short_batches: true }), fails("policy"));
   await assert.rejects(load("count, repeated", { allow_repeat: true }), fails("policy"));
-  await assert.rejects(load("count, bounded", { analyzer_keys: ["00".repeat(32)] }), fails("policy"));
+  await assert.rejects(
+    load("count, bounded", { analyzer_keys: ["00".repeat(32)] }),
+    fails("policy"),
+  );
   await assert.rejects(load("count, bounded", { most_users: 3 }), fails("policy"));
   await assert.rejects(load("count, bounded", { least_users: 0 }), fails("policy"));
   await load("count, bounded", { analyzer_keys: [KEY], most_epsilon_per_task: "1" });
@@ -131,9 +177,21 @@ test("the policy decides before anything is sent", async () => {
 
 test("the budget of a period is exact, and ends with the period", async () => {
   shuffler(new Response(null, { status: 201 }));
-  const charge = (epsilon, when) => ({ report: "r", task: "other", name: "n", shuffler: "s", epsilon, when, expires: 1 });
+  const charge = (epsilon, when) => ({
+    report: "r",
+    task: "other",
+    name: "n",
+    shuffler: "s",
+    epsilon,
+    when,
+    expires: 1,
+  });
   const day = 86400;
-  const storage = memoryStorage({ charges: [charge("3", vectors.now - 10 * day)], keys: {}, reports: {} });
+  const storage = memoryStorage({
+    charges: [charge("3", vectors.now - 10 * day)],
+    keys: {},
+    reports: {},
+  });
   const client = createClient(await load("count, bounded"), { ...once, storage });
   await client.send(1); // 3 + 1 = 4 is allowed, and nothing more
   const next = createClient(await load("count, per index"), { ...once, storage });
@@ -145,7 +203,11 @@ test("the budget of a period is exact, and ends with the period", async () => {
 test("another analyzer key than the remembered one is refused", async () => {
   shuffler(new Response(null, { status: 201 }));
   const task = await load("count, bounded");
-  const storage = memoryStorage({ charges: [], keys: { "https://shuffler.example/v1": { encryption: "11".repeat(32) } }, reports: {} });
+  const storage = memoryStorage({
+    charges: [],
+    keys: { "https://shuffler.example/v1": { encryption: "11".repeat(32) } },
+    reports: {},
+  });
   await assert.rejects(createClient(task, { ...once, storage }).send(1), fails("policy"));
   const named = await load("count, bounded", { analyzer_keys: [KEY] });
   await createClient(named, { ...once, storage }).send(1);
@@ -154,16 +216,29 @@ test("another analyzer key than the remembered one is refused", async () => {
 test("a task that nobody else can see is not answered", async () => {
   const [own, other] = [textOf("count, bounded"), textOf("count, per index")];
   const id = idOf(own);
-  const pinned = { signing_keys: Object.fromEntries(Object.entries(JSON.parse(await madeProof(id)).keys).map(([role, key]) => [role, [key]])) };
+  const pinned = {
+    signing_keys: Object.fromEntries(
+      Object.entries(JSON.parse(await madeProof(id)).keys).map(([role, key]) => [role, [key]]),
+    ),
+  };
   const names = { collector: "collector", shuffler: "shuffler", analyzer: "analyzer" };
   const forged = {
     task: [await madeProof(idOf(other)), "{}", "no JSON", " ".repeat(20_000)],
-    policy: await Promise.all(Object.keys(names).map((role) => madeProof(id, { ...names, [role]: "stranger" }))),
+    policy: await Promise.all(
+      Object.keys(names).map((role) => madeProof(id, { ...names, [role]: "stranger" })),
+    ),
   };
   for (const [code, proofs] of Object.entries(forged))
-    for (const proof of proofs) await assert.rejects(loadText(own, { proof, policy: pinned }), fails(code));
-  await assert.rejects(loadText(own, { policy: { signing_keys: { collector: "x" } } }), fails("policy"));
-  await assert.rejects(loadText(own, { policy: { signing_keys: { nobody: [] } } }), fails("policy"));
+    for (const proof of proofs)
+      await assert.rejects(loadText(own, { proof, policy: pinned }), fails(code));
+  await assert.rejects(
+    loadText(own, { policy: { signing_keys: { collector: "x" } } }),
+    fails("policy"),
+  );
+  await assert.rejects(
+    loadText(own, { policy: { signing_keys: { nobody: [] } } }),
+    fails("policy"),
+  );
   await loadText(own, { policy: pinned });
 });
 
@@ -180,7 +255,11 @@ test("the proof is loaded from beside the task, or from the task's shuffler", as
   serve(() => new Response(proof));
   await loadTask(`https://mirror.example/tasks/${id}`, { clock });
   await loadTask(text, { clock });
-  assert.deepEqual(asked, [`https://mirror.example/tasks/${id}`, `https://mirror.example/tasks/${id}/proof`, `https://shuffler.example/v1/tasks/${id}/proof`]);
+  assert.deepEqual(asked, [
+    `https://mirror.example/tasks/${id}`,
+    `https://mirror.example/tasks/${id}/proof`,
+    `https://shuffler.example/v1/tasks/${id}/proof`,
+  ]);
   serve(() => new Response(null, { status: 404 }));
   await assert.rejects(loadTask(text, { clock }), fails("task"));
   serve(() => Promise.reject(new TypeError("away")));
@@ -192,8 +271,12 @@ test("an engine without Ed25519 says so in one sentence", async () => {
   const text = textOf("count, bounded");
   const proof = await madeProof(idOf(text));
   try {
-    crypto.subtle.importKey = async () => Promise.reject(new DOMException("no such algorithm", "NotSupportedError"));
-    await assert.rejects(loadTask(text, { clock, proof }), (error) => fails("task")(error) && /no Ed25519/.test(error.message));
+    crypto.subtle.importKey = async () =>
+      Promise.reject(new DOMException("no such algorithm", "NotSupportedError"));
+    await assert.rejects(
+      loadTask(text, { clock, proof }),
+      (error) => fails("task")(error) && /no Ed25519/.test(error.message),
+    );
     await loadTask(text, { clock, proof, verify: nobleVerify });
   } finally {
     crypto.subtle.importKey = real;
@@ -210,7 +293,9 @@ test("other signing keys than the remembered ones are refused, and new ones are 
   const text = textOf("count, per index");
   const names = { collector: "collector", shuffler: "shuffler", analyzer: "analyzer" };
   for (const role of Object.keys(names)) {
-    const other = await loadText(text, { proof: await madeProof(idOf(text), { ...names, [role]: "another" }) });
+    const other = await loadText(text, {
+      proof: await madeProof(idOf(text), { ...names, [role]: "another" }),
+    });
     await assert.rejects(createClient(other, { ...once, storage }).send(1), fails("policy"));
   }
   await createClient(await loadText(text, {}), { ...once, storage }).send(1);
@@ -222,16 +307,30 @@ test("what was sent can be exported and wiped, and the budget stays spent", asyn
   const task = await load("count, bounded", { most_epsilon_per_period: "1" });
   await createClient(task, { ...once, storage }).send(1);
   const [sent] = JSON.parse(await exportHistory(storage)).reports;
-  assert.deepEqual([sent.question, sent.operators, sent.bytes, sent.shuffler], [task.question, task.operators, task.reportBytes, "https://shuffler.example/v1"]);
+  assert.deepEqual(
+    [sent.question, sent.operators, sent.bytes, sent.shuffler],
+    [task.question, task.operators, task.reportBytes, "https://shuffler.example/v1"],
+  );
   const now = vectors.now;
   assert.deepEqual(await wipe(storage, { now }), { reports: 1, waiting: 0, tasks: 1 });
   const [left] = await history(storage);
-  assert.deepEqual(Object.keys(left).sort(), ["acknowledged", "epsilon", "expires", "report", "task", "when"]);
+  assert.deepEqual(Object.keys(left).sort(), [
+    "acknowledged",
+    "epsilon",
+    "expires",
+    "report",
+    "task",
+    "when",
+  ]);
   assert.ok(!(await exportHistory(storage)).includes(task.question));
   await assert.rejects(createClient(task, { ...once, storage }).send(0), fails("answered"));
   const next = await load("count, per index", { most_epsilon_per_period: "1" });
   await assert.rejects(createClient(next, { ...once, storage }).send(1), fails("policy"));
-  assert.deepEqual(await wipe(storage, { now: task.expires, keys: true }), { reports: 1, waiting: 0, tasks: 0 });
+  assert.deepEqual(await wipe(storage, { now: task.expires, keys: true }), {
+    reports: 1,
+    waiting: 0,
+    tasks: 0,
+  });
   assert.ok(!(await exportHistory(storage)).includes(task.id));
   assert.deepEqual(JSON.parse(await exportHistory(storage)).keys, {});
 });
@@ -271,7 +370,10 @@ test("what is sent, in words", async () => {
   const task = await load("count, bounded");
   const about = await task.describe(memoryStorage());
   assert.equal(about.question, "Vectors: count, bounded? ✓");
-  assert.deepEqual([about.epsilon, about.users, about.bytes, about.remains], ["1", 100, task.reportBytes, "3"]);
+  assert.deepEqual(
+    [about.epsilon, about.users, about.bytes, about.remains],
+    ["1", 100, task.reportBytes, "3"],
+  );
   assert.match(about.sentences.join(" "), /Survey Office.*Shuffler Ltd.*Université · Analyse/);
   assert.match(about.sentences.at(-1), /ε = 0 of the 4 .* after this answer 3 are left/);
 });
@@ -306,15 +408,28 @@ const FREQUENT = "frequencies of numbers, bounded";
 
 test("tasks for frequencies whose groups or labels are wrong are refused", async () => {
   const wrong = {
-    "report_size": [(task) => (task.report_size -= 1), "too short"],
-    "cells per group": [({ certificate: { protocol } }) => (protocol.cells_per_group = 6), "2, 4, 8"],
-    "cells in all": [({ certificate: { protocol } }) => Object.assign(protocol, { users: 1e13, groups: 1e6, cells_per_group: 4096 }), "too many cells"],
-    "users": [({ certificate: { protocol } }) => (protocol.groups = 8), "fewer users"],
-    "candidates twice": [({ certificate: { protocol } }) => (protocol.candidates = [1, 1]), "Candidates"],
-    "candidates of two types": [({ certificate: { protocol } }) => (protocol.candidates = [1, "1"]), "Candidates"],
-    "seed": [({ certificate: { protocol } }) => (protocol.hash_seed = "A".repeat(64)), "hash_seed"],
-    "claim": [({ certificate }) => (certificate.users = 100), "does not follow"],
-    "batch": [({ batch }) => (batch.reports = 699), "batches"],
+    report_size: [(task) => (task.report_size -= 1), "too short"],
+    "cells per group": [
+      ({ certificate: { protocol } }) => (protocol.cells_per_group = 6),
+      "2, 4, 8",
+    ],
+    "cells in all": [
+      ({ certificate: { protocol } }) =>
+        Object.assign(protocol, { users: 1e13, groups: 1e6, cells_per_group: 4096 }),
+      "too many cells",
+    ],
+    users: [({ certificate: { protocol } }) => (protocol.groups = 8), "fewer users"],
+    "candidates twice": [
+      ({ certificate: { protocol } }) => (protocol.candidates = [1, 1]),
+      "Candidates",
+    ],
+    "candidates of two types": [
+      ({ certificate: { protocol } }) => (protocol.candidates = [1, "1"]),
+      "Candidates",
+    ],
+    seed: [({ certificate: { protocol } }) => (protocol.hash_seed = "A".repeat(64)), "hash_seed"],
+    claim: [({ certificate }) => (certificate.users = 100), "does not follow"],
+    batch: [({ batch }) => (batch.reports = 699), "batches"],
   };
   await loadText(changed(FREQUENT, () => {}));
   for (const [name, [change, why]] of Object.entries(wrong))
@@ -328,18 +443,40 @@ test("tasks for frequencies whose groups or labels are wrong are refused", async
 test("whole numbers are labels modulo 2⁶⁴, and no texts", async () => {
   const task = await load(FREQUENT);
   const { words: given } = vectors.frequencies.values.find((one) => one.task === FREQUENT);
-  const sent = (value) => plainNumbers(task, value, givenWords([...given, ...Array(20).fill(given[0])]));
+  const sent = (value) =>
+    plainNumbers(task, value, givenWords([...given, ...Array(20).fill(given[0])]));
   assert.deepEqual(await sent(7n), await sent(7));
   assert.deepEqual(await sent(-1), await sent(2n ** 64n - 1n));
-  const places = await Promise.all([...Array(20).keys()].map(async (value) => [await sent(value), await sent(String(value))]));
-  assert.notDeepEqual(places.map(([whole]) => whole), places.map(([, text]) => text));
+  const places = await Promise.all(
+    [...Array(20).keys()].map(async (value) => [await sent(value), await sent(String(value))]),
+  );
+  assert.notDeepEqual(
+    places.map(([whole]) => whole),
+    places.map(([, text]) => text),
+  );
 });
 
 test("pages load what a question needs beside the core, from the bundle", async () => {
   const { loadTask: bundled } = await import("../dist/bundle/client.js");
-  for (const name of ["frequencies, bounded", "real sum, bounded", "quantiles of days, bounded", "histogram, bounded", "mean by group", "count, in a series"]) {
-    const task = await bundled(textOf(name), { clock, proof: await madeProof(idOf(textOf(name))), policy: { least_users: 1 } });
-    assert.equal(task.reportBytes, vectors.tasks.concat(vectors.frequencies.tasks, vectors.groups.tasks).find((one) => one.name === name).report_bytes);
+  for (const name of [
+    "frequencies, bounded",
+    "real sum, bounded",
+    "quantiles of days, bounded",
+    "histogram, bounded",
+    "mean by group",
+    "count, in a series",
+  ]) {
+    const task = await bundled(textOf(name), {
+      clock,
+      proof: await madeProof(idOf(textOf(name))),
+      policy: { least_users: 1 },
+    });
+    assert.equal(
+      task.reportBytes,
+      vectors.tasks
+        .concat(vectors.frequencies.tasks, vectors.groups.tasks)
+        .find((one) => one.name === name).report_bytes,
+    );
   }
 });
 

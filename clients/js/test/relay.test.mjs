@@ -4,8 +4,29 @@ import { afterEach, beforeEach, test } from "node:test";
 
 import { createClient, loadCurrentTask, loadTask } from "@shuffledp/client";
 import { nobleKey } from "@shuffledp/client/noble";
-import { binaryRequest, binaryResponse, fromHex, givenGateway, givenKeys, hex, madeProof, memoryStorage, sealRequest } from "@shuffledp/client/testing";
-import { changedText, clock, fails, idOf, loadText, readVectors, refusal, restore, textOf, withoutPauses } from "../test-support.mjs";
+import {
+  binaryRequest,
+  binaryResponse,
+  fromHex,
+  givenGateway,
+  givenKeys,
+  hex,
+  madeProof,
+  memoryStorage,
+  sealRequest,
+} from "@shuffledp/client/testing";
+import {
+  changedText,
+  clock,
+  fails,
+  idOf,
+  loadText,
+  readVectors,
+  refusal,
+  restore,
+  textOf,
+  withoutPauses,
+} from "../test-support.mjs";
 
 const rfc = readVectors("rfc").rfc9458;
 const SECRET = rfc.gateway_secret;
@@ -18,38 +39,84 @@ afterEach(restore);
 
 test("RFC 9458: the example of appendix A", async () => {
   const { key: gateway } = await givenGateway(SECRET, (one) => one);
-  assert.equal(gateway.slice(0, 70), rfc.key_configuration.slice(0, 70), "the same number and public key");
-  const [sealed, open] = await sealRequest(gateway, fromHex(rfc.request), givenKeys([rfc.ephemeral_secret]));
+  assert.equal(
+    gateway.slice(0, 70),
+    rfc.key_configuration.slice(0, 70),
+    "the same number and public key",
+  );
+  const [sealed, open] = await sealRequest(
+    gateway,
+    fromHex(rfc.request),
+    givenKeys([rfc.ephemeral_secret]),
+  );
   assert.equal(hex(sealed), rfc.encapsulated_request);
   assert.equal(hex(await open(fromHex(rfc.encapsulated_response))), rfc.response);
-  for (const wrong of [`00${rfc.encapsulated_response}`, rfc.encapsulated_response.slice(2), rfc.encapsulated_response.slice(0, 34), ""])
+  for (const wrong of [
+    `00${rfc.encapsulated_response}`,
+    rfc.encapsulated_response.slice(2),
+    rfc.encapsulated_response.slice(0, 34),
+    "",
+  ])
     await assert.rejects(open(fromHex(wrong)));
   const [, other] = await sealRequest(gateway, fromHex(rfc.request), givenKeys(["11".repeat(32)]));
   await assert.rejects(other(fromHex(rfc.encapsulated_response)), "it answers another request");
 });
 
 test("binary HTTP is written and read as RFC 9292 says", () => {
-  assert.equal(hex(binaryRequest(["GET", "https", "example.com", "/"], {}, new Uint8Array(0), 1)).slice(0, rfc.request.length), rfc.request);
-  assert.equal(binaryRequest(["POST", "https", "a", "/b"], { Authorization: "x" }, new Uint8Array(700), 512).length, 1024);
-  const long = binaryRequest(["POST", "https", "a", "/b"], {}, new Uint8Array(20_000).fill(7), 512);
+  const inner = (method, authority, path) => ({
+    method,
+    scheme: "https",
+    authority,
+    path,
+    fields: {},
+    content: new Uint8Array(0),
+  });
+  const posted = { ...inner("POST", "a", "/b"), content: new Uint8Array(700) };
+  assert.equal(
+    hex(binaryRequest(inner("GET", "example.com", "/"), 1)).slice(0, rfc.request.length),
+    rfc.request,
+  );
+  assert.equal(binaryRequest({ ...posted, fields: { Authorization: "x" } }, 512).length, 1024);
+  const long = binaryRequest({ ...posted, content: new Uint8Array(20_000).fill(7) }, 512);
   assert.ok(hex(long).includes(`80004e20${"07".repeat(20_000)}`), "lengths of four bytes");
-  assert.deepEqual(binaryResponse(fromHex(rfc.response)), { status: 200, fields: [], content: new Uint8Array(0) });
+  assert.deepEqual(binaryResponse(fromHex(rfc.response)), {
+    status: 200,
+    fields: [],
+    content: new Uint8Array(0),
+  });
   const whole = binaryResponse(fromHex(`0140c9${"04"}01610162${"03"}010203${"00"}0000`));
   assert.deepEqual(whole, { status: 201, fields: [["a", "b"]], content: fromHex("010203") });
-  for (const wrong of ["", "00", "0140", "014064", "01425800", "0140c80501", "0140c800030102", "0140c80000000001"])
+  for (const wrong of [
+    "",
+    "00",
+    "0140",
+    "014064",
+    "01425800",
+    "0140c80501",
+    "0140c800030102",
+    "0140c80000000001",
+  ])
     assert.throws(() => binaryResponse(fromHex(wrong)), fails("unreachable"), wrong);
 });
 
 /** A task for reports through the relay. */
 async function relayed(change = () => {}) {
   const { key } = await givenGateway(SECRET, (one) => one);
-  return changedText(textOf("count, bounded"), (task) => change(Object.assign(task, { gateway: key })));
+  return changedText(textOf("count, bounded"), (task) =>
+    change(Object.assign(task, { gateway: key })),
+  );
 }
 
 const response = (status, fields = {}, content = "") => {
-  const sized = (bytes) => joined(bytes.length < 64 ? [bytes.length] : [64 + (bytes.length >> 8), bytes.length & 255], bytes);
+  const sized = (bytes) =>
+    joined(
+      bytes.length < 64 ? [bytes.length] : [64 + (bytes.length >> 8), bytes.length & 255],
+      bytes,
+    );
   const text = (one) => sized(Buffer.from(one));
-  const lines = joined(...Object.entries(fields).flatMap(([name, value]) => [text(name), text(value)]));
+  const lines = joined(
+    ...Object.entries(fields).flatMap(([name, value]) => [text(name), text(value)]),
+  );
   const made = joined([1, 64 + (status >> 8), status & 255], sized(lines), text(content), [0]);
   return joined(made, new Uint8Array(1024 - (made.length % 1024)));
 };
@@ -78,18 +145,40 @@ test("proof and report go through the relay, sealed, in requests of one size", a
   const proof = await madeProof(idOf(text));
   const sizes = [];
   for (const value of [0, 1]) {
-    const seen = await relay([response(200, { "content-type": "application/json" }, proof), response(201)]);
+    const seen = await relay([
+      response(200, { "content-type": "application/json" }, proof),
+      response(201),
+    ]);
     const task = await loadTask(text, { clock, relay: `${RELAY}/` });
-    assert.deepEqual(await createClient(task, { token: "each-secret", storage: memoryStorage() }).send(value), { status: 201 });
+    assert.deepEqual(
+      await createClient(task, { token: "each-secret", storage: memoryStorage() }).send(value),
+      { status: 201 },
+    );
     assert.equal(seen.length, 2);
     for (const { url, method, headers, how } of seen) {
-      assert.deepEqual([url, method, headers], [`${RELAY}/relay`, "POST", { "Content-Type": "message/ohttp-req" }]);
-      assert.deepEqual([how.credentials, how.referrerPolicy, how.redirect], ["omit", "no-referrer", "error"]);
+      assert.deepEqual(
+        [url, method, headers],
+        [`${RELAY}/relay`, "POST", { "Content-Type": "message/ohttp-req" }],
+      );
+      assert.deepEqual(
+        [how.credentials, how.referrerPolicy, how.redirect],
+        ["omit", "no-referrer", "error"],
+      );
     }
     const [asked, sent] = seen.map(({ inner }) => inner[0]);
-    assert.ok(asked.startsWith(`\0\x03GET\x05https\x10shuffler.example\x40\x4d/tasks/${task.id}/proof`), JSON.stringify(asked.slice(0, 60)));
-    assert.ok(sent.includes(`/tasks/${task.id}/reports`) && !sent.includes("/v1"), "the path without that of the shuffler");
-    assert.ok(sent.includes("\x0dauthorization\x12Bearer each-secret\x0ccontent-type\x18application/octet-stream"));
+    assert.ok(
+      asked.startsWith(`\0\x03GET\x05https\x10shuffler.example\x40\x4d/tasks/${task.id}/proof`),
+      JSON.stringify(asked.slice(0, 60)),
+    );
+    assert.ok(
+      sent.includes(`/tasks/${task.id}/reports`) && !sent.includes("/v1"),
+      "the path without that of the shuffler",
+    );
+    assert.ok(
+      sent.includes(
+        "\x0dauthorization\x12Bearer each-secret\x0ccontent-type\x18application/octet-stream",
+      ),
+    );
     sizes.push(seen.map(({ size }) => size));
   }
   assert.deepEqual(sizes[0], sizes[1]);
@@ -101,7 +190,8 @@ test("a task that is loaded from another site has its proof through the relay al
   const seen = await relay([response(200, {}, await madeProof(idOf(text)))]);
   const through = globalThis.fetch;
   const direct = [];
-  globalThis.fetch = async (url, how) => (how.body ? through(url, how) : (direct.push(String(url)), new Response(text)));
+  globalThis.fetch = async (url, how) =>
+    how.body ? through(url, how) : (direct.push(String(url)), new Response(text));
   const where = `https://survey.example/tasks/${idOf(text)}`;
   assert.equal((await loadTask(where, { clock, relay: RELAY })).relay, RELAY);
   assert.deepEqual([direct, seen.length], [[where], 1]);
@@ -110,24 +200,46 @@ test("a task that is loaded from another site has its proof through the relay al
 test("refusals inside are read, and what is not now is sent again, newly sealed", async () => {
   const text = await relayed();
   const storage = memoryStorage();
-  const seen = await relay([response(503, { "retry-after": "2" }), response(200)], ["away", new Response("{}", { status: 503 })]);
+  const seen = await relay(
+    [response(503, { "retry-after": "2" }), response(200)],
+    ["away", new Response("{}", { status: 503 })],
+  );
   const task = await loadText(text, { relay: RELAY });
   assert.deepEqual(await createClient(task, { token: "each-x", storage }).send(1), { status: 200 });
   assert.equal(seen.length, 4);
   const sent = seen.slice(2).map(({ inner }) => inner[0]);
   assert.equal(sent[0], sent[1], "the same report inside");
-  await relay([response(409, { "content-type": "application/problem+json" }, JSON.stringify({ type: "urn:shuffledp:problem:token-used", detail: "Used." }))]);
-  await assert.rejects(createClient(task, { token: "each-x", storage: memoryStorage() }).send(1), (error) => {
-    assert.deepEqual([error.code, error.status, error.problem], ["refused", 409, "token-used"]);
-    return true;
-  });
+  await relay([
+    response(
+      409,
+      { "content-type": "application/problem+json" },
+      JSON.stringify({ type: "urn:shuffledp:problem:token-used", detail: "Used." }),
+    ),
+  ]);
+  await assert.rejects(
+    createClient(task, { token: "each-x", storage: memoryStorage() }).send(1),
+    (error) => {
+      assert.deepEqual([error.code, error.status, error.problem], ["refused", 409, "token-used"]);
+      return true;
+    },
+  );
 });
 
 test("a relay cannot acknowledge a report", async () => {
   const text = await relayed();
   const other = await givenGateway("22".repeat(32), () => response(201));
-  const sealed = async () => other.answer((await sealRequest(other.key, new Uint8Array(3), givenKeys(["33".repeat(32)])))[0]);
-  for (const fake of [new Response(null, { status: 200 }), new Response(null, { status: 201 }), new Response(await sealed()), new Response(response(201)), 201, 299]) {
+  const sealed = async () =>
+    other.answer(
+      (await sealRequest(other.key, new Uint8Array(3), givenKeys(["33".repeat(32)])))[0],
+    );
+  for (const fake of [
+    new Response(null, { status: 200 }),
+    new Response(null, { status: 201 }),
+    new Response(await sealed()),
+    new Response(response(201)),
+    201,
+    299,
+  ]) {
     await relay([response(201)], [fake]);
     const task = await loadText(text, { relay: RELAY });
     const client = createClient(task, { token: "each-x", storage: memoryStorage(), attempts: 1 });
@@ -136,7 +248,10 @@ test("a relay cannot acknowledge a report", async () => {
     assert.deepEqual(await client.resume(), { status: 201 });
   }
   await relay([response(201)], [refusal(403, "malformed")]);
-  const client = createClient(await loadText(text, { relay: RELAY }), { token: "each-x", storage: memoryStorage() });
+  const client = createClient(await loadText(text, { relay: RELAY }), {
+    token: "each-x",
+    storage: memoryStorage(),
+  });
   await assert.rejects(client.send(1), fails("refused"));
 });
 
@@ -145,13 +260,33 @@ test("a task without a gateway key, or with a malformed one, is not sent through
   const without = textOf("count, bounded");
   await assert.rejects(loadTask(without, { clock, relay: RELAY }), fails("task"));
   const task = await loadText(without);
-  await assert.rejects(createClient(task, { token: "each-x", relay: RELAY, storage: memoryStorage() }).send(1), fails("task"));
+  await assert.rejects(
+    createClient(task, { token: "each-x", relay: RELAY, storage: memoryStorage() }).send(1),
+    fails("task"),
+  );
   const { gateway } = JSON.parse(await relayed());
-  const wrong = [gateway.slice(2), gateway.toUpperCase(), gateway.replace("0020", "0010"), gateway.replace("00010001", "00010003"), null, 7];
-  for (const one of wrong) await assert.rejects(loadText(await relayed((data) => (data.gateway = one))), fails("task"), String(one));
-  const zero = await relayed((data) => (data.gateway = `${gateway.slice(0, 6)}${"00".repeat(32)}${gateway.slice(70)}`));
+  const wrong = [
+    gateway.slice(2),
+    gateway.toUpperCase(),
+    gateway.replace("0020", "0010"),
+    gateway.replace("00010001", "00010003"),
+    null,
+    7,
+  ];
+  for (const one of wrong)
+    await assert.rejects(
+      loadText(await relayed((data) => (data.gateway = one))),
+      fails("task"),
+      String(one),
+    );
+  const zero = await relayed(
+    (data) => (data.gateway = `${gateway.slice(0, 6)}${"00".repeat(32)}${gateway.slice(70)}`),
+  );
   const storage = memoryStorage();
-  await assert.rejects(createClient(await loadText(zero, { relay: RELAY }), { token: "each-x", storage }).send(1), fails("task"));
+  await assert.rejects(
+    createClient(await loadText(zero, { relay: RELAY }), { token: "each-x", storage }).send(1),
+    fails("task"),
+  );
   assert.equal(seen.length, 0);
 });
 
@@ -163,7 +298,10 @@ test("a task with a gateway key can be answered without a relay, and with keys o
   await createClient(task, { token: "each-x", storage: memoryStorage() }).send(1);
   assert.deepEqual(seen, [`https://shuffler.example/v1/tasks/${task.id}/reports`]);
   const through = await relay([response(201)]);
-  await createClient(await loadText(text, { relay: RELAY, ephemeral: nobleKey }), { token: "each-x", storage: memoryStorage() }).send(1);
+  await createClient(await loadText(text, { relay: RELAY, ephemeral: nobleKey }), {
+    token: "each-x",
+    storage: memoryStorage(),
+  }).send(1);
   assert.equal(through.length, 1);
   const about = await (await loadText(text, { relay: RELAY })).describe(memoryStorage());
   assert.match(about.sentences.join(" "), /goes through https:\/\/relay\.example/);
@@ -172,7 +310,15 @@ test("a task with a gateway key can be answered without a relay, and with keys o
 const SERVER = "https://shuffler.example/v1";
 /** The list of open tasks with these texts. */
 const listOf = (...texts) => {
-  const tasks = texts.map((text) => ({ text, ...JSON.parse(text) })).map(({ text, name, not_before, expires }) => ({ task: idOf(text), name, not_before, expires, series: null }));
+  const tasks = texts
+    .map((text) => ({ text, ...JSON.parse(text) }))
+    .map(({ text, name, not_before, expires }) => ({
+      task: idOf(text),
+      name,
+      not_before,
+      expires,
+      series: null,
+    }));
   return response(200, { "content-type": "application/json" }, JSON.stringify({ tasks }));
 };
 const keyOf = async (secret) => (await givenGateway(secret, (one) => one)).key;
@@ -180,28 +326,72 @@ const keyOf = async (secret) => (await givenGateway(secret, (one) => one)).key;
 test("the list of open tasks, the task and its proof come through the relay, and nothing is asked directly", async () => {
   const text = await relayed();
   const { name, gateway } = JSON.parse(text);
-  const seen = await relay([listOf(text), response(200, {}, text), response(200, {}, await madeProof(idOf(text))), response(201)]);
-  const task = await loadCurrentTask(`${SERVER}/`, name.slice(0, 4), { clock, relay: RELAY, gateway });
+  const seen = await relay([
+    listOf(text),
+    response(200, {}, text),
+    response(200, {}, await madeProof(idOf(text))),
+    response(201),
+  ]);
+  const task = await loadCurrentTask(`${SERVER}/`, name.slice(0, 4), {
+    clock,
+    relay: RELAY,
+    gateway,
+  });
   assert.deepEqual([task.id, task.relay], [idOf(text), RELAY]);
   await createClient(task, { token: "each-x", storage: memoryStorage() }).send(1);
   assert.deepEqual(new Set(seen.map(({ url }) => url)), new Set([`${RELAY}/relay`]));
   const asked = seen.map(({ inner }) => inner[0]);
-  const paths = asked.map((one) => /shuffler\.example(?:[\0-\x3f]|\x40.)(\/[a-z0-9/]+)/.exec(one)[1]);
-  assert.deepEqual(paths, ["/current", ...["", "/proof", "/reports"].map((end) => `/tasks/${task.id}${end}`)]);
+  const paths = asked.map(
+    (one) => /shuffler\.example(?:[\0-\x3f]|\x40.)(\/[a-z0-9/]+)/.exec(one)[1],
+  );
+  assert.deepEqual(paths, [
+    "/current",
+    ...["", "/proof", "/reports"].map((end) => `/tasks/${task.id}${end}`),
+  ]);
   assert.equal(new Set(seen.slice(0, 3).map(({ size }) => size)).size, 1, "requests of one size");
-  assert.ok(asked.every((one) => !one.includes(name)), "the name that is looked for stays here");
+  assert.ok(
+    asked.every((one) => !one.includes(name)),
+    "the name that is looked for stays here",
+  );
   // the next one is found with the key of this one
-  await relay([listOf(text), response(200, {}, text), response(200, {}, await madeProof(idOf(text)))]);
-  assert.equal((await loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway: task.gateway, ephemeral: nobleKey })).id, task.id);
+  await relay([
+    listOf(text),
+    response(200, {}, text),
+    response(200, {}, await madeProof(idOf(text))),
+  ]);
+  assert.equal(
+    (
+      await loadCurrentTask(SERVER, name, {
+        clock,
+        relay: RELAY,
+        gateway: task.gateway,
+        ephemeral: nobleKey,
+      })
+    ).id,
+    task.id,
+  );
 });
 
 test("without a gateway key from elsewhere nothing is asked, and a key without a relay is refused", async () => {
   const text = await relayed();
   const { name, gateway } = JSON.parse(text);
   const seen = await relay([listOf(text)]);
-  for (const options of [{ relay: RELAY }, { gateway }, { relay: RELAY, gateway: gateway.slice(2) }, { relay: RELAY, gateway: "" }])
-    await assert.rejects(loadCurrentTask(SERVER, name, { clock, ...options }), fails("task"), JSON.stringify(options));
-  await assert.rejects(loadCurrentTask("/copies", name, { clock, relay: RELAY, gateway }), fails("task"), "a path is no shuffler");
+  for (const options of [
+    { relay: RELAY },
+    { gateway },
+    { relay: RELAY, gateway: gateway.slice(2) },
+    { relay: RELAY, gateway: "" },
+  ])
+    await assert.rejects(
+      loadCurrentTask(SERVER, name, { clock, ...options }),
+      fails("task"),
+      JSON.stringify(options),
+    );
+  await assert.rejects(
+    loadCurrentTask("/copies", name, { clock, relay: RELAY, gateway }),
+    fails("task"),
+    "a path is no shuffler",
+  );
   assert.equal(seen.length, 0);
 });
 
@@ -213,9 +403,19 @@ test("a server that is not the shuffler is asked directly if the page says so; t
   const direct = [];
   const { tasks } = JSON.parse(ascii(binaryResponse(listOf(text)).content));
   globalThis.fetch = async (url, how) =>
-    how.body ? through(url, how) : (direct.push(String(url)), String(url).endsWith("/current") ? Response.json({ tasks }) : new Response(text));
-  const task = await loadCurrentTask("https://survey.example", name, { clock, relay: RELAY, direct: true });
-  assert.deepEqual([direct, sealed.length], [["https://survey.example/current", `https://survey.example/tasks/${task.id}`], 1]);
+    how.body
+      ? through(url, how)
+      : (direct.push(String(url)),
+        String(url).endsWith("/current") ? Response.json({ tasks }) : new Response(text));
+  const task = await loadCurrentTask("https://survey.example", name, {
+    clock,
+    relay: RELAY,
+    direct: true,
+  });
+  assert.deepEqual(
+    [direct, sealed.length],
+    [["https://survey.example/current", `https://survey.example/tasks/${task.id}`], 1],
+  );
 });
 
 test("a relay that answers the list itself, or with a key of its own, is noticed", async () => {
@@ -226,10 +426,22 @@ test("a relay that answers the list itself, or with a key of its own, is noticed
   const evil = await givenGateway(own, (request) => (read.push(ascii(request)), listOf(text)));
   const [request] = await sealRequest(evil.key, new Uint8Array(3), givenKeys(["33".repeat(32)]));
   read.length = 0;
-  const plain = new Response(JSON.stringify({ tasks: [] }), { headers: { "content-type": "application/json" } });
-  for (const fake of [plain, new Response(await evil.answer(request)), new Response(listOf(text)), 201, new Response(null, { status: 204 }), refusal(400, "malformed")]) {
+  const plain = new Response(JSON.stringify({ tasks: [] }), {
+    headers: { "content-type": "application/json" },
+  });
+  for (const fake of [
+    plain,
+    new Response(await evil.answer(request)),
+    new Response(listOf(text)),
+    201,
+    new Response(null, { status: 204 }),
+    refusal(400, "malformed"),
+  ]) {
     await relay([listOf(text)], [fake]);
-    await assert.rejects(loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway }), fails("unreachable"));
+    await assert.rejects(
+      loadCurrentTask(SERVER, name, { clock, relay: RELAY, gateway }),
+      fails("unreachable"),
+    );
   }
   read.length = 0;
   const opened = async (key) => {
@@ -238,7 +450,10 @@ test("a relay that answers the list itself, or with a key of its own, is noticed
     return read.length;
   };
   assert.equal(await opened(gateway), 0, "what is sealed for the shuffler the relay cannot read");
-  assert.ok((await opened(await keyOf(own))) > 0, "the twin: with the relay's key it reads everything");
+  assert.ok(
+    (await opened(await keyOf(own))) > 0,
+    "the twin: with the relay's key it reads everything",
+  );
 });
 
 test("a list through the relay is not believed more than another one", async () => {
@@ -257,5 +472,9 @@ test("a list through the relay is not believed more than another one", async () 
   await assert.rejects(load(), fails("unreachable"));
   const without = textOf("count, bounded");
   await relay([listOf(without), response(200, {}, without)]);
-  await assert.rejects(loadCurrentTask(SERVER, JSON.parse(without).name, { clock, relay: RELAY, gateway }), fails("task"), "a task without a gateway key");
+  await assert.rejects(
+    loadCurrentTask(SERVER, JSON.parse(without).name, { clock, relay: RELAY, gateway }),
+    fails("task"),
+    "a task without a gateway key",
+  );
 });

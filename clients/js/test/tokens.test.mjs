@@ -1,4 +1,4 @@
-// One-time tokens: the vectors of RFC 9474 and RFC 9578, a whole task's, and an issuer that is a function.
+// One-time tokens: the vectors of RFC 9474 and RFC 9578, a whole task, and a mock issuer.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, test } from "node:test";
@@ -6,8 +6,31 @@ import { afterEach, beforeEach, test } from "node:test";
 import { createClient } from "@shuffledp/client";
 import { exportHistory, wipe } from "@shuffledp/client/device";
 import { enrolByEvidence } from "@shuffledp/client/enrolment";
-import { blind, challengeOf, finalize, fromHex, hex, memoryStorage, modulusOf, tokenOf, tokenRequest, verifies } from "@shuffledp/client/testing";
-import { changedText, clock, fails, idOf, loadText, readVectors, refusal, restore, signer, signing, withoutPauses } from "../test-support.mjs";
+import {
+  blind,
+  challengeOf,
+  finalize,
+  fromHex,
+  hex,
+  memoryStorage,
+  modulusOf,
+  tokenOf,
+  tokenRequest,
+  verifies,
+} from "@shuffledp/client/testing";
+import {
+  changedText,
+  clock,
+  fails,
+  idOf,
+  loadText,
+  readVectors,
+  refusal,
+  restore,
+  signer,
+  signing,
+  withoutPauses,
+} from "../test-support.mjs";
 
 const rfc = readVectors("rfc");
 const vector = readVectors("tokens");
@@ -30,20 +53,36 @@ afterEach(restore);
 for (const one of rfc.rfc9474)
   test(`RFC 9474: ${one.name}`, async () => {
     const [n, message, salt] = [number(one.n), fromHex(one.prepared_msg), fromHex(one.salt)];
-    const made = await blind(n, message, salt, inverse(number(one.inv), one));
+    const signed = { modulus: n, message, saltLength: salt.length };
+    const made = await blind(n, message, { salt, blinding: inverse(number(one.inv), one) });
     assert.equal(hex(made.blinded), one.blinded_msg);
     assert.equal(made.inverse, number(one.inv));
     const answer = signing(n, number(one.d))(made.blinded);
     assert.equal(hex(answer), one.blind_sig);
-    const signature = await finalize(n, message, answer, made.inverse, salt.length);
+    const signature = await finalize({ ...signed, answer, inverse: made.inverse });
     assert.equal(hex(signature), one.sig);
-    assert.equal(await verifies(n, fromHex(`${one.prepared_msg}00`), signature, salt.length), false);
-    await assert.rejects(finalize(n, message, answer, made.inverse, salt.length ? 0 : 48), fails("refused"));
+    assert.equal(
+      await verifies(signature, { ...signed, message: fromHex(`${one.prepared_msg}00`) }),
+      false,
+    );
+    await assert.rejects(
+      finalize({
+        ...signed,
+        saltLength: salt.length ? 0 : 48,
+        answer,
+        inverse: made.inverse,
+      }),
+      fails("refused"),
+    );
   });
 
 for (const [place, one] of rfc.rfc9578.entries())
   test(`RFC 9578, type 2, vector ${place + 1}`, async () => {
-    const request = await tokenRequest(one.pkS, fromHex(one.token_challenge), fromHex(one.nonce), fromHex(one.salt), number(one.blind));
+    const request = await tokenRequest(one.pkS, fromHex(one.token_challenge), {
+      nonce: fromHex(one.nonce),
+      salt: fromHex(one.salt),
+      blinding: number(one.blind),
+    });
     assert.equal(request.body, one.token_request);
     const answer = signer(one.skS)(fromHex(one.token_request.slice(6)));
     assert.equal(hex(answer), one.token_response);
@@ -54,16 +93,23 @@ for (const [place, one] of rfc.rfc9578.entries())
 test("the token of a task is that of the vectors", async () => {
   const challenge = challengeOf(issuer.url, vector.id, JSON.parse(vector.task).shuffler);
   assert.equal(hex(challenge), vector.challenge);
-  const request = await tokenRequest(issuer.key, challenge, fromHex(vector.nonce), fromHex(vector.salt), number(vector.blind));
+  const request = await tokenRequest(issuer.key, challenge, {
+    nonce: fromHex(vector.nonce),
+    salt: fromHex(vector.salt),
+    blinding: number(vector.blind),
+  });
   assert.deepEqual([request.input, request.body], [vector.input, vector.request]);
   assert.equal(await tokenOf(issuer.key, request, fromHex(vector.answer)), vector.token);
 });
 
 test("what the issuer sees of one message is another number each time", async () => {
   const n = modulusOf(issuer.key);
-  const views = await Promise.all(Array.from({ length: 40 }, () => blind(n, fromHex("00"), new Uint8Array(48))));
+  const salt = new Uint8Array(48);
+  const views = await Promise.all(
+    Array.from({ length: 40 }, () => blind(n, fromHex("00"), { salt })),
+  );
   assert.equal(new Set(views.map(({ blinded }) => hex(blinded))).size, 40);
-  const same = await Promise.all([1, 2].map(() => blind(n, fromHex("00"), new Uint8Array(48), 1n))); // the twin
+  const same = await Promise.all([1, 2].map(() => blind(n, fromHex("00"), { salt, blinding: 1n }))); // the twin
   assert.deepEqual(same[0], same[1]);
 });
 
@@ -75,14 +121,18 @@ test("an answer that is no signature under the task's key is refused", async () 
   const other = rfc.rfc9474[0];
   const wrong = {
     "another message": sign(fromHex(vector.request.slice(6))),
-    "another key": signing(number(other.n), number(other.d))(fromHex(request.body.slice(6))).slice(0, 256),
+    "another key": signing(
+      number(other.n),
+      number(other.d),
+    )(fromHex(request.body.slice(6))).slice(0, 256),
     "a changed bit": good.map((byte, i) => (i === 100 ? byte ^ 1 : byte)),
     "too short": good.slice(1),
     "too long": fromHex(`00${hex(good)}`),
     "as large as the modulus": fromHex(modulusOf(issuer.key).toString(16)),
-    "nothing": new Uint8Array(0),
+    nothing: new Uint8Array(0),
   };
-  for (const [why, answer] of Object.entries(wrong)) await assert.rejects(tokenOf(issuer.key, request, answer), fails("refused"), why);
+  for (const [why, answer] of Object.entries(wrong))
+    await assert.rejects(tokenOf(issuer.key, request, answer), fails("refused"), why);
 });
 
 const withIssuer = (change) => changedText(vector.task, (task) => change(task.issuer, task));
@@ -93,7 +143,8 @@ test("tasks whose issuer is malformed are refused", async () => {
     "an even modulus": (one) => (one.key = `${key.slice(0, -11)}0${key.slice(-10)}`),
     "a short modulus": (one) => (one.key = `${key.slice(0, 162)}7${key.slice(163)}`),
     "another exponent": (one) => (one.key = key.replace(/0203010001$/, "0203010003")),
-    "another hash": (one) => (one.key = key.replace("0609608648016503040202", "0609608648016503040201")),
+    "another hash": (one) =>
+      (one.key = key.replace("0609608648016503040202", "0609608648016503040201")),
     "too short a key": (one) => (one.key = key.slice(2)),
     "capital digits": (one) => (one.key = key.toUpperCase()),
     "no https": (one) => (one.url = "http://issuer.example"),
@@ -101,11 +152,15 @@ test("tasks whose issuer is malformed are refused", async () => {
     "a number for true": (one) => (one.attested = 1),
     "an unknown field": (one) => (one.more = true),
     "no issuer at all": (_, task) => (task.issuer = null),
-    "repeats": (_, task) => (task.repeat = true),
+    repeats: (_, task) => (task.repeat = true),
   };
   await loadText(withIssuer(() => {}));
   for (const [why, change] of Object.entries(wrong))
-    await assert.rejects(loadText(withIssuer(change), { policy: { allow_repeat: true } }), fails("task"), why);
+    await assert.rejects(
+      loadText(withIssuer(change), { policy: { allow_repeat: true } }),
+      fails("task"),
+      why,
+    );
 });
 
 /** An issuer and a shuffler; `answers` may stand in for either: {tokens: […], reports: […]}. */
@@ -118,7 +173,9 @@ function servers(answers = {}) {
     const next = answers[kind]?.shift();
     if (next === "away") throw new TypeError("Failed to fetch");
     if (next) return next;
-    return kind === "tokens" ? new Response(sign(body.slice(3))) : new Response(null, { status: 201 });
+    return kind === "tokens"
+      ? new Response(sign(body.slice(3)))
+      : new Response(null, { status: 201 });
   };
   return asked;
 }
@@ -134,16 +191,32 @@ test("a report carries a one-time token, and the enrolment goes to the issuer al
   const [token, report] = asked;
   assert.equal(asked.length, 2);
   assert.equal(token.url, `https://issuer.example:8443/tokens/tasks/${task.id}/tokens`);
-  assert.deepEqual(token.headers, { Authorization: "Bearer each-enrolled", "Content-Type": "application/private-token-request" });
+  assert.deepEqual(token.headers, {
+    Authorization: "Bearer each-enrolled",
+    "Content-Type": "application/private-token-request",
+  });
   assert.equal(token.body.length, 2 * 259);
   for (const { how } of asked)
-    assert.deepEqual([how.method, how.credentials, how.referrerPolicy, how.cache, how.redirect], ["POST", "omit", "no-referrer", "no-store", "error"]);
+    assert.deepEqual(
+      [how.method, how.credentials, how.referrerPolicy, how.cache, how.redirect],
+      ["POST", "omit", "no-referrer", "no-store", "error"],
+    );
   assert.match(report.headers.Authorization, /^Bearer task-[A-Za-z0-9_-]{472}$/);
   const raw = Buffer.from(report.headers.Authorization.slice(12), "base64url");
-  const spent = Buffer.from(await crypto.subtle.digest("SHA-256", raw.subarray(0, 98))).toString("hex");
-  assert.equal(report.body.slice(74, 90), spent.slice(0, 16), "the report's id begins as the token's name does");
+  const spent = Buffer.from(await crypto.subtle.digest("SHA-256", raw.subarray(0, 98))).toString(
+    "hex",
+  );
+  assert.equal(
+    report.body.slice(74, 90),
+    spent.slice(0, 16),
+    "the report's id begins as the token's name does",
+  );
   assert.ok(!JSON.stringify(report).includes("each-enrolled"));
-  assert.deepEqual(await storage.update((record) => record.tokens), {}, "it is forgotten after it was used");
+  assert.deepEqual(
+    await storage.update((record) => record.tokens),
+    {},
+    "it is forgotten after it was used",
+  );
   await assert.rejects(client.send(0), fails("answered"));
   assert.equal(asked.length, 2);
 });
@@ -151,8 +224,14 @@ test("a report carries a one-time token, and the enrolment goes to the issuer al
 test("what the issuer signs is stored before it is asked, and the same is asked again", async () => {
   const storage = memoryStorage();
   const first = servers({ tokens: ["away", "away"] });
-  await assert.rejects(createClient(await load(), { ...enrolled, storage }).prepare(), (error) => fails("unreachable")(error) && /nothing was sent/.test(error.message));
-  assert.deepEqual(first.map(({ kind }) => kind), ["tokens", "tokens"]);
+  await assert.rejects(
+    createClient(await load(), { ...enrolled, storage }).prepare(),
+    (error) => fails("unreachable")(error) && /Nothing was sent/.test(error.message),
+  );
+  assert.deepEqual(
+    first.map(({ kind }) => kind),
+    ["tokens", "tokens"],
+  );
   // the device was off meanwhile: another page, the same record
   const second = servers({ tokens: [refusal(503, "busy")] });
   await createClient(await load(), { ...enrolled, storage }).prepare();
@@ -163,7 +242,11 @@ test("what the issuer signs is stored before it is asked, and the same is asked 
   const fourth = servers();
   assert.deepEqual(await client.resume(), { status: 201 });
   const sent = [...third, ...fourth];
-  assert.deepEqual(sent.map(({ kind }) => kind), ["reports", "reports", "reports"], "the issuer is asked no more");
+  assert.deepEqual(
+    sent.map(({ kind }) => kind),
+    ["reports", "reports", "reports"],
+    "the issuer is asked no more",
+  );
   assert.equal(new Set(sent.map(({ body, headers }) => body + headers.Authorization)).size, 1);
 });
 
@@ -172,7 +255,10 @@ test("two tabs at once ask for one token and send one report", async () => {
   const storage = memoryStorage();
   const task = await load();
   const both = [0, 1].map((value) => createClient(task, { ...enrolled, storage }).send(value));
-  assert.deepEqual((await Promise.allSettled(both)).map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+  assert.deepEqual((await Promise.allSettled(both)).map(({ status }) => status).sort(), [
+    "fulfilled",
+    "rejected",
+  ]);
   const bodies = (kind) => asked.filter((one) => one.kind === kind).map(({ body }) => body);
   assert.equal(new Set(bodies("tokens")).size, 1);
   assert.equal(bodies("reports").length, 1);
@@ -193,7 +279,10 @@ test("a token that another tab has used meanwhile is not stored again", async ()
 test("without a valid token nothing is sent to the shuffler", async () => {
   const other = rfc.rfc9474[0];
   const cases = [
-    [new Response(signing(number(other.n), number(other.d))(new Uint8Array(256).fill(7))), "refused"],
+    [
+      new Response(signing(number(other.n), number(other.d))(new Uint8Array(256).fill(7))),
+      "refused",
+    ],
     [new Response(new Uint8Array(255)), "refused"],
     [new Response(null), "refused"],
     [refusal(409, "token-issued"), "refused"],
@@ -205,7 +294,10 @@ test("without a valid token nothing is sent to the shuffler", async () => {
     const storage = memoryStorage();
     const client = createClient(await load(), { ...enrolled, storage });
     await assert.rejects(client.send(1), fails(code));
-    assert.deepEqual(asked.map(({ kind }) => kind), ["tokens"]);
+    assert.deepEqual(
+      asked.map(({ kind }) => kind),
+      ["tokens"],
+    );
     assert.equal(await client.state(), "none");
     assert.equal((await storage.update(({ charges }) => charges)).length, 0, "nothing was spent");
   }
@@ -214,7 +306,10 @@ test("without a valid token nothing is sent to the shuffler", async () => {
 test("a task that this device refuses does not cost it its token", async () => {
   const asked = servers();
   const spent = { report: "r", task: "other", epsilon: "4", when: clock() / 1000, expires: 1 };
-  const client = createClient(await load(), { ...enrolled, storage: memoryStorage({ charges: [spent], keys: {}, reports: {} }) });
+  const client = createClient(await load(), {
+    ...enrolled,
+    storage: memoryStorage({ charges: [spent], keys: {}, reports: {} }),
+  });
   await assert.rejects(client.prepare(), fails("policy"));
   await assert.rejects(client.send(1), fails("policy"));
   assert.equal(asked.length, 0);
@@ -241,10 +336,17 @@ test("a device enrols by evidence, with a hash alone", async () => {
   const token = await enrolByEvidence("https://issuer.example/", "a ticket");
   assert.match(token, /^each-[A-Za-z0-9_-]{43}$/);
   const [{ url, body, headers, how }] = asked;
-  assert.deepEqual([url, headers, how.credentials], ["https://issuer.example/enrolments", { "Content-Type": "application/json" }, "omit"]);
+  assert.deepEqual(
+    [url, headers, how.credentials],
+    ["https://issuer.example/enrolments", { "Content-Type": "application/json" }, "omit"],
+  );
   const sent = JSON.parse(Buffer.from(body, "hex").toString());
   assert.deepEqual(sent, { sha256: idOf(token), evidence: "a ticket" });
-  for (const [answer, code] of [[refusal(403, "not-attested"), "refused"], [refusal(503, "attest"), "unreachable"], ["away", "unreachable"]]) {
+  for (const [answer, code] of [
+    [refusal(403, "not-attested"), "refused"],
+    [refusal(503, "attest"), "unreachable"],
+    ["away", "unreachable"],
+  ]) {
     servers({ enrolments: [answer] });
     await assert.rejects(enrolByEvidence("https://issuer.example", "no ticket"), fails(code));
   }
@@ -253,15 +355,27 @@ test("a device enrols by evidence, with a hash alone", async () => {
 test("what is asked of the issuer is said before", async () => {
   const about = await (await load()).describe(memoryStorage());
   assert.equal(about.issuer, issuer.url);
-  assert.match(about.sentences.join(" "), /https:\/\/issuer\.example:8443\/tokens gives this device one token/);
+  assert.match(
+    about.sentences.join(" "),
+    /https:\/\/issuer\.example:8443\/tokens gives this device one token/,
+  );
 });
 
 test("pages load what tokens need beside the core, from the bundle", async () => {
   const asked = servers();
   const { createClient: bundled, loadTask } = await import("../dist/bundle/client.js");
-  const task = await loadTask(vector.task, { clock, proof: await (await import("@shuffledp/client/testing")).madeProof(vector.id) });
+  const task = await loadTask(vector.task, {
+    clock,
+    proof: await (await import("@shuffledp/client/testing")).madeProof(vector.id),
+  });
   await bundled(task, { ...enrolled, storage: memoryStorage() }).send(1);
-  assert.deepEqual(asked.map(({ kind }) => kind), ["tokens", "reports"]);
+  assert.deepEqual(
+    asked.map(({ kind }) => kind),
+    ["tokens", "reports"],
+  );
   const core = readFileSync(new URL("../dist/bundle/client.js", import.meta.url), "utf8");
-  assert.ok(!core.includes("private-token-request") && !core.includes("ohttp"), "neither is part of the core");
+  assert.ok(
+    !core.includes("private-token-request") && !core.includes("ohttp"),
+    "neither is part of the core",
+  );
 });

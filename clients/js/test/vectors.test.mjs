@@ -7,14 +7,40 @@ import { loadTask, ShuffledpError } from "@shuffledp/client";
 import { nobleVerify } from "@shuffledp/client/noble";
 import { paperCell } from "@shuffledp/client/paper";
 import {
-  CutNoise, draw, encryptReport, finite, fromHex, givenKeys, givenWords, hex, madeProof, negativeBinomial, plainNumbers,
-  poisson, readCanonical, sealer, zeroWith,
+  CutNoise,
+  draw,
+  encryptReport,
+  finite,
+  fromHex,
+  givenKeys,
+  givenWords,
+  hex,
+  madeProof,
+  negativeBinomial,
+  plainNumbers,
+  poisson,
+  readCanonical,
+  sealer,
+  zeroWith,
 } from "@shuffledp/client/testing";
 
-const vectors = JSON.parse(readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"));
-const policy = { most_epsilon_per_task: 1000, least_users: 1, allow_repeat: true, allow_short_batches: true };
+const vectors = JSON.parse(
+  readFileSync(new URL("../../../vectors/client.json", import.meta.url), "utf8"),
+);
+const policy = {
+  most_epsilon_per_task: 1000,
+  least_users: 1,
+  allow_repeat: true,
+  allow_short_batches: true,
+};
 const load = async (text, id, now) =>
-  loadTask(text, { id, policy, proof: await madeProof(id), cells: [paperCell], clock: () => now * 1000 });
+  loadTask(text, {
+    id,
+    policy,
+    proof: await madeProof(id),
+    cells: [paperCell],
+    clock: () => now * 1000,
+  });
 
 const loaded = {};
 const { frequencies, groups, shared } = vectors;
@@ -34,11 +60,16 @@ test("tasks are proved", () => {
     const task = loaded[name];
     const { protocol } = task;
     assert.deepEqual(
-      [task.id, `${protocol.epsilon[0]}/${protocol.epsilon[1]}`.replace(/\/1$/, ""), task.users, task.reportBytes],
+      [
+        task.id,
+        `${protocol.epsilon[0]}/${protocol.epsilon[1]}`.replace(/\/1$/, ""),
+        task.users,
+        task.reportBytes,
+      ],
       [id, epsilon, users, report_bytes],
     );
     const groups = JSON.parse(task.text).certificate.protocol.groups ?? 1;
-    assert.equal(groups * protocol.uses.reduce((sum, { copies }) => sum + copies, 0), cells);
+    assert.equal(groups * protocol.groups.reduce((sum, { counters }) => sum + counters, 0), cells);
     assert.ok(task.reportSize >= needed_report_size);
   }
 });
@@ -54,11 +85,19 @@ for (const { stage, why, id, now, text } of [...vectors.refused, ...shared.refus
   });
 
 const proved = vectors.tasks.find(({ name }) => name === vectors.proofs.task);
-for (const [kind, verify] of [["WebCrypto", undefined], ["noble", nobleVerify]])
+for (const [kind, verify] of [
+  ["WebCrypto", undefined],
+  ["noble", nobleVerify],
+])
   for (const { name, proof, accepted } of vectors.proofs.cases)
     test(`proof of a task, ${kind}: ${name}`, async () => {
       const loading = loadTask(proved.text, {
-        policy: { ...policy, signing_keys: Object.fromEntries(Object.entries(vectors.proofs.signing_keys).map(([role, key]) => [role, [key]])) },
+        policy: {
+          ...policy,
+          signing_keys: Object.fromEntries(
+            Object.entries(vectors.proofs.signing_keys).map(([role, key]) => [role, [key]]),
+          ),
+        },
         proof: JSON.stringify(proof),
         verify,
         clock: () => vectors.now * 1000,
@@ -81,7 +120,8 @@ const LAWS = {
     const scale = fractions.reduce((all, [, d]) => all * d, 1n);
     return finite(fractions.map(([n, d]) => (n * scale) / d));
   },
-  "cut negative binomial": ({ shape, beta, cut }) => new CutNoise(fraction(shape)[1], fraction(beta), cut),
+  "cut negative binomial": ({ shape, beta, cut }) =>
+    new CutNoise(fraction(shape)[1], fraction(beta), cut),
   "negative binomial": ({ shape, decay }) => negativeBinomial(fraction(shape), fraction(decay)),
   poisson: ({ mean }) => poisson(fraction(mean)),
 };
@@ -96,7 +136,12 @@ for (const { law, cases } of vectors.draws)
   });
 
 test("values become messages", async () => {
-  for (const { task, value, words: given, numbers } of [...vectors.values, ...frequencies.values, ...groups.values, ...shared.values]) {
+  for (const { task, value, words: given, numbers } of [
+    ...vectors.values,
+    ...frequencies.values,
+    ...groups.values,
+    ...shared.values,
+  ]) {
     const words = givenWords(given);
     assert.deepEqual(await plainNumbers(loaded[task], value, words), numbers, `${task}: ${value}`);
     assert.equal(words.left(), 0, `${task}: ${value}`);
@@ -112,8 +157,15 @@ test("ciphertexts", async () => {
 });
 
 test("whole reports", async () => {
-  for (const { task, value, report_id, words, ephemeral, body } of [...vectors.reports, ...shared.reports]) {
-    const made = await encryptReport(loaded[task], value, fromHex(report_id), givenWords(words), givenKeys(ephemeral));
+  for (const { task, value, report_id, words, ephemeral, body } of [
+    ...vectors.reports,
+    ...shared.reports,
+  ]) {
+    const made = await encryptReport(loaded[task], value, {
+      id: fromHex(report_id),
+      words: givenWords(words),
+      ephemeral: givenKeys(ephemeral),
+    });
     assert.equal(hex(made), body);
   }
 });

@@ -21,6 +21,7 @@ from itertools import pairwise
 from flint import arb, ctx
 
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
 from shuffledp.numbers.laws import Binomial, Law
 
@@ -68,10 +69,7 @@ def _first_below(law: Law, bound: arb) -> int:
     high = low + step
     if law.last is not None:
         high = min(high, law.last + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if above(middle) else (low, middle)
-    return low
+    return first_whole(lambda k: not above(k), low, high) - 1
 
 
 def pair_delta(law: Law, epsilon: Fraction) -> arb:

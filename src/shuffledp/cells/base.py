@@ -1,21 +1,27 @@
-"""What every kind of cell promises: the randomizer and the analyzer of one counter, 0..D.
+"""Cells and groups of cells: what a protocol is made of.
 
-A user's messages for a cell are of one or two kinds, +1 and −1; what the analyzer sees of a cell
-is how many of each came in. Privacy, planning, service and Spark use a cell through this class
-alone; only its own proof (`privacy/…_proof`) and its own planner look at its parameters.
+A *cell* is one counter for values 0..D. A user's messages for it are of one or two kinds, +1 and
+−1; what the analyzer sees of a cell is how many of each came in, and the cell says what follows
+from that. A *group* is what a user draws at once: copies of a cell, or cells that share their
+noise. It also says what a report must hold for it.
+
+Code outside this package uses cells and groups through the classes below alone; only the folder of
+a kind of cell looks at its parameters.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from shuffledp.documents.schema import Rational
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import positive, show, to_float
@@ -31,6 +37,10 @@ SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL = Fraction(1, 10**9), Fraction
 """What a change may cost; plans are made for a narrower range."""
 USERS_AT_ONCE = 1 << 18
 """Users that are randomized together, so that their arrays stay in the processor's cache."""
+
+CELL_EPSILON = Rational(SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL)
+PROBABILITY = Rational(Fraction(0), Fraction(1))
+"""In JSON; that it is neither 0 nor 1 is checked by the cell itself."""
 
 
 def check_epsilon(
@@ -53,16 +63,14 @@ def check_one_value_each(values: Values) -> None:
 
 
 class Cell(ABC):
-    """The randomizer and the analyzer of one counter, with every parameter an exact number."""
+    """One counter, with every parameter an exact number: what its messages say about the values."""
 
     kind: ClassVar[str]
-    """How this kind of cell is named in JSON and by the planners' argument `cell`."""
+    """How this kind of cell is named in JSON."""
     sends_minus: ClassVar[bool] = True
     """Whether honest users send −1 messages; where they do not, such a message is malformed."""
-    draws_together: ClassVar[bool] = False
-    """Whether a user's cells are drawn together; then only the `…_together` methods draw."""
     users: int
-    """How many honest users are sure to take part: together they carry the whole noise."""
+    """How many honest users are guaranteed to take part: together they carry the whole noise."""
     largest: int
     """D: a user's value is one of 0..D."""
 
@@ -70,109 +78,6 @@ class Cell(ABC):
     @abstractmethod
     def up_loss(self) -> Fraction:
         """ε that a change of one user's value upwards costs."""
-
-    # The randomizer
-
-    @abstractmethod
-    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """How many +1 and −1 one user sends: what runs on a device.
-
-        Requires: a whole number in 0..D (`checked` makes sure).
-        Ensures: an exact draw of the law that the certificate is about.
-        """
-
-    @abstractmethod
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """How many +1 and −1 each user sends, each drawn on its own.
-
-        Ensures: position i is an independent draw of `randomize` at values[i], exactly.
-        """
-
-    @abstractmethod
-    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """The sums of `randomize_each`: every user is drawn on its own, only sums are kept."""
-
-    @abstractmethod
-    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """How many +1 and −1 users send in all, of whom `tally[x]` hold x.
-
-        Ensures: the law of the sum of `randomize` over these users, at a cost that does not grow
-        with their number.
-        """
-
-    @abstractmethod
-    def aggregate_copies(
-        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """`aggregate` for many copies of a cell for 0 and 1: in copy b, `ones[b]` of so many users
-        hold 1 and the others 0."""
-
-    @abstractmethod
-    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """Messages that bring the noise of so many absent users, for each of the copies.
-
-        Ensures: together with `top_up_shift`, the noise of as many users who hold `absent_value`.
-        """
-
-    # All cells of a protocol: each on its own, unless a kind draws them together
-
-    @staticmethod
-    def check_together(cells: Sequence[Cell]) -> None:
-        """Refuses cells that do not fit together; cells that are drawn on their own always do."""
-        return
-
-    @staticmethod
-    def most_together(cells: Sequence[Cell], copies: Sequence[int] | None = None) -> int | None:
-        """What a user sends at most to so many copies of each of these cells (one, if nothing is
-        said); None where there is no such number."""
-        total = 0
-        for cell, count in zip(cells, copies or [1] * len(cells), strict=True):
-            most = cell.most_messages
-            if most is None:
-                return None
-            total += most * count
-        return total
-
-    @staticmethod
-    def randomize_together(
-        cells: Sequence[Cell], values: Sequence[int], entropy: Entropy = SYSTEM
-    ) -> list[tuple[int, int]]:
-        """`randomize` for every cell, in their order: what runs on a device."""
-        return [cell.randomize(value, entropy) for cell, value in zip(cells, values, strict=True)]
-
-    @staticmethod
-    def randomize_total_together(
-        cells: Sequence[Cell], values: Iterable[Values], entropy: Entropy = SYSTEM
-    ) -> list[tuple[int, int]]:
-        """`randomize_total` for every cell, with a row of values for each."""
-        return [cell.randomize_total(row, entropy) for cell, row in zip(cells, values, strict=True)]
-
-    @staticmethod
-    def aggregate_together(
-        cells: Sequence[Cell], values: Iterable[Values], tally: Counts, entropy: Entropy = SYSTEM
-    ) -> list[tuple[int, int]]:
-        """`aggregate` for every cell: tally[c] users hold values[i][c] in cell i."""
-        sent = []
-        for cell, row in zip(cells, values, strict=True):
-            held = np.zeros(cell.largest + 1, np.int64)
-            np.add.at(held, row, tally)
-            sent.append(cell.aggregate(held, entropy))
-        return sent
-
-    @staticmethod
-    def top_up_together(
-        cells: Sequence[tuple[Cell, int]], absent: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """`top_up` for every cell and its number of copies, one after the other."""
-        drawn = [cell.top_up(absent, copies, entropy) for cell, copies in cells]
-        plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
-        return plus, minus
-
-    @staticmethod
-    def joint_variance(cells: Sequence[Cell], weights: Sequence[Fraction]) -> Fraction:
-        """At most what drawing the cells together adds to the variance of one user's share of the
-        sum of their estimates with these weights."""
-        return Fraction(0)
 
     def checked(self, values: Values) -> Values:
         """`values` as integers in 0..D (not copied), or a refusal that does not name them."""
@@ -194,12 +99,6 @@ class Cell(ABC):
             )
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
-    def checked_tally(self, tally: Counts) -> int:
-        """How many users a tally counts; refuses one that does not fit the values 0..D."""
-        if tally.shape != (self.largest + 1,) or (tally < 0).any():
-            raise ValueOutOfRange(f"A tally holds one count for each value 0..{self.largest}.")
-        return int(tally.sum())
-
     # How many messages
 
     @abstractmethod
@@ -207,30 +106,18 @@ class Cell(ABC):
         """The expected number of messages of a user, at the largest value unless a mean is
         given."""
 
-    @property
-    @abstractmethod
-    def most_messages(self) -> int | None:
-        """What a user sends at most; None where there is no such number."""
-
-    @abstractmethod
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
-        """(a, laws): in so many copies, of which at most one does not hold 0, a user sends at most
-        a + a sum of independent draws of these laws, in stochastic order."""
-
-    @abstractmethod
-    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
-        """The same for `top_up`."""
-
-    # The analyzer
+    # Missing users
 
     @property
     @abstractmethod
     def absent_value(self) -> int:
-        """The value that the estimate counts for every absent user whose noise was topped up."""
+        """The value that the estimate counts for every missing user whose noise was topped up."""
 
     @abstractmethod
     def top_up_shift(self, absent: int) -> int:
-        """What must be added to V₊ − V₋ where the noise of so many users was topped up."""
+        """What must be added to V₊ − V₋ where the noise of `absent` users was topped up."""
+
+    # The analyzer
 
     @abstractmethod
     def estimate(self, plus: int, minus: int, users: int) -> arb:
@@ -278,8 +165,8 @@ class Cell(ABC):
         expectation is not."""
 
     def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
-        """(mean, standard deviation) of the number of −1 that so many reports and the noise of so
-        many absent users hold. Requires: the cell sends −1."""
+        """(mean, standard deviation) of the number of −1 in `reports` reports and the noise of
+        `absent` users. Requires: the cell sends −1."""
         raise NotImplementedError
 
     def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
@@ -296,3 +183,287 @@ class Cell(ABC):
     @abstractmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The cell behind `to_dict`."""
+
+
+class IndependentCell(Cell):
+    """A cell that is drawn independently of all others: it has a randomizer of its own."""
+
+    @abstractmethod
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """How many +1 and −1 one user sends: what runs on a device.
+
+        Requires: a whole number in 0..D (`checked` makes sure).
+        Ensures: an exact draw of the law that the certificate is about.
+        """
+
+    @abstractmethod
+    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """How many +1 and −1 each user sends, each drawn on its own.
+
+        Ensures: position i is an independent draw of `randomize` at values[i], exactly.
+        """
+
+    @abstractmethod
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """The sums of `randomize_each`: every user is drawn on its own, only sums are kept."""
+
+    @abstractmethod
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """How many +1 and −1 users send in all, of whom `tally[x]` hold x.
+
+        Ensures: the law of the sum of `randomize` over these users, at a cost that does not grow
+        with their number.
+        """
+
+    @abstractmethod
+    def aggregate_copies(
+        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """`aggregate` for many copies of a cell for 0 and 1: in copy b, `ones[b]` of the users hold
+        1 and the others 0."""
+
+    @abstractmethod
+    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """Messages that bring the noise of `absent` missing users, for each of the copies.
+
+        Ensures: together with `top_up_shift`, the noise of as many users who hold `absent_value`.
+        """
+
+    def checked_tally(self, tally: Counts) -> int:
+        """How many users a tally counts; refuses one that does not fit the values 0..D."""
+        if tally.shape != (self.largest + 1,) or (tally < 0).any():
+            raise ValueOutOfRange(f"A tally holds one count for each value 0..{self.largest}.")
+        return int(tally.sum())
+
+    @property
+    @abstractmethod
+    def most_messages(self) -> int | None:
+        """What a user sends at most; None where there is no such number."""
+
+    @abstractmethod
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
+        a + a sum of independent draws of these laws, in stochastic order."""
+
+    @abstractmethod
+    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
+        """The same for `top_up`."""
+
+
+# Groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """Equal cells of a group, and what a change of one of them may cost."""
+
+    cell: Cell
+    copies: int
+    """How many there are; at most one of them holds a value, the others 0."""
+    up: Fraction
+    """ε that a change upwards may cost; the certificate proves it."""
+    down: Fraction
+    """ε that a change downwards may cost; the certificate proves it."""
+
+
+class CellGroup(ABC):
+    """What a user draws at once, and what a report must hold for it.
+
+    What a user holds in all cells of the group is one number, its code, below `codes`.
+    """
+
+    independent: ClassVar[bool] = True
+    """Whether the messages to different counters are independent, given the values."""
+
+    @property
+    @abstractmethod
+    def members(self) -> tuple[Member, ...]:
+        """The cells, in the order of their counters."""
+
+    @property
+    def counters(self) -> int:
+        """How many counters the group has."""
+        return sum(member.copies for member in self.members)
+
+    @property
+    @abstractmethod
+    def codes(self) -> int:
+        """How many codes there are."""
+
+    @abstractmethod
+    def held(self, codes: Values, counter: int) -> Values:
+        """What users with these codes hold in one of the counters."""
+
+    # The randomizer: how many +1 and −1 each counter gets
+
+    @abstractmethod
+    def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """The messages of one user: what runs on a device.
+
+        Ensures: an exact draw of the law that the certificate is about.
+        """
+
+    @abstractmethod
+    def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """The messages of many users, each drawn on its own, added up."""
+
+    @abstractmethod
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """The messages of users of whom `tally[c]` have the code c, added up.
+
+        Ensures: the law of `randomize_total`, at a cost that does not grow with the users.
+        """
+
+    @abstractmethod
+    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """Messages that bring the noise of `absent` missing users.
+
+        Ensures: together with `top_up_shifts`, the noise of as many users who hold the
+        `absent_value` of every cell.
+        """
+
+    def top_up_shifts(self, absent: int) -> Counts:
+        """What must be added to V₊ − V₋ of each counter after a top-up."""
+        shifts = [member.cell.top_up_shift(absent) for member in self.members]
+        return np.repeat(np.array(shifts, np.int64), [member.copies for member in self.members])
+
+    # What a report must hold
+
+    def messages_per_user(self) -> arb:
+        """The expected messages of a user; of equal cells one holds the largest value, the others
+        0."""
+        return sum(
+            (
+                member.cell.messages_per_user()
+                + (member.copies - 1) * member.cell.messages_per_user(0)
+                for member in self.members
+            ),
+            start=arb(0),
+        )
+
+    @property
+    @abstractmethod
+    def most_messages(self) -> int | None:
+        """What a user sends at most; None where there is no such number."""
+
+    @abstractmethod
+    def message_laws(self) -> tuple[int, list[MessageLaw]] | None:
+        """(a, laws): a user sends at most a + a sum of independent draws of these laws. None where
+        nothing is gained by it: `most_messages` is hardly more than a user sends on average."""
+
+    @abstractmethod
+    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
+        """The same for `top_up`: parts, each with independent laws, that may depend on each
+        other."""
+
+    # The analyzer
+
+    def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
+        """At most what drawing the cells at once adds to the variance of one user's share of the
+        sum of their estimates with these weights."""
+        return Fraction(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies(CellGroup):
+    """Copies of a cell, of which a user holds a value in one and 0 in all others; with one copy, a
+    single cell. The code is the number of that copy times D + 1, plus the value."""
+
+    cell: IndependentCell
+    copies: int = 1
+    up: Fraction
+    down: Fraction
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return (Member(cell=self.cell, copies=self.copies, up=self.up, down=self.down),)
+
+    @property
+    def codes(self) -> int:
+        return self.copies * (self.cell.largest + 1)
+
+    def held(self, codes: Values, counter: int) -> Values:
+        if self.copies == 1:
+            return codes
+        copy, value = np.divmod(codes, self.cell.largest + 1)
+        return np.asarray(np.where(copy == counter, value, 0))
+
+    def value(self, code: int, counter: int) -> int:
+        """`held` for one user."""
+        copy, value = divmod(code, self.cell.largest + 1)
+        return value if copy == counter else 0
+
+    def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return _columns(
+            [self.cell.randomize(self.value(code, copy), entropy) for copy in range(self.copies)]
+        )
+
+    def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        rows = (self.held(codes, copy) for copy in range(self.copies))
+        return _columns([self.cell.randomize_total(row, entropy) for row in rows])
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        held = tally.reshape(self.copies, -1).copy()
+        held[:, 0] += tally.sum() - held.sum(axis=1)  # the users who hold a value elsewhere
+        return _columns([self.cell.aggregate(row, entropy) for row in held])
+
+    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return self.cell.top_up(absent, self.copies, entropy)
+
+    @property
+    def most_messages(self) -> int | None:
+        most = self.cell.most_messages
+        return None if most is None else most * self.copies
+
+    def message_laws(self) -> tuple[int, list[MessageLaw]]:
+        return self.cell.message_laws(self.copies)
+
+    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
+        return [self.cell.top_up_laws(absent, self.copies)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buckets(Copies):
+    """Copies of a cell for 0 and 1, of which a user holds 1 in one: the code is its number."""
+
+    @classmethod
+    def of(cls, cell: IndependentCell, buckets: int, up: Fraction, down: Fraction) -> Buckets:
+        """A bucket for each copy."""
+        return cls(cell=cell, copies=buckets, up=up, down=down)
+
+    @property
+    def codes(self) -> int:
+        return self.copies
+
+    def held(self, codes: Values, counter: int) -> Values:
+        return np.equal(codes, counter)
+
+    def value(self, code: int, counter: int) -> int:
+        return int(code == counter)
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return self.cell.aggregate_copies(tally, int(tally.sum()), entropy)
+
+
+def _columns(sent: Sequence[tuple[int, int]]) -> tuple[Counts, Counts]:
+    """Pairs of +1 and −1 as two arrays."""
+    plus, minus = np.array(sent, np.int64).T
+    return plus, minus
+
+
+def one_by_one(cells: Sequence[IndependentCell]) -> tuple[CellGroup, ...]:
+    """Cells that are drawn on their own, each with the same loss in both directions."""
+    return tuple(Copies(cell=cell, up=cell.up_loss, down=cell.up_loss) for cell in cells)
+
+
+class Proof(Protocol):
+    """What was shown about a cell."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The proof as a certificate holds it."""
+
+    def summary(self) -> str:
+        """Where the proof is tightest, for people."""
+
+    def claims(self) -> dict[str, Any]:
+        """The part of `to_dict` that every correct proof of the same cell agrees on."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shuffledp import plan_count, plan_integer_sum
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
-from shuffledp.cli.plan_arguments import add_targets, targets_of
+from shuffledp.cli.query_arguments import TARGET_ARGUMENTS, add_arguments, given
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted, whole
@@ -45,7 +45,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--per-user", action="store_true", help="randomize user by user")
     parser.add_argument("--seed", metavar="S", help="the same runs again (not private)")
     parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
-    add_targets(parser)
+    add_arguments(parser, TARGET_ARGUMENTS)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
-    plan = make(args.users, args.epsilon, *shape, **targets_of(args))
+    plan = make(args.users, args.epsilon, *shape, **given(args, TARGET_ARGUMENTS))
     total = whole(
         plan.users * largest // 2 if args.true_value is None else args.true_value,
         "--true-value",
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
         raise ParameterError("--per-user takes at most 100,000,000 users; leave it out.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
-    forecast = plan.protocol.uses[0].cell.rmse(plan.users, total)
+    forecast = plan.protocol.members[0].cell.rmse(plan.users, total)
     data = {
         "runs": runs,
         "users": plan.users,
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
         "messages_per_user": plan.forecast.messages_per_user,
         "seeded": args.seed is not None,
     }
-    law = plan.protocol.uses[0].cell.error_law(plan.users, total)
+    law = plan.protocol.members[0].cell.error_law(plan.users, total)
     if args.plot:
         from shuffledp.plots.simulation import plot_simulation
 
@@ -90,7 +90,7 @@ def simulate(
 ) -> NDArray[np.float64]:
     """The errors, estimate − truth, of so many independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
-    cell = plan.protocol.uses[0].cell
+    cell = plan.protocol.members[0].cell
     tally = tally_of(total, plan.users, cell.largest)
     values = np.repeat(np.arange(len(tally)), tally) if args.per_user else None
     sums = np.empty(runs, np.int64)

@@ -17,7 +17,7 @@ from shuffledp.numbers.exact import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shuffledp.service.client.watching import Log
+    from shuffledp.service.client.task_log import Log
     from shuffledp.tasks.task import Task
 
 
@@ -46,7 +46,7 @@ def add_log(actions: Commands) -> None:
 
 
 def run_log(args: argparse.Namespace) -> None:
-    from shuffledp.service.client.watching import Log, same_questions
+    from shuffledp.service.client.task_log import Log, same_questions
 
     log = Log(args.analyzer)
     if args.seen and Path(args.seen).exists():

@@ -13,7 +13,14 @@ from shuffledp.data.arrays import MISSING, Values
 from shuffledp.data.columns import Column, FileFormat, column_of, in_steps
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
-from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids, kept, persons_of, summed
+from shuffledp.engines.rows_per_user import (
+    MISSING_IDS,
+    RowsPerUser,
+    check_ids,
+    kept,
+    rows_per_user,
+    summed,
+)
 from shuffledp.errors import DataError, InputError, ParameterError, ShortBatchError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.memory import check_memory
@@ -23,64 +30,65 @@ from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
 from shuffledp.queries.by_group.groups import labels_of
-from shuffledp.queries.options import TARGETS, Options
+from shuffledp.queries.options import TARGETS
 from shuffledp.release.publish import LESS, publish
 
 R = TypeVar("R", bound=Result)
 
 
-def answer(query: Query[R], data: object, options: Options) -> R:
+def answer(query: Query[R], data: object) -> R:
     """The answer to a query, by our own protocol or by the one that is named."""
-    return (run if options.protocol is None else run_baseline)(query, data, options)
+    return (run if query.protocol is None else run_baseline)(query, data)
 
 
-def run(query: Query[R], data: object, options: Options) -> R:
+def run(query: Query[R], data: object) -> R:
     """The answer that our own protocol gives. All data is looked at before a ledger is charged or
     anything is released."""
-    options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
-    persons = persons_of(options.user, options.rows_per_user, query)
-    column = read_column(query, data, options)
-    if persons is not None:
-        column = rows_of_persons(column, _ids(data, options), persons, options.entropy)
-        query = persons.ask(query)
-    if options.users is not None and options.users > column.rows:
-        raise ShortBatchError(column.rows, options.users)
-    users = column.rows if options.users is None else options.users
-    plan = query.plan(users).renewed(options.entropy)
+    query.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
+    several = rows_per_user(query)
+    column = read_column(query, data)
+    query = query.of_column(column.holds)
+    if several is not None:
+        column = rows_of_users(column, _ids(data, query), several, query.entropy)
+        query = several.ask(query)
+    if query.users is not None and query.users > column.rows:
+        raise ShortBatchError(column.rows, query.users)
+    users = column.rows if query.users is None else query.users
+    plan = query.plan(users).renewed(query.entropy)
     check_memory(plan.protocol.working_bytes(), LESS)
     return publish(
         plan.protocol,
-        batch_of(plan, query, column, options),
-        confidence=options.confidence,
-        ledger=options.ledger,
+        batch_of(plan, query, column),
+        confidence=float(query.confidence),
+        ledger=query.open_ledger,
         what=query.name,
-        note=options.note,
+        note=query.note,
         certificate=plan.certificate.to_dict(),
-        finish=finish_of(query, persons),
-        times=1 if persons is None else persons.times,
+        finish=finish_of(query, several),
+        times=1 if several is None else several.times,
     )
 
 
-def finish_of(query: Query[R], persons: Persons | None) -> Callable[[R], R]:
-    """What becomes of a protocol's result, for rows or for persons."""
-    if persons is None:
+def finish_of(query: Query[R], several: RowsPerUser | None) -> Callable[[R], R]:
+    """What becomes of a protocol's result, for rows or for users with several rows."""
+    if several is None:
         return query.finish
-    return lambda result: persons.finish(query.finish(result))
+    return lambda result: several.finish(query.finish(result))
 
 
-def _ids(data: object, options: Options) -> Column:
-    """The column that says whose row each is."""
-    file_format = FileFormat(encoding=options.encoding, delimiter=options.delimiter)
+def _ids(data: object, query: Query[R]) -> Column:
+    """The column that says which user each row belongs to."""
+    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
     try:
-        if isinstance(options.user, str):
-            return column_of(data, options.user, file_format)
-        return column_of(options.user)
+        if isinstance(query.user, str):
+            return column_of(data, query.user, file_format)
+        return column_of(query.user)
     except DataError as error:
         raise DataError(MISSING_IDS) if str(error) == MISSING else error from None
 
 
-def rows_of_persons(column: Column, ids: Column, persons: Persons, entropy: Entropy) -> Column:
-    """The rows that are left of each person, or their sums, as a column of its own."""
+def rows_of_users(column: Column, ids: Column, several: RowsPerUser, entropy: Entropy) -> Column:
+    """The rows of each user that are kept, or their sums, as a new column."""
     check_ids(ids.holds)
     if ids.rows != column.rows:
         raise DataError("There must be an id of a user for every row, and no more.")
@@ -89,74 +97,74 @@ def rows_of_persons(column: Column, ids: Column, persons: Persons, entropy: Entr
         names = np.concatenate(list(ids.batches()))
     except DataError:
         raise DataError(MISSING_IDS) from None
-    if persons.rows is not None:
-        return in_steps(kept(names, values, persons.rows, entropy), column.holds)
+    if several.rows is not None:
+        return in_steps(kept(names, values, several.rows, entropy), column.holds)
     sums = summed(names, values)
     return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real")
 
 
-def run_baseline(query: Query[R], data: object, options: Options) -> R:
+def run_baseline(query: Query[R], data: object) -> R:
     """The answer that another protocol gives; it carries that protocol's privacy claim."""
     from shuffledp import baselines  # here: fifteen protocols that most calls never need
 
     asked = query.for_baseline()
-    if options.user is not None or options.rows_per_user is not None:
+    if query.user is not None or query.rows_per_user is not None:
         raise ParameterError(
             "user and rows_per_user belong to our own protocol; leave protocol out, or keep one "
             "row of each user first."
         )
-    options.refuse(
+    query.refuse(
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
-    options.refuse(
+    query.refuse(
         ("per_user", "progress", "note", *TARGETS),
         "it belongs to our own protocol; leave protocol out.",
     )
-    column = read_column(query, data, options)
+    column = read_column(query, data)
     with missing_first(column):
         values = np.concatenate(list(prepared(query, column, asked.prepare)))
     result = baselines.run(
         asked.query,
-        str(options.protocol),
+        str(query.protocol),
         values,
         query.epsilon,
-        options.delta,
-        users=options.users,
+        query.delta,
+        users=query.users,
         buckets=asked.buckets,
         bounds=asked.bounds,
-        entropy=options.entropy,
-        confidence=options.confidence,
+        entropy=query.entropy,
+        confidence=float(query.confidence),
     )
     return query.finish(cast("R", result))  # a baseline's result is of the query's own kind
 
 
-def read_column(query: Query[R], data: object, options: Options) -> Column:
+def read_column(query: Query[R], data: object) -> Column:
     """The column that is asked about; refuses one that the query has no answer for."""
     if query.grouped is not None:
-        return _pairs(query, data, options)
-    if query.by:
-        return _combinations(query, data, options)
+        return _pairs(query, data)
+    if query.columns_together:
+        return _combinations(query, data)
     file_format = FileFormat(
-        encoding=options.encoding,
-        delimiter=options.delimiter,
+        encoding=query.encoding,
+        delimiter=query.delimiter,
         as_text=query.reads_texts,
-        fill=fill_of(query, options.missing),
+        fill=fill_of(query),
     )
-    column = column_of(data, options.column, file_format)
+    column = column_of(data, query.column, file_format)
     with missing_first(column):
         query.check_column(column.holds)
     return column
 
 
-def _combinations(query: Query[R], data: object, options: Options) -> Column:
+def _combinations(query: Query[R], data: object) -> Column:
     """The columns that are asked about together, as one column of whole numbers."""
     columns = []
-    for place, name in enumerate(query.by):
+    for number, name in enumerate(query.columns_together):
         file_format = FileFormat(
-            encoding=options.encoding,
-            delimiter=options.delimiter,
-            as_text=query.reads_text_in(place),
-            fill=fill_of(query, options.missing),
+            encoding=query.encoding,
+            delimiter=query.delimiter,
+            as_text=query.reads_text_in(number),
+            fill=fill_of(query),
         )
         columns.append(column_of(data, name, file_format))
     query.check_columns([column.holds for column in columns])
@@ -165,21 +173,21 @@ def _combinations(query: Query[R], data: object, options: Options) -> Column:
     )
 
 
-def _pairs(query: Query[R], data: object, options: Options) -> Column:
+def _pairs(query: Query[R], data: object) -> Column:
     """The column that is asked about, with every row's group beside its value."""
     asked, groups = query.of_each_group, query.grouped
     assert groups is not None
-    column = read_column(asked, data, options)
-    labels = labels_of(groups, data, options, column.rows)
+    column = read_column(asked, data)
+    labels = labels_of(groups, data, asked, column.rows)
     with missing_first(column):
         values = np.concatenate(list(prepared(asked, column, asked.prepare)))
         return in_steps(query.pairs(labels, values), "other")
 
 
-def fill_of(query: Query[R], missing: object) -> object:
-    """What stands for every missing value; None where they are refused."""
-    if missing != BUCKET:
-        return missing
+def fill_of(query: Query[R]) -> object:
+    """The value to use for every missing one; None where they are refused."""
+    if query.missing != BUCKET:
+        return query.missing
     if query.missing_label is None:
         raise ParameterError(
             f'missing="bucket" is for histograms; for {query.name}, give a value that stands for '
@@ -208,10 +216,10 @@ def prepared(
         yield prepare(values if wanted is None else compared(values, wanted, column.holds))
 
 
-def batch_of(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
+def batch_of(plan: Plan[R], query: Query[R], column: Column) -> Report:
     """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
-    entropy, progress = options.entropy, options.progress
-    if not options.per_user:
+    entropy, progress = query.entropy, query.progress
+    if not query.per_user:
         tally = tallied(plan.protocol, query, column, entropy, progress)
         return plan.protocol.aggregate_tally(tally, entropy)
     with missing_first(column):

@@ -1,7 +1,7 @@
 """A rehearsal: the same query on the same column many times, its estimates beside the truth.
 
-Whoever rehearses holds all values. What a rehearsal shows is not private: neither the truth nor
-errors that are measured against it. No ledger is charged.
+A rehearsal needs all values, and what it shows is not private: neither the truth nor errors that
+are measured against it. No ledger is charged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from shuffledp.errors import ShortBatchError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
-from shuffledp.queries.options import Options
-from shuffledp.queries.truth import truth
 from shuffledp.tasks.results import shifted, with_noise
 
 R = TypeVar("R", bound=Result)
@@ -36,14 +34,13 @@ class Rehearsal(Generic[R]):
         self,
         query: Query[R],
         data: object,
-        options: Options,
         *,
         plan: Plan[R] | None = None,
         noise_shares: int = 0,
     ) -> None:
-        options.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
-        self._query, self._options = query, options
-        column = read_column(query, data, options)
+        query.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
+        column = read_column(query, data)
+        query = self._query = query.of_column(column.holds)
         self.users = column.rows
         self.plan = query.plan(column.rows) if plan is None else plan
         if column.rows < self.plan.users:
@@ -52,17 +49,17 @@ class Rehearsal(Generic[R]):
             self._values = np.concatenate(list(prepared(query, column, query.prepare)))
             self.plan.protocol.encode(self._values)  # refuses what does not fit
         self.noise_shares = noise_shares
-        self.truth = np.array(truth(query, self._values))
+        self.truth = np.array(query.truth(self._values))
 
     def run(self) -> R:
         """The result of one more run with fresh noise."""
-        entropy = self._options.entropy
+        entropy = self._query.entropy
         plan = self.plan.renewed(entropy)
         protocol = plan.protocol
         batch = protocol.aggregate(self._values, entropy)
         if self.noise_shares:
             batch = with_noise(protocol, batch, self.noise_shares, entropy)
-        result = plan.analyze(protocol.release(batch), self._options.confidence)
+        result = plan.analyze(protocol.release(batch), float(self._query.confidence))
         absent = -float(protocol.absent_value * self.noise_shares)
         return self._query.finish(replace(shifted(result, absent), users=self.users))
 
@@ -107,5 +104,5 @@ class Comparison:
         return (self.low <= self.truth) & (self.truth <= self.high)
 
     def within(self, error: float) -> float:
-        """Which part of all estimates lies within so much of the truth."""
+        """The fraction of all estimates that are at most `error` away from the truth."""
         return float(np.mean(np.abs(self.errors) <= error))

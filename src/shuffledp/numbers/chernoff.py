@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shuffledp.numbers.bisection import bisect
 from shuffledp.numbers.lattice import Floats
 
 LogMoment = Callable[[Floats], Floats]
@@ -66,11 +67,8 @@ def as_deviations(log_chance: float) -> float:
     either side, with this chance."""
     if log_chance >= 0:
         return 0.0
-    low, high = 0.0, math.sqrt(-2 * log_chance) + 1.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _log_outside(middle) > log_chance else (low, middle)
-    return low
+    far = math.sqrt(-2 * log_chance) + 1.0
+    return bisect(lambda z: _log_outside(z) > log_chance, far, 0.0, steps=100)
 
 
 def _log_outside(z: float) -> float:

@@ -15,6 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from shuffledp.numbers.bisection import bisect
 from shuffledp.numbers.lattice import Complexes, Floats
 
 LAPLACE_KURTOSIS = 3.0
@@ -70,12 +71,11 @@ def _reach(kurtosis: float, outside: float) -> float:
         return -math.log(outside) / math.sqrt(2)
     scale = (kurtosis / 12) ** 0.25
     normal = math.sqrt(1 - 2 * scale**2)
-    low, high = 0.0, 4.0 - 2 * math.log(outside)
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = _normal_laplace_tail(middle, normal, scale) > outside / 2
-        low, high = (middle, high) if above else (low, middle)
-    return high
+
+    def far_enough(x: float) -> bool:
+        return not _normal_laplace_tail(x, normal, scale) > outside / 2
+
+    return bisect(far_enough, 0.0, 4.0 - 2 * math.log(outside), steps=60)
 
 
 def _normal_laplace_tail(x: float, normal: float, scale: float) -> float:

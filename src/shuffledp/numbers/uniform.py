@@ -14,6 +14,7 @@ from fractions import Fraction
 from flint import arb, ctx
 
 from shuffledp.errors import Undecided
+from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.exact import LAST_PRECISION, at_precision, to_float
 from shuffledp.numbers.laws import Law
@@ -79,10 +80,7 @@ def invert(law: Law, uniform: Uniform) -> int:
         return uniform.below(lambda: cdf(k), lambda: law.exact_cdf(k))
 
     low, high = _bracket(law, below, guess)
-    while high - low > 1:  # F(low) ≤ U < F(high)
-        middle = (low + high) // 2
-        low, high = (low, middle) if below(middle) else (middle, high)
-    return high
+    return first_whole(below, low, high)  # F(low) ≤ U < F(high)
 
 
 def _near(law: Law, anchor: int) -> Callable[[int], arb]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.cells.proofs import Proof, prove
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import Member, Proof
+from shuffledp.cells.registry import prove
 from shuffledp.errors import FalseClaim, ParameterError, PrivacyViolation
 from shuffledp.numbers.exact import show
 from shuffledp.plans.certificate_schema import CERTIFICATE, CERTIFICATE_FORMAT
@@ -82,7 +82,7 @@ class Certificate:
 def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Certificate:
     """The certificate of a protocol.
 
-    Ensures: returned only if every cell was proved to cost at most `up` and `down` of its use, in
+    Ensures: returned only if every cell was proved to cost at most what its `Member` allows, in
     exact or ball arithmetic, and the composed loss is at most ε.
 
     >>> import shuffledp
@@ -98,33 +98,24 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
             "lower up_epsilon or give the cells less.",
             {"loss": str(loss), "epsilon": str(protocol.epsilon)},
         )
-    if any(use.cell.users != protocol.users_of_cells for use in protocol.uses):
+    if any(member.cell.users != protocol.users_of_cells for member in protocol.members):
         raise PrivacyViolation(
             "The cells are planned for different numbers of users, so that a batch would carry "
             "less noise than some of them need; plan all for the same users.",
-            {"users": [use.cell.users for use in protocol.uses]},
+            {"users": [member.cell.users for member in protocol.members]},
         )
-    _check_drawn_together(protocol)
-    proofs = tuple(_prove(use, progress) for use in protocol.uses)
+    proofs = tuple(_prove(member, progress) for member in protocol.members)
     return Certificate(protocol=protocol, loss=loss, proofs=proofs, version=__version__)
 
 
-def _check_drawn_together(protocol: Protocol[Result]) -> None:
-    """Refuses cells that are drawn together beside others than those they were made for: what is
-    proved about one of them holds only among these."""
-    cells = [use.cell for use in protocol.uses]
-    if any(cell.draws_together for cell in cells) and not protocol.draws_cells_together:
-        raise ParameterError(
-            "Cells that are drawn together are for the digits of a real sum only; plan this "
-            "question again."
-        )
-    for cell in cells:
-        cell.check_together(cells)
-
-
-def _prove(use: CellUse, progress: Progress | None) -> CellProof:
-    proof = prove(use.cell, use.up, use.down, progress)
-    return CellProof(kind=use.cell.kind, copies=use.copies, up=use.up, down=use.down, proof=proof)
+def _prove(member: Member, progress: Progress | None) -> CellProof:
+    return CellProof(
+        kind=member.cell.kind,
+        copies=member.copies,
+        up=member.up,
+        down=member.down,
+        proof=prove(member.cell, member.up, member.down, progress),
+    )
 
 
 def verify(data: object) -> Certificate:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from shuffledp.cells.base import LARGEST_EPSILON_OF_CELL, MOST_USERS
-from shuffledp.cells.schema import CELL_EPSILON
+from shuffledp.cells.base import CELL_EPSILON, LARGEST_EPSILON_OF_CELL, MOST_USERS
 from shuffledp.documents.schema import Anything, Choice, Listing, Rational, Record, Text, Whole
 from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS
 from shuffledp.protocols.registry import PROTOCOL

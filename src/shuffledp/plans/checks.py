@@ -14,8 +14,10 @@ from shuffledp.protocols.bounds import check_bounds
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 1000), Fraction(20)
 
 
-def checked_epsilon(epsilon: ExactNumber) -> Fraction:
+def checked_epsilon(epsilon: ExactNumber | None) -> Fraction:
     """ε as an exact number in the range that plans can be made for."""
+    if epsilon is None:
+        raise ParameterError("epsilon is needed here; give a number like 1.")
     number = positive_as_written(epsilon, "epsilon")
     if not SMALLEST_EPSILON <= number <= LARGEST_EPSILON:
         raise ParameterError(

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, ParamSpec, cast
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.numbers.exact import ExactNumber, show
+from shuffledp.numbers.exact import show
 from shuffledp.plans.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from shuffledp.plans.plan import Plan
-from shuffledp.plans.target import Target
+from shuffledp.plans.target import Target, TargetOptions
 from shuffledp.protocols.base import R
+
+P = ParamSpec("P")
+Reuse = Callable[[Plan[Any]], dict[str, Any]]
+"""Options that a plan for a larger ε found and that save time if they are taken over."""
 
 SHORT_EPSILONS = [
     number
@@ -23,19 +30,72 @@ SHORT_EPSILONS = [
 FIRST_GUESS = Fraction(1)
 
 
-def least_epsilon_target(
-    rmse: ExactNumber | None,
-    max_messages: ExactNumber | None,
-    others: tuple[ExactNumber | None, ...],
-    padded: bool,
-) -> Target:
+def planner(reuse: Reuse | None = None) -> Callable[[Callable[P, Plan[R]]], Callable[P, Plan[R]]]:
+    """Makes a planner of a function with the arguments `users` and `epsilon` and the keywords of
+    `TargetOptions` as `**target`: where `epsilon` is None, it looks for the least ε; and its
+    signature names every keyword."""
+
+    def decorated(plan: Callable[P, Plan[R]]) -> Callable[P, Plan[R]]:
+        plain = signature(plan)
+
+        @wraps(plan)
+        def planned(*args: P.args, **kwargs: P.kwargs) -> Plan[R]:
+            try:
+                asked = plain.bind(*args, **kwargs).arguments
+            except TypeError:
+                return plan(*args, **kwargs)  # Python says which argument is wrong
+            if asked.get("epsilon") is not None:
+                return plan(*args, **kwargs)
+            return _with_least_epsilon(cast(Callable[..., Plan[R]], plan), asked, reuse)
+
+        planned.__signature__ = _spelled_out(plain)  # type: ignore[attr-defined]
+        return planned
+
+    return decorated
+
+
+def _spelled_out(plain: Signature) -> Signature:
+    """A signature with every keyword of `TargetOptions` in place of `**target`."""
+    known = [one for one in plain.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    options = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=False if name == "padded" else None,
+            annotation=hint.__forward_arg__,
+        )
+        for name, hint in TargetOptions.__annotations__.items()
+    ]
+    return plain.replace(parameters=[*known, *options])
+
+
+def _with_least_epsilon(
+    plan: Callable[..., Plan[R]], asked: dict[str, Any], reuse: Reuse | None
+) -> Plan[R]:
+    """The plan with the least ε for what was asked."""
+    target: TargetOptions = asked.pop("target", {})
+    least = _checked_target(target)
+    known = {name: one for name, one in asked.items() if name not in ("epsilon", "progress")}
+
+    def planned(epsilon: Fraction, near: Plan[R] | None) -> Plan[R]:
+        taken_over = {} if near is None or reuse is None else reuse(near)
+        return plan(
+            **{**known, **taken_over}, epsilon=epsilon, rmse=least.rmse, padded=least.padded
+        )
+
+    return with_least_epsilon(planned, least)
+
+
+def _checked_target(target: TargetOptions) -> Target:
     """The target of a plan without an ε: both an rmse and a number of messages, and no other."""
-    if rmse is None or max_messages is None or any(other is not None for other in others):
+    rmse, messages = target.get("rmse"), target.get("max_messages")
+    others = target.get("mse_overhead"), target.get("relative_error")
+    if rmse is None or messages is None or others != (None, None):
         raise ParameterError(
             "epsilon may be left out only where both rmse and max_messages, and no other target, "
             "are given: then the least epsilon that keeps both is found."
         )
-    return Target.with_least_epsilon(rmse, max_messages, padded)
+    return Target.with_least_epsilon(rmse, messages, target.get("padded", False))
 
 
 def with_least_epsilon(

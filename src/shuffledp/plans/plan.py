@@ -15,10 +15,11 @@ from shuffledp.documents.json_text import read_json_file
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted, show, whole
-from shuffledp.plans.certificate import Certificate, verify
+from shuffledp.plans.certificate import Certificate, certify, verify
+from shuffledp.plans.checks import checked_size
 from shuffledp.plans.plan_schema import PLAN, PLAN_FORMAT
 from shuffledp.plans.target import Target
-from shuffledp.protocols.base import Progress, Protocol, R_co
+from shuffledp.protocols.base import Progress, Protocol, R, R_co
 from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Report, View
 from shuffledp.protocols.results import NEIGHBOURS, Result
 
@@ -34,7 +35,7 @@ class Forecast:
     rmse: float
     """At the worst true value."""
     rmse_at_zero: float
-    """Where nobody holds anything: noise alone."""
+    """Where the true answer is 0: noise alone."""
     central_rmse: float
     """Of the central mechanism with the same ε, which trusts one party with all raw data."""
     error_low: float
@@ -42,6 +43,32 @@ class Forecast:
     error_high: float
     """… and error_high, at the worst true value."""
     bits_per_message: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        protocol: Protocol[Result],
+        users: int,
+        *,
+        central_rmse: float,
+        limit: float,
+        errors: tuple[float, float] | None = None,
+    ) -> Forecast:
+        """What a protocol costs and how well it does with `users` reports; `errors` are those
+        between which 95 % lie, if the protocol's own are not meant."""
+        messages = protocol.messages_per_user()
+        checked_size(users * messages)
+        low, high = errors or protocol.error_range(users, 0.05)
+        return cls(
+            messages_per_user=messages,
+            limit_messages=limit,
+            rmse=protocol.rmse(users),
+            rmse_at_zero=protocol.rmse_at_zero(users),
+            central_rmse=central_rmse,
+            error_low=low,
+            error_high=high,
+            bits_per_message=protocol.bits_per_message,
+        )
 
     @property
     def bytes_per_user(self) -> float:
@@ -61,6 +88,34 @@ class Plan(Generic[R_co]):
     forecast: Forecast
     printed: Mapping[str, Any] | None = None
     """The same task with the paper's printed constants, where they apply."""
+
+    @staticmethod
+    def of(
+        protocol: Protocol[R],
+        target: Target,
+        expected: int,
+        *,
+        central_rmse: float,
+        limit: float,
+        errors: tuple[float, float] | None = None,
+        printed: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Plan[R]:
+        """The last steps of every planner: decide exactly whether a protocol is private, and
+        forecast what it does with `expected` reports.
+
+        Ensures: raises unless the protocol is certified.
+        """
+        return Plan(
+            protocol=protocol,
+            forecast=Forecast.of(
+                protocol, expected, central_rmse=central_rmse, limit=limit, errors=errors
+            ),
+            certificate=certify(protocol, progress),
+            target=target,
+            expected=expected,
+            printed=printed,
+        )
 
     @property
     def epsilon(self) -> Fraction:
@@ -162,7 +217,7 @@ class Plan(Generic[R_co]):
             "users": self.users,
             "expected_users": self.expected,
             "target": self.target.to_dict(),
-            "cells": sorted({use.cell.kind for use in self.protocol.uses}),
+            "cells": sorted({member.cell.kind for member in self.protocol.members}),
             "messages_per_user": forecast.messages_per_user,
             "limit_messages_per_user": forecast.limit_messages,
             "bits_per_message": forecast.bits_per_message,

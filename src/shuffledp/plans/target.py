@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, at_precision, positive_as_written, show
 from shuffledp.numbers.laws import DiscreteLaplace
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
+
+
+class TargetOptions(TypedDict, total=False):
+    """What most planners take as keywords; `plan_count` explains them."""
+
+    mse_overhead: ExactNumber | None
+    rmse: ExactNumber | None
+    relative_error: ExactNumber | None
+    max_messages: ExactNumber | None
+    padded: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +85,18 @@ class Target:
             padded=padded,
         )
 
+    @property
+    def messages(self) -> float | None:
+        """The most messages allowed, where the error is made least for them; None otherwise."""
+        return None if self.max_messages is None else float(self.max_messages)
+
     def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
         """The mean squared error allowed: (1+ρ) times the central mechanism's, or rmse² (with rmse
-        in units of `scale`)."""
+        in units of `scale`). Where the error is to be made least, it is 1 and says nothing."""
         if self.rmse is not None:
             return (self.rmse / scale) ** 2
-        assert self.mse_overhead is not None
+        if self.mse_overhead is None:
+            return Fraction(1)
         return (1 + self.mse_overhead) * central_variance
 
     def to_dict(self) -> dict[str, Any]:

@@ -106,10 +106,12 @@ def _warnings(plan: Plan[Any]) -> Lines:
 def _cells(plan: Plan[Any]) -> Lines:
     """Every cell's parameters, and what its proof shows."""
     lines: Lines = []
-    for use, proof in zip(plan.protocol.uses, proof_lines(plan.certificate), strict=True):
-        copies = f" × {use.copies}" if use.copies > 1 else ""
-        copies += f" in each of {use.groups:,} groups" if use.groups > 1 else ""
-        lines += [(f"{use.cell.kind} cell{copies}", _parameters(use.cell.to_dict())), ("", proof)]
+    cohorts = plan.protocol.cohorts
+    for member, proof in zip(plan.protocol.members, proof_lines(plan.certificate), strict=True):
+        copies = f" × {member.copies}" if member.copies > 1 else ""
+        copies += f" in each of {cohorts:,} groups" if cohorts > 1 else ""
+        lines.append((f"{member.cell.kind} cell{copies}", _parameters(member.cell.to_dict())))
+        lines.append(("", proof))
     return lines
 
 

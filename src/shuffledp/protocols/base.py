@@ -1,13 +1,14 @@
-"""What every protocol promises: an encoder, its cells, and a decoder.
+"""What every protocol promises: an encoder, its groups of cells, and a decoder.
 
-A protocol encodes a value into the values of its cells, randomizes each, and decodes the sums of
-all users' messages into a result. Code outside this room uses a protocol through `Protocol` alone.
+A protocol encodes a value into a code for each of its groups, lets each group draw, and decodes the
+sums of all users' messages into a result. Code outside uses a protocol through `Protocol` alone.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
@@ -17,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells import report_size as sizes
-from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import USERS_AT_ONCE, Cell, CellGroup, Counts, Member, Values
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
 from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import checked_confidence, to_float
+from shuffledp.numbers.rounding import FINEST_GRID
 from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
@@ -33,8 +34,6 @@ whether this is enough."""
 
 MOST_BUCKETS = 10**6
 """Copies of one cell."""
-FINEST_GRID = 1 << 24
-"""Grid points of a sum by digits, each counted once for every value of its dither."""
 MOST_DIGITS = FINEST_GRID.bit_length()
 """Cells of one protocol that are not copies of each other."""
 
@@ -52,8 +51,6 @@ class Protocol(ABC, Generic[R_co]):
     """How the losses of the cells add up, in words."""
     allows_top_up: ClassVar[bool] = True
     """Whether the noise of absent users may be added to a batch."""
-    draws_cells_together: ClassVar[bool] = False
-    """Whether its cells may be of a kind that is drawn together."""
     one_cell_each: ClassVar[bool] = False
     """Whether everybody holds 1 in one of all cells and 0 in the others."""
     epsilon: Fraction
@@ -62,17 +59,27 @@ class Protocol(ABC, Generic[R_co]):
 
     @property
     @abstractmethod
-    def uses(self) -> tuple[CellUse, ...]:
-        """The cells, with what a change in each direction may cost."""
+    def cell_groups(self) -> tuple[CellGroup, ...]:
+        """What a user draws: groups of cells, independent of each other."""
+
+    @property
+    def cohorts(self) -> int:
+        """How many disjoint sets of users there are, each with such groups of its own."""
+        return 1
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The cells of all groups, with what a change in each direction may cost."""
+        return tuple(member for group in self.cell_groups for member in group.members)
 
     @abstractmethod
     def loss(self) -> Fraction:
-        """What replacing one user's value costs, if every cell keeps to its `CellUse`."""
+        """What replacing one user's value costs, if every cell costs what its `Member` allows."""
 
     @property
     def cells(self) -> list[Cell]:
-        """Every copy of every cell, in the order of their numbers in messages."""
-        return [use.cell for use in self.uses for _ in range(use.copies * use.groups)]
+        """The cell of every counter, in the order of their numbers in messages."""
+        return [member.cell for member in self.members for _ in range(member.copies * self.cohorts)]
 
     @property
     def public_counters(self) -> int:
@@ -88,7 +95,7 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def users(self) -> int:
         """How many reports a release needs."""
-        return self.uses[0].cell.users
+        return self.members[0].cell.users
 
     @property
     def users_of_cells(self) -> int:
@@ -118,19 +125,30 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
-        """One code per user, from which `split` reads the cells' values; refuses what does not
-        fit."""
+        """One code per user, which stands for all that it holds; refuses what does not fit."""
 
-    @abstractmethod
-    def split(self, codes: Values, cell: int) -> Values:
-        """The values of one cell (by its number among all copies) behind codes."""
+    def group_codes(self, codes: Values) -> Iterable[Values]:
+        """For each group of cells, its codes behind the protocol's; the same where there is one."""
+        yield codes
 
     @abstractmethod
     def tally(self, codes: Values) -> Counts:
         """How many users hold each code: all that `aggregate_tally` needs."""
 
+    def group_tallies(self, tally: Counts) -> Iterable[Counts]:
+        """For each group of cells, how many users of a tally have each of its codes."""
+        codes = np.arange(len(tally))
+        for group, own in zip(self.cell_groups, self.group_codes(codes), strict=True):
+            found = np.zeros(group.codes, np.int64)
+            np.add.at(found, own, tally)
+            yield found
+
     def public_totals(self, codes: Values) -> Counts:
         """What the users behind codes add to the public counters, together."""
+        return np.zeros(0, np.int64)
+
+    def public_totals_of_tally(self, tally: Counts) -> Counts:
+        """The same for all users in a tally."""
         return np.zeros(0, np.int64)
 
     @abstractmethod
@@ -149,25 +167,27 @@ class Protocol(ABC, Generic[R_co]):
         Ensures: the cells' messages are an exact draw of their randomizer.
         """
         codes = self.encode(self.one_value(value), entropy)
-        cells = self.cells
-        values = [int(self.split(codes, number)[0]) for number in range(len(cells))]
-        sent = type(cells[0]).randomize_together(cells, values, entropy)
-        plus, minus = np.array(sent, np.int64).T
-        return self.whole_report(1, plus, minus, self.public_totals(codes), entropy)
+        drawn = [
+            group.randomize(int(own[0]), entropy)
+            for group, own in zip(self.cell_groups, self.group_codes(codes), strict=True)
+        ]
+        return self.whole_report(1, *joined(drawn), self.public_totals(codes), entropy)
 
     def randomize_all(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM, progress: Progress | None = None
     ) -> Report:
         """The reports of many users, each randomized on its own, added up."""
-        codes = self.encode(values, entropy)
-        cells = self.cells
-        plus, minus = np.zeros((2, len(cells)), np.int64)
+        codes, groups = self.encode(values, entropy), self.cell_groups
+        plus, minus = np.zeros((2, sum(group.counters for group in groups)), np.int64)
         for begin in range(0, len(codes), USERS_AT_ONCE):
             part = codes[begin : begin + USERS_AT_ONCE]
-            rows = (self.split(part, number) for number in range(len(cells)))
-            sent = type(cells[0]).randomize_total_together(cells, rows, entropy)
-            plus += [both[0] for both in sent]
-            minus += [both[1] for both in sent]
+            drawn = [
+                group.randomize_total(own, entropy)
+                for group, own in zip(groups, self.group_codes(part), strict=True)
+            ]
+            sent = joined(drawn)
+            plus += sent[0]
+            minus += sent[1]
             if progress:
                 progress(len(part))
         return self.whole_report(len(codes), plus, minus, self.public_totals(codes), entropy)
@@ -183,47 +203,49 @@ class Protocol(ABC, Generic[R_co]):
             seeded=entropy.seeded,
         )
 
-    @abstractmethod
     def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
         """The reports of all users in a tally, added up, in one draw of the same law."""
+        drawn = [
+            group.aggregate(own, entropy)
+            for group, own in zip(self.cell_groups, self.group_tallies(tally), strict=True)
+        ]
+        public = self.public_totals_of_tally(tally)
+        return self.whole_report(int(tally.sum()), *joined(drawn), public, entropy)
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Report:
         """The same law as `randomize_all`, at a cost that hardly grows with the users."""
         return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
-        """Messages that bring the noise of so many absent users, and nothing of any value; public
+        """Messages that bring the noise of `absent` missing users, and nothing of any value; public
         counters have no noise and get nothing."""
-        cells = [(use.cell, use.copies) for use in self.uses]
-        plus, minus = type(cells[0][0]).top_up_together(cells, absent, entropy)
+        drawn = [group.top_up(absent, entropy) for group in self.cell_groups]
         nothing = np.zeros(self.public_counters, np.int64)
-        return self.whole_report(absent, plus, minus, nothing, entropy)
+        return self.whole_report(absent, *joined(drawn), nothing, entropy)
 
     # How many messages
 
     def messages_per_user(self) -> float:
         """The expected number of messages of a user, whatever it holds (an upper bound)."""
-        return to_float(
-            lambda: sum((use.cell.messages_per_user() * use.copies for use in self.uses), start=0)
-        )
+        return to_float(lambda: sum(group.messages_per_user() for group in self.cell_groups))
 
     def best_padding(self, reports: int) -> str:
         """The padding that a batch of so many reports gets unless another one is asked for."""
-        return sizes.best_padding(self.uses, reports)
+        return sizes.best_padding(self.cell_groups, reports)
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
         """K: how many messages every report carries in batches of so many reports."""
-        return sizes.padded_size(self.uses, reports, padding) + self.public_messages
+        return sizes.padded_size(self.cell_groups, reports, padding) + self.public_messages
 
     @property
     def most_messages(self) -> int | None:
         """What a user sends at most; None where there is no such number."""
-        most = sizes.most_messages(self.uses)
+        most = sizes.most_messages(self.cell_groups)
         return None if most is None else most + self.public_messages
 
     def top_up_size(self, absent: int) -> int:
-        """To how many messages the noise of so many absent users is filled up."""
-        return sizes.top_up_size(self.uses, absent)
+        """To how many messages the noise of `absent` missing users is filled up."""
+        return sizes.top_up_size(self.cell_groups, absent)
 
     # The analyzer
 
@@ -265,11 +287,21 @@ class Protocol(ABC, Generic[R_co]):
     def rmse(self, users: int) -> float:
         """The root mean squared error of the result, at the worst data."""
 
+    def rmse_at_zero(self, users: int) -> float:
+        """The same where the true answer is 0, if the error depends on it."""
+        return self.rmse(users)
+
+    @property
+    def bits_per_message(self) -> int:
+        """To name a counter and a sign; public counters get no −1."""
+        counters = sum(member.copies for member in self.members) * self.cohorts
+        return math.ceil(math.log2(2 * counters + self.public_counters))
+
     def working_bytes(self) -> int:
         """About how much memory it takes to draw everybody's reports and to analyze them."""
         return FIXED_BYTES + sum(
-            use.cell.largest * BYTES_PER_VALUE + use.copies * use.groups * BYTES_PER_COPY
-            for use in self.uses
+            member.cell.largest * BYTES_PER_VALUE + member.copies * self.cohorts * BYTES_PER_COPY
+            for member in self.members
         )
 
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
@@ -291,13 +323,14 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def absent_value(self) -> Fraction:
         """What the estimate counts for every absent user whose noise was topped up."""
-        return Fraction(self.uses[0].cell.absent_value)
+        return Fraction(self.members[0].cell.absent_value)
 
     def with_top_up(self, batch: Report, absent: int) -> Report:
         """A batch in which the noise of so many absent users was topped up, as `analyze` expects
         it: as if they had reported `absent_value`."""
-        plus, cells = batch.plus.copy(), self.cells
-        plus[: len(cells)] += [cell.top_up_shift(absent) for cell in cells]
+        shifts = np.concatenate([group.top_up_shifts(absent) for group in self.cell_groups])
+        plus = batch.plus.copy()
+        plus[: len(shifts)] += shifts
         return replace(batch, plus=plus, absent=batch.absent + absent)
 
     def anomaly(self, batch: Report) -> float:
@@ -310,8 +343,15 @@ class Protocol(ABC, Generic[R_co]):
         ways."""
         reports, end = np.array([batch.users - batch.absent]), 0
         parts = []
-        for use in self.uses:
-            first, end = end, end + use.copies * use.groups
+        for member in self.members:
+            first, end = end, end + member.copies
             plus, minus = (side[None, first:end] for side in (batch.plus, batch.minus))
-            parts.append(CellCounts(use.cell, plus, minus, reports, batch.absent))
-        return unlikely_counts(parts, add_up=self.one_cell_each)
+            parts.append(CellCounts(member.cell, plus, minus, reports, batch.absent))
+        independent = all(group.independent for group in self.cell_groups)
+        return unlikely_counts(parts, add_up=self.one_cell_each, independent=independent)
+
+
+def joined(drawn: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
+    """The +1 and the −1 of all counters, of groups one after the other."""
+    plus, minus = (np.concatenate(side) for side in zip(*drawn, strict=True))
+    return plus, minus

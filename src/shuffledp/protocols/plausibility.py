@@ -134,8 +134,11 @@ class CellCounts(NamedTuple):
             yield Deviation(sign, sign * away, at, typical)
 
 
-def unlikely_counts(parts: Iterable[CellCounts], *, add_up: bool = False) -> list[Unlikely]:
-    """All looks at the cells of a batch: at each alone and at all together, in both directions.
+def unlikely_counts(
+    parts: Iterable[CellCounts], *, add_up: bool = False, independent: bool = True
+) -> list[Unlikely]:
+    """All looks at the cells of a batch: at each alone and, where their messages are independent,
+    at all together, in both directions.
     Requires: with `add_up`, that everybody holds 1 in one cell of its row and 0 in all others."""
     parts = [part for part in parts if part.plus.size]
     found: list[Unlikely] = []
@@ -145,9 +148,7 @@ def unlikely_counts(parts: Iterable[CellCounts], *, add_up: bool = False) -> lis
         ([one for part in parts if add_up for one in part.sums_away()], False),
     ):
         found += [alone(one) for one in looks]
-        if any(part.cell.draws_together for part in parts):
-            continue  # these are not independent: what is known of their sum is too little
-        for sign in (UP, DOWN):
+        for sign in (UP, DOWN) if independent else ():
             same = [one for one in looks if one.sign == sign]
             if sum(one.excess.size for one in same) > 1:
                 found.append(together(sign, same, cut=cut))

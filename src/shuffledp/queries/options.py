@@ -1,195 +1,302 @@
-"""The options that every query takes, locally and on Spark: their types, defaults and meanings."""
+"""The options that every query takes: types, defaults, meanings and checks, each written once.
+
+A query's own arguments are declared in the same way, as fields of its class (`queries/base.py`).
+Python's help, the command line and the studio read these declarations.
+"""
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Annotated, Any, Self, cast, get_type_hints
 
 import numpy as np
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.exact import ExactNumber, as_written, checked_confidence, truth, whole
+from shuffledp.numbers.exact import (
+    ExactNumber,
+    as_written,
+    checked_confidence,
+    positive_as_written,
+    truth,
+    whole,
+)
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
 from shuffledp.release.ledger import Ledger
-
-MEANINGS = {
-    "column": "The column of a data frame or file; may be left out where there is only one.",
-    "encoding": "The encoding of a CSV file, for example latin-1; UTF-8 unless said.",
-    "delimiter": "What separates the columns of a CSV file; a comma unless said, a tab in .tsv.",
-    "users": "How many rows the privacy guarantee may count on; all of them unless fewer are said.",
-    "user": "The column of a data frame or file (or the list) that says whose row each is: ε is "
-    "then per user, not per row.",
-    "rows_per_user": "With `user`: how many rows of each user are kept, at random; left out, sums "
-    "add up all rows of a user and move the total into the bounds.",
-    "missing": 'A value that stands for every missing one, or "bucket" for a label of their own '
-    "in a histogram; without it, a column with missing values is refused.",
-    "confidence": "How likely an interval holds the true value (0.95).",
-    "ledger": "A `Ledger` or its path: pays for the release, or refuses it.",
-    "note": "A text that the ledger keeps beside the release.",
-    "per_user": "True randomizes row by row, as devices do; otherwise all rows are drawn together "
-    "from the same law, which is much faster.",
-    "entropy": "Where random bits come from; `SeededEntropy` repeats a result and marks it as not "
-    "private.",
-    "seed": "A number or text that repeats a result, which is then marked as not private.",
-    "progress": "A function that is told how many more rows are done.",
-    "protocol": "The name of another protocol (see `shuffledp compare`) that answers instead.",
-    "delta": "δ of such a protocol, if it is only (ε, δ)-private.",
-    "mse_overhead": "Target: mean squared error within 1 + this of the central optimum (½ unless "
-    "another target is given; 8 for real sums and means).",
-    "rmse": "Target: root mean squared error at most this.",
-    "relative_error": "Target, beside one of these two: or within this part of the true value.",
-    "max_messages": "Target: the best error with at most so many messages per user.",
-    "expected": "How many users the error is planned for, if more than `users`.",
-}
-"""What each option means, in a sentence for the help pages."""
 
 MOST_NOTE = 1_000
 """Characters of a note in a ledger."""
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages", "expected")
 
 
-class QueryOptions(TypedDict, total=False):
-    """The keyword arguments that every query takes besides its own and `protocol`."""
-
-    column: str | None
-    encoding: str | None
-    delimiter: str | None
-    users: int | None
-    user: str | Sequence[Any] | None
-    rows_per_user: int | None
-    missing: str | ExactNumber | None
-    confidence: ExactNumber
-    ledger: Ledger | str | Path | None
-    note: str
-    per_user: bool
-    entropy: Entropy
-    seed: int | str | None
-    progress: Progress | None
-    delta: ExactNumber | None
-    mse_overhead: ExactNumber | None
-    rmse: ExactNumber | None
-    relative_error: ExactNumber | None
-    max_messages: ExactNumber | None
-    expected: int | None
+def number_or_text(text: str) -> int | float | str:
+    """A whole number, a real number or a text, as it is written."""
+    for kind in (int, float):
+        try:
+            found: int | float = kind(text)
+        except ValueError:
+            continue
+        if kind is float or str(found) == text:
+            return found
+    return text
 
 
-class ErrorTargets(TypedDict):
-    """The targets that every planner takes, as its keyword arguments."""
+@dataclass(frozen=True)
+class Option:
+    """What an argument means, and how it is written on the command line."""
 
-    mse_overhead: Fraction | None
-    rmse: Fraction | None
-    relative_error: Fraction | None
-    expected: int | None
-
-
-class AllTargets(ErrorTargets):
-    """The targets of planners that can also plan for a number of messages."""
-
-    max_messages: Fraction | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Targets:
-    """What a query's plan is asked for; the planner's own default where nothing is said."""
-
-    mse_overhead: Fraction | None = None
-    rmse: Fraction | None = None
-    relative_error: Fraction | None = None
-    max_messages: Fraction | None = None
-    expected: int | None = None
-
-    def of_error(self) -> ErrorTargets:
-        """All targets but `max_messages`, as keyword arguments of a planner."""
-        return {
-            "mse_overhead": self.mse_overhead,
-            "rmse": self.rmse,
-            "relative_error": self.relative_error,
-            "expected": self.expected,
-        }
-
-    def all(self) -> AllTargets:
-        """All targets, as keyword arguments of a planner."""
-        return {**self.of_error(), "max_messages": self.max_messages}
+    meaning: str
+    """One or two sentences; names of other options are in backticks."""
+    metavar: str = ""
+    """The name of the value in a command's help; empty for a flag."""
+    _: KW_ONLY
+    command: bool = True
+    """Whether the query's command has it."""
+    plans: bool = False
+    """Whether the planner takes it too, so that `shuffledp plan` has it."""
+    flag: str = ""
+    """The option of the command, if it is not called like the argument."""
+    written: str = ""
+    """How the value is written on the command line, if that needs saying."""
+    read: Callable[[Any], Any] | None = None
+    """The value behind the text that was given."""
+    repeated: bool = False
+    """Whether the option may be repeated; `read` then gets a list of texts."""
+    one_by_one: str = ""
+    """A second option that gives one item of the list, as it is, and may be repeated."""
+    as_column: bool = False
+    """Whether texts become numbers or true/false where the column holds these."""
+    choices: tuple[str, ...] = ()
+    form: str = ""
+    """What the studio's page calls it."""
+    least: int = 1
+    """The smallest number that the studio's form takes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How a query is run, checked; `MEANINGS` says what each option means."""
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a query: its declaration, its type, and its default."""
 
-    column: str | None = None
-    encoding: str | None = None
-    delimiter: str | None = None
-    users: int | None = None
-    user: Any = None
-    rows_per_user: int | None = None
-    missing: Any = None
-    confidence: float = 0.95
-    ledger: Ledger | None = None
-    note: str = ""
-    per_user: bool = False
-    entropy: Entropy = SYSTEM
-    seed: int | str | None = None
-    progress: Progress | None = None
-    protocol: str | None = None
-    delta: ExactNumber | None = None
-    mse_overhead: Fraction | None = None
-    rmse: Fraction | None = None
-    relative_error: Fraction | None = None
-    max_messages: Fraction | None = None
-    expected: int | None = None
-
-    @classmethod
-    def checked(cls, given: Mapping[str, object]) -> Options:
-        """The options behind a call's keyword arguments; refuses unknown names and bad values."""
-        for name in given:
-            if name not in MEANINGS:
-                raise ParameterError(
-                    f"There is no option {name!r}; there are {', '.join(MEANINGS)}."
-                )
-        values: dict[str, Any] = dict(given)
-        for name in TARGETS:
-            if values.get(name) is not None:
-                check = whole if name == "expected" else as_written
-                values[name] = check(values[name], name)
-        if values.get("users") is not None:
-            values["users"] = whole(values["users"], "users")
-        if values.get("rows_per_user") is not None:
-            values["rows_per_user"] = whole(values["rows_per_user"], "rows_per_user")
-        _check_missing(values.get("missing"))
-        values["confidence"] = checked_confidence(values.get("confidence", cls.confidence))
-        ledger = values.get("ledger")
-        values["ledger"] = _checked_ledger(ledger)
-        values["note"] = _checked_note(values.get("note", ""), ledger)
-        values["per_user"] = truth(values.get("per_user", False), "per_user")
-        values["entropy"] = _checked_entropy(values.get("entropy", SYSTEM), values.get("seed"))
-        if values.get("progress") is not None and not callable(values["progress"]):
-            raise ParameterError("progress must be a function that is told how many rows are done.")
-        _check_file_format(values.get("encoding"), values.get("delimiter"))
-        return cls(**values)
+    name: str
+    option: Option
+    type: Any
+    default: Any
+    """`dataclasses.MISSING` if the argument is required."""
 
     @property
-    def targets(self) -> Targets:
-        """Those options that say what the plan is asked for."""
-        return Targets(
-            mse_overhead=self.mse_overhead,
-            rmse=self.rmse,
-            relative_error=self.relative_error,
-            max_messages=self.max_messages,
-            expected=self.expected,
-        )
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is MISSING
+
+
+def arguments(of: type[QueryOptions]) -> list[Argument]:
+    """The arguments of a class of queries: ε first, then its own, then those of every query."""
+    first, *others = _arguments(of)
+    common = {one.name for one in fields(QueryOptions)}
+    declared = [name for one in of.__mro__ for name in vars(one).get("__annotations__", ())]
+    own = [one for one in others if one.name not in common]
+    own.sort(key=lambda one: declared.index(one.name))  # those of the class before its base's
+    return [first, *own, *(one for one in others if one.name in common)]
+
+
+def _arguments(of: type[QueryOptions]) -> list[Argument]:
+    hints = get_type_hints(of, include_extras=True)
+    declared = ((one, getattr(hints[one.name], "__metadata__", ())) for one in fields(of))
+    return [
+        Argument(one.name, said[0], hints[one.name].__origin__, one.default)
+        for one, said in declared
+        if said
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """The arguments that every query takes. They are checked when the query is made."""
+
+    epsilon: Annotated[
+        ExactNumber, Option("The privacy loss allowed; 0.1 means exactly 1/10.", "E")
+    ]
+    column: Annotated[
+        str | None,
+        Option("The column of a data frame or file; not needed if there is only one.", "C"),
+    ] = field(default=None, compare=False)
+    encoding: Annotated[
+        str | None, Option("The text encoding of a CSV file, e.g. latin-1; default UTF-8.", "NAME")
+    ] = field(default=None, compare=False)
+    delimiter: Annotated[
+        str | None,
+        Option(
+            "The character between the columns of a CSV file; default a comma, a tab in .tsv.",
+            "C",
+            read=lambda text: "\t" if text in ("\\t", "tab") else text,
+        ),
+    ] = field(default=None, compare=False)
+    users: Annotated[
+        int | None,
+        Option("How many rows the privacy guarantee may count on; default all of them.", "N"),
+    ] = field(default=None, compare=False)
+    user: Annotated[
+        str | Sequence[Any] | None,
+        Option(
+            "The column (or the list) that says which user each row belongs to: ε is then per "
+            "user, not per row.",
+            "C",
+        ),
+    ] = field(default=None, compare=False)
+    rows_per_user: Annotated[
+        int | None,
+        Option(
+            "With `user`: how many rows of each user to keep, chosen at random. Without it, sums "
+            "add up all rows of a user and clip the total to the bounds.",
+            "K",
+        ),
+    ] = field(default=None, compare=False)
+    missing: Annotated[
+        str | ExactNumber | None,
+        Option(
+            'The value to use for every missing one, or "bucket" to count them under a label of a '
+            "histogram. Without it, a column with missing values is refused.",
+            "VALUE",
+            read=number_or_text,
+        ),
+    ] = field(default=None, compare=False)
+    confidence: Annotated[
+        ExactNumber, Option("The probability that an interval holds the true value.", "P")
+    ] = field(default=0.95, compare=False)
+    ledger: Annotated[
+        Ledger | str | Path | None,
+        Option("The privacy budget that pays for the release, or refuses it.", "FILE"),
+    ] = field(default=None, compare=False)
+    note: Annotated[str, Option("A text that the ledger keeps beside the release.", "TEXT")] = (
+        field(default="", compare=False)
+    )
+    per_user: Annotated[
+        bool,
+        Option(
+            "Randomize row by row, as devices do. By default all rows are drawn together from the "
+            "same distribution, which is much faster."
+        ),
+    ] = field(default=False, compare=False)
+    entropy: Annotated[
+        Entropy,
+        Option(
+            "The source of random bits; `SeededEntropy` repeats a result and marks it as not "
+            "private.",
+            command=False,
+        ),
+    ] = field(default=SYSTEM, compare=False)
+    seed: Annotated[
+        int | str | None,
+        Option("Repeat a result: a number or text. The result is marked as not private.", "S"),
+    ] = field(default=None, compare=False)
+    progress: Annotated[
+        Progress | None,
+        Option("A function that is told how many more rows are done.", command=False),
+    ] = field(default=None, compare=False)
+    protocol: Annotated[
+        str | None,
+        Option("The name of another protocol to use (see `shuffledp compare`).", "NAME"),
+    ] = field(default=None, compare=False)
+    delta: Annotated[
+        ExactNumber | None, Option("δ of another protocol that is only (ε, δ)-private.", "D")
+    ] = field(default=None, compare=False)
+    mse_overhead: Annotated[
+        ExactNumber | None,
+        Option(
+            "Target: mean squared error at most 1 + this times the central optimum. The default "
+            "target is ½, for real sums and means 8.",
+            "RHO",
+        ),
+    ] = None
+    rmse: Annotated[
+        ExactNumber | None, Option("Target: root mean squared error at most this.", "R")
+    ] = None
+    relative_error: Annotated[
+        ExactNumber | None,
+        Option(
+            "Besides one of these two targets: an error of this fraction of the true value is "
+            "allowed as well.",
+            "R",
+        ),
+    ] = None
+    max_messages: Annotated[
+        ExactNumber | None,
+        Option("Target: the smallest error with at most this many messages per user.", "M"),
+    ] = None
+    expected: Annotated[
+        int | None,
+        Option("How many users the error is planned for, if more than `users`.", "N"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Checks all options and stores them as exact numbers."""
+        _check_missing(self.missing)
+        _check_file_format(self.encoding, self.delimiter)
+        if self.progress is not None and not callable(self.progress):
+            raise ParameterError("progress must be a function that is told how many rows are done.")
+        checked: dict[str, Any] = {
+            "epsilon": positive_as_written(self.epsilon, "epsilon"),
+            "confidence": checked_confidence(self.confidence),
+            "per_user": truth(self.per_user, "per_user"),
+            "note": _checked_note(self.note, self.ledger),
+            "ledger": _checked_ledger(self.ledger),
+            "entropy": _checked_entropy(self.entropy, self.seed),
+            "seed": None,  # the entropy now repeats it
+        }
+        for name in ("users", "rows_per_user", "expected"):
+            if getattr(self, name) is not None:
+                checked[name] = whole(getattr(self, name), name)
+        for name in TARGETS[:-1]:
+            if getattr(self, name) is not None:
+                checked[name] = as_written(getattr(self, name), name)
+        self._store(**checked)
+
+    def _store(self, **checked: Any) -> None:
+        """Replaces arguments by what they were checked to be."""
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def changed(self, **changes: Any) -> Self:
+        """The same query with other arguments."""
+        return replace(self, **changes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles without what only says how the query is run, such as its source of random bits:
+        workers get that from elsewhere."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return _remade, (type(self), {k: v for k, v in given.items() if k not in RUN_DEFAULTS})
+
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """ε, exactly."""
+        return cast(Fraction, self.epsilon)
+
+    @property
+    def open_ledger(self) -> Ledger | None:
+        """The ledger that pays, opened."""
+        return cast("Ledger | None", self.ledger)
+
+    def options(self) -> dict[str, Any]:
+        """These options by name, to make another query with them."""
+        return {one.name: getattr(self, one.name) for one in fields(QueryOptions)}
 
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raises `ParameterError` if one of these options was given: `why` says what to do."""
-        for option in fields(self):
+        for option in fields(QueryOptions):
             if option.name in names and getattr(self, option.name) != option.default:
                 raise ParameterError(f"The option {option.name} cannot be used here: {why}")
+
+
+RUN_DEFAULTS = {one.name: one.default for one in fields(QueryOptions) if not one.compare}
+"""The defaults of all options that a plan does not depend on."""
+
+
+def _remade(of: type[QueryOptions], given: dict[str, Any]) -> QueryOptions:
+    return of(**given)
 
 
 def _check_missing(missing: object) -> None:
@@ -249,60 +356,3 @@ def _check_file_format(encoding: object, delimiter: object) -> None:
         or not delimiter.isascii()
     ):
         raise ParameterError("delimiter must be one character, for example ; or a tab.")
-
-
-Call = TypeVar("Call", bound=Callable[..., Any])
-OPTIONS_IN_HELP = "        options: those of every query (`QueryOptions`).\n"
-ERRORS_IN_HELP = "        ShuffleDPError: see `shuffledp.errors`.\n"
-ERRORS = {
-    "ParameterError": "An argument is not allowed.",
-    "DataError": "The column cannot be read, or has missing values.",
-    "ValueOutOfRange": "Some value does not fit the query; it is not said which.",
-    "ShortBatchError": "There are fewer rows than `users`.",
-    "PlanningError": "No parameters reach the target.",
-    "BudgetExceeded": "The ledger has less than `epsilon` left; nothing was released.",
-    "MissingExtra": "An optional package is needed and not installed.",
-}
-"""What every query may raise, for the help pages."""
-
-
-class Shown(str):
-    """A text that a help page shows without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def with_options(call: Call) -> Call:
-    """The same function, whose help page and completion list every shared option by name."""
-    signature = inspect.signature(call)
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    known = {one.name for one in own}
-    shared = [
-        inspect.Parameter(
-            option.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=Shown("SYSTEM") if option.default is SYSTEM else option.default,
-            annotation=QueryOptions.__annotations__[option.name].__forward_arg__,
-        )
-        for option in fields(Options)
-        if option.name not in known
-    ]
-    listed = [one.replace(annotation=Shown(one.annotation)) for one in [*own, *shared]]
-    function = cast(Any, call)
-    function.__signature__ = signature.replace(
-        parameters=listed, return_annotation=Shown(signature.return_annotation)
-    )
-    options = "".join(_help_line(name, text) for name, text in MEANINGS.items())
-    errors = "".join(_help_line(name, text) for name, text in ERRORS.items())
-    text = (call.__doc__ or "").replace(OPTIONS_IN_HELP, options)
-    function.__doc__ = text.replace(ERRORS_IN_HELP, errors)
-    return call
-
-
-def _help_line(name: str, text: str) -> str:
-    text = f"{name}: {text}"
-    indent = " " * 8
-    return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent * 2) + "\n"

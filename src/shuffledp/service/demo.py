@@ -22,10 +22,10 @@ import httpx
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
+from shuffledp.service.client.connection import BlockingConnection, run_blocking
 from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.client.proving import ProofSource
-from shuffledp.service.client.retries import retry_options
-from shuffledp.service.client.sending import Client
+from shuffledp.service.client.retries import Retries
+from shuffledp.service.client.sending import Client, fetch_proof
 from shuffledp.service.errors import Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.issuer_keys import IssuerKeyFolder
@@ -271,9 +271,9 @@ def send_all(
         analyzer_keys=(task.key.raw.hex(),),
         signing_keys={role: (key.public.hex(),) for role, key in servers.signing_keys.items()},
     )
-    with httpx.Client() as http:  # once for all: every device checks it
-        source = ProofSource(servers.shuffler, task.id, retry_options(PROOF_ATTEMPTS, SYSTEM))
-        proof = source.fetch(http)
+    connection, retries = BlockingConnection(), Retries(PROOF_ATTEMPTS, SYSTEM)
+    proof = run_blocking(fetch_proof(connection, servers.shuffler, task.id, retries))
+    run_blocking(connection.close())
 
     def send(user: int) -> None:
         before()

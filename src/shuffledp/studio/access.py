@@ -1,8 +1,8 @@
 """Who may use the studio: a browser on this machine that was opened with the one-time link.
 
 The link's token is exchanged once for a cookie that scripts cannot read and that other sites'
-requests do not carry. Requests whose Host is not this very address are refused (a foreign name that
-resolves to 127.0.0.1), and so is every change that does not come from the studio's own page.
+requests do not carry. The studio refuses requests for another Host (a foreign name may resolve to
+127.0.0.1) and every change that does not come from its own page.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.templates import templates
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -28,11 +29,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-NO_ENTRY = (
-    "<!doctype html><html lang=en><meta charset=utf-8><title>shuffledp studio</title>"
-    "<h1>This link does not open the studio</h1><p>A link works once, in one browser. Stop "
-    "<code>shuffledp studio</code> and start it again: it prints a new link.</p></html>"
-)
+_PAGES = templates("shuffledp.studio")
 
 
 class Access:
@@ -96,7 +93,7 @@ class Access:
         """Exchanges the token for the cookie, once."""
         token = self._token
         if token is None or not hmac.compare_digest(given.encode(), token.encode()):
-            return HTMLResponse(NO_ENTRY, 403)
+            return HTMLResponse(_PAGES.get_template("refused_link.html").render(), 403)
         self._token = None
         answer = RedirectResponse("/", 303)
         answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")

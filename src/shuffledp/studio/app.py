@@ -23,11 +23,13 @@ from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import whole_number
 from shuffledp.studio.jobs import JOBS
 from shuffledp.studio.lanes import Lane, Outdated, Workers
+from shuffledp.studio.questions import page_script
 from shuffledp.studio.running import Running
 from shuffledp.studio.trial import MOST_DEVICES
 from shuffledp.studio.uploads import Uploads
 
 PAGE = Path(__file__).with_name("page")
+QUERIES_SCRIPT = "queries.js"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 MOST_FORM_BYTES = 16 << 20
 
@@ -202,9 +204,11 @@ def _page_text(name: str) -> str:
 
 
 async def answer_page(request: Request) -> Response:
-    """The page, or one of its files."""
+    """The page, or one of its files; queries.js is made from the declarations of the queries."""
     name = request.path_params.get("name", "index.html")
     path = PAGE / name
+    if name == QUERIES_SCRIPT:
+        return Response(page_script(), media_type=TYPES[path.suffix])
     if path.parent != PAGE or path.suffix not in TYPES or not path.is_file():
         raise Problem(404, "page", "There is no such file.")
     return Response(_page_text(name), media_type=TYPES[path.suffix])

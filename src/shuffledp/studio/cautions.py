@@ -44,7 +44,7 @@ def cautions(form: Form, plan: Plan[Any]) -> list[str]:
 def smaller_epsilon(form: Form) -> Plan[Any] | None:
     """A plan that keeps the form's error with nearly the least ε, whatever it sends; None where
     that is not clearly below the form's ε, or where ε is not what is given."""
-    if form["find"] != "messages" or "epsilon" not in question_of(form).finds:
+    if form["find"] != "messages" or "epsilon" not in question_of(form).words.finds:
         return None
     allowed, often = float(error_of(form)), float(confidence_of(form))
     given = epsilon = epsilon_of(form)

@@ -10,18 +10,24 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import as_written
+from shuffledp.queries.catalogue import CATALOGUE
+from shuffledp.queries.options import arguments
 
 Form = Mapping[str, Any]
 LABELS = {
-    "users": "People who are sure to take part, and honest",
+    **{
+        one.name: one.option.form
+        for query in CATALOGUE
+        for one in arguments(query)
+        if one.option.form
+    },
+    "users": "Participants you can count on",
     "messages": "Messages per device",
     "epsilon": "Privacy loss ε",
     "error": "Error",
     "confidence": "How often",
-    "largest": "Largest number that a person may hold",
-    "low": "Least value",
+    "low": "Smallest value",
     "high": "Largest value",
-    "bins": "Into how many equal parts the range is divided",
     "delta": "δ of baselines that need one",
     "people": "Simulated people in a batch",
     "batches": "Batches",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,28 +11,18 @@ from typing import Any
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import plan_within
-from shuffledp.protocols.registry import PROTOCOLS
-from shuffledp.queries import questions as columns
-from shuffledp.queries.base import Query
-from shuffledp.queries.count.planner import plan_count
-from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD, plan_frequencies
-from shuffledp.queries.frequencies.query import FrequenciesQuery
-from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.queries.integer_sum.planner import plan_integer_sum
-from shuffledp.queries.options import Options
-from shuffledp.queries.quantiles.planner import plan_quantiles
-from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.queries.base import Query, StudioWords
+from shuffledp.queries.catalogue import CATALOGUE
+from shuffledp.queries.options import Argument, arguments
 from shuffledp.studio.fields import LABELS, Form, number, positive, whole_number
 
 AnyPlan = Plan[Any]
 OTHER_LABEL = "other"
-FINDS = ("messages", "error", "epsilon")
-"""Which of the three is found; the other two are given."""
 OVERHEADS = tuple(map(Fraction, ("1/20", "1/2", "2", "8", "40", "200", "1000")))
 """By how much more than the least squared error plans may err that show what is possible."""
 ROUNDING = Fraction(499, 1000)
 """Whole numbers of people are meant rounded: 3.4 is within 3 of 0."""
+BOUNDS = ("low", "high")
 
 
 def _labels(form: Form) -> list[str]:
@@ -45,143 +35,124 @@ def _labels(form: Form) -> list[str]:
     return labels
 
 
-def _other(form: Form) -> str | None:
-    return OTHER_LABEL if form.get("other") else None
-
-
 def bounds_of(form: Form) -> tuple[Fraction, Fraction]:
-    """The least and the largest value that a person may hold."""
+    """The smallest and the largest value that a person may have."""
     low, high = number(form, "low"), number(form, "high")
     if low >= high:
         raise ParameterError(f"{LABELS['low']}: it must be below the largest value.")
     return low, high
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """One kind of question: its words, its planner, and its query on a column."""
+def _fields(argument: Argument) -> tuple[str, ...]:
+    """The fields of the page that an argument is read from."""
+    if argument.option.as_column:
+        return ("labels",)
+    return BOUNDS if argument.name == "bounds" else (argument.name,)
 
-    name: str
-    """As everywhere in the package."""
-    asks: str
-    """What it answers, in a few words."""
-    about: str
-    """What the error is the error of."""
-    fields: tuple[str, ...]
-    """The fields of the form that it needs beyond the common ones."""
-    make: Callable[[Form, int, Any, dict[str, Any]], AnyPlan]
-    """The plan for a form, so many users, ε, and targets."""
-    query: Callable[[Form, Options, Any], Query[Any]]
-    whole: bool = True
-    """Whether the true answer is a whole number."""
-    finds: tuple[str, ...] = FINDS
-    condition: str = "whatever the data"
-    """When the forecast error holds."""
-    each: Callable[[Form], Fraction] = lambda form: Fraction(1)
-    """By how much one person can move the true answer at most."""
-    curve: tuple[dict[str, Any], ...] = tuple({"mse_overhead": over} for over in OVERHEADS)
-    """Targets of plans that show what is possible, those with the least error first."""
+
+def _read(form: Form, argument: Argument) -> Any:
+    """An argument of a query from the fields of a form."""
+    (field, *_) = _fields(argument)
+    if field == "labels":
+        return _labels(form)
+    if field in BOUNDS:
+        return bounds_of(form)
+    if argument.name == "other":
+        return OTHER_LABEL if form.get("other") else None
+    return whole_number(form, field, least=argument.option.least)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query as the studio asks it: its words, its fields, its planner, made from the query's
+    declaration."""
+
+    asked: type[Query[Any]]
+
+    @property
+    def name(self) -> str:
+        """As everywhere in the package."""
+        return self.asked.name
+
+    @property
+    def words(self) -> StudioWords:
+        """What the studio says about it."""
+        assert self.asked.declaration.studio is not None
+        return self.asked.declaration.studio
+
+    @property
+    def arguments(self) -> list[Argument]:
+        """The arguments that the form asks for."""
+        return [
+            one
+            for one in arguments(self.asked)
+            if one.option.plans and one.name not in self.words.without
+        ]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the form that it needs beyond the common ones."""
+        return tuple(field for one in self.arguments for field in _fields(one))
+
+    @property
+    def curve(self) -> tuple[dict[str, Any], ...]:
+        """Targets of plans that show what is possible, those with the least error first."""
+        curve = self.words.curve or [{"mse_overhead": over} for over in OVERHEADS]
+        return tuple(dict(targets) for targets in curve)
 
     @property
     def allows_publish_noise(self) -> bool:
         """Whether the analyzer can add noise before it publishes."""
-        return PROTOCOLS[self.name].allows_top_up
+        protocol = self.asked.declaration.protocol
+        return protocol is not None and protocol.allows_top_up
+
+    def given(self, form: Form) -> dict[str, Any]:
+        """The query's own arguments in a form."""
+        return {one.name: _read(form, one) for one in self.arguments}
+
+    def make(self, form: Form, users: int, epsilon: Any, targets: dict[str, Any]) -> AnyPlan:
+        """The plan for a form and a number of users."""
+        planner = self.asked.declaration.planner
+        assert planner is not None
+        return planner(users, epsilon, **self.asked.plan_arguments(self.given(form)), **targets)
+
+    def query(self, form: Form, epsilon: Any, **options: Any) -> Query[Any]:
+        """The form's query about a column."""
+        known = {one.name for one in arguments(self.asked)}
+        beyond: dict[str, Any] = {
+            "equals": form.get("equals") or None,
+            "clamp": bool(form.get("clamp")),
+            "points": False,  # as the page plans
+        }
+        rest = {name: value for name, value in beyond.items() if name in known}
+        return self.asked(epsilon=epsilon, **self.given(form), **rest, **options)
+
+    def each(self, form: Form) -> Fraction:
+        """By how much one person can change the true answer at most."""
+        return self.query(form, 1).step()
+
+    def for_page(self) -> dict[str, Any]:
+        """What the page needs to know of it."""
+        return {
+            "asks": self.words.asks,
+            "about": self.words.about,
+            "fields": self.fields,
+            "finds": self.words.finds,
+            "clamp": any(one.name == "clamp" for one in arguments(self.asked)),
+            "noise": self.allows_publish_noise,
+        }
 
 
-QUESTIONS = {
-    question.name: question
-    for question in (
-        Question(
-            name="count",
-            asks="how many people hold it (yes or no)",
-            about="the number of people",
-            fields=(),
-            make=lambda form, n, epsilon, targets: plan_count(n, epsilon, **targets),
-            query=lambda form, how, epsilon: columns.CountQuery.of(
-                how, epsilon, form.get("equals") or None
-            ),
-        ),
-        Question(
-            name="histogram",
-            asks="how many people choose each answer",
-            about="the number of people for each answer",
-            fields=("labels", "other"),
-            make=lambda form, n, epsilon, targets: plan_histogram(
-                n, epsilon, _labels(form), other=_other(form), **targets
-            ),
-            query=lambda form, how, epsilon: columns.HistogramQuery.of(
-                how,
-                epsilon,
-                _labels(form),
-                _other(form),
-            ),
-        ),
-        Question(
-            name="frequencies",
-            asks="how many people hold some of very many possible answers",
-            about="the number of people for each answer looked for",
-            fields=("labels",),
-            make=lambda form, n, epsilon, targets: plan_frequencies(
-                n, epsilon, candidates=_labels(form), **targets
-            ),
-            query=lambda form, how, epsilon: FrequenciesQuery.of(
-                how, epsilon, _labels(form), DEFAULT_SPREAD
-            ),
-            finds=("messages", "error"),
-            condition="where people's answers are spread over a thousand or more",
-            curve=tuple({"max_messages": most} for most in (4000, 1000, 300, 100, 40)),
-        ),
-        Question(
-            name="integer-sum",
-            asks="the sum of whole numbers from 0 on",
-            about="the sum",
-            fields=("largest",),
-            make=lambda form, n, epsilon, targets: plan_integer_sum(
-                n, epsilon, whole_number(form, "largest"), **targets
-            ),
-            query=lambda form, how, epsilon: columns.IntegerSumQuery.of(
-                how,
-                epsilon,
-                whole_number(form, "largest"),
-                bool(form.get("clamp")),
-            ),
-            each=lambda form: Fraction(whole_number(form, "largest")),
-        ),
-        Question(
-            name="real-sum",
-            asks="the sum of any numbers within a range",
-            about="the sum",
-            fields=("low", "high"),
-            make=lambda form, n, epsilon, targets: plan_real_sum(
-                n, epsilon, bounds=bounds_of(form), **targets
-            ),
-            query=lambda form, how, epsilon: columns.RealSumQuery.of(
-                how, epsilon, bounds_of(form), bool(form.get("clamp"))
-            ),
-            each=lambda form: bounds_of(form)[1] - bounds_of(form)[0],
-            whole=False,
-        ),
-        Question(
-            name="quantiles",
-            asks="the median and other quantiles of numbers",
-            about="the number of people below any value",
-            fields=("low", "high", "bins"),
-            make=lambda form, n, epsilon, targets: plan_quantiles(
-                n, epsilon, bounds_of(form), bins=whole_number(form, "bins", least=2), **targets
-            ),
-            query=lambda form, how, epsilon: QuantilesQuery.of(
-                how,
-                epsilon,
-                bounds_of(form),
-                (0.25, 0.5, 0.75),
-                whole_number(form, "bins", least=2),
-                bool(form.get("clamp")),
-            ),
-            whole=False,
-            finds=("messages",),
-        ),
+QUESTIONS = {one.name: Question(one) for one in CATALOGUE if one.declaration.studio is not None}
+
+
+def page_script() -> str:
+    """The module that tells the page which queries there are, and the words for their fields."""
+    known = {name: question.for_page() for name, question in QUESTIONS.items()}
+    return (
+        f"export const QUERIES = {json.dumps(known, ensure_ascii=False)};\n"
+        f"export const LABELS = {json.dumps(LABELS, ensure_ascii=False)};\n"
     )
-}
 
 
 def question_of(form: Form) -> Question:
@@ -193,12 +164,12 @@ def question_of(form: Form) -> Question:
 
 
 def users_of(form: Form) -> int:
-    """How many people are sure to take part."""
+    """The number of participants to count on."""
     return whole_number(form, "users", least=2)
 
 
 def noise_shares(form: Form, users: int) -> int:
-    """Of how many users the analyzer adds the noise before it publishes."""
+    """The number of users whose noise the analyzer adds before it publishes."""
     wanted = form.get("publish_noise") and question_of(form).allows_publish_noise
     return users if wanted else 0
 
@@ -206,7 +177,7 @@ def noise_shares(form: Form, users: int) -> int:
 def error_of(form: Form) -> Fraction:
     """The error that the form allows; of whole numbers of people, after rounding."""
     error = positive(form, "error")
-    return error // 1 + ROUNDING if question_of(form).whole else error
+    return error // 1 + ROUNDING if question_of(form).words.whole else error
 
 
 def confidence_of(form: Form) -> Fraction:
@@ -219,9 +190,9 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
     error is that of what the analyzer publishes."""
     question, n = question_of(form), users_of(form) if users is None else users
     find = str(form.get("find"))
-    if find not in question.finds:
+    if find not in question.words.finds:
         raise ParameterError(
-            f"For this question only {', '.join(question.finds)} can be found from the others."
+            f"For this question only {', '.join(question.words.finds)} can be found from the rest."
         )
     shares = noise_shares(form, n)
     common = {"padded": True, "cell": cell, "expected": n + shares}
@@ -239,7 +210,7 @@ def plan_of(form: Form, cell: str = "best", users: int | None = None) -> AnyPlan
 
 
 def quick_plan(form: Form, users: int) -> AnyPlan:
-    """The plan for so many people that is found fastest."""
+    """The plan for a number of people that is found fastest."""
     try:
         return plan_of(form, "bounded", users)
     except PlanningError:
@@ -270,6 +241,6 @@ def best_plan(form: Form, epsilon: Fraction | None = None) -> AnyPlan:
     raise PlanningError("With this epsilon no plan was found; choose a larger epsilon.")
 
 
-def query_of(form: Form, options: Options, epsilon: Fraction) -> Query[Any]:
-    """The form's question about a column."""
-    return question_of(form).query(form, options, epsilon)
+def query_of(form: Form, epsilon: Fraction, **options: Any) -> Query[Any]:
+    """The form's query about a column; `options` are those of every query."""
+    return question_of(form).query(form, epsilon, **options)

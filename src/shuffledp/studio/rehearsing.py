@@ -24,7 +24,6 @@ from shuffledp.numbers.exact import exact, whole
 from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
-from shuffledp.queries.options import Options
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import (
     confidence_of,
@@ -150,10 +149,9 @@ def _setup(
     how: dict[str, Any] = {"column": column or None, "confidence": confidence_of(form), **written}
     if "labels" in question_of(form).fields and found.holds in ("whole", "truth"):
         data, how = _texts(found), {"confidence": confidence_of(form)}
-    options = Options.checked(how)
-    query = query_of(form, options, made.epsilon)
+    query = query_of(form, made.epsilon, **how)
     shares = noise_shares(form, made.users)
-    return Rehearsal(query, data, options, plan=made, noise_shares=shares), replanned
+    return Rehearsal(query, data, plan=made, noise_shares=shares), replanned
 
 
 def _check_value_to_count(form: Form, holds: ColumnType) -> None:

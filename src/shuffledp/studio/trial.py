@@ -16,8 +16,6 @@ import numpy as np
 
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.numbers.entropy import SYSTEM
-from shuffledp.queries.options import Options
-from shuffledp.queries.truth import truth
 from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import Servers, local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX
@@ -71,8 +69,8 @@ class Trial:
         values = task.protocol.sample_values(self.devices)
         mixed = np.argsort(SYSTEM.words(self.devices, np.uint64))  # no batch has all equal values
         batches = np.split(values[mixed], self._batches)
-        query = query_of(self._form, Options.checked({}), task.protocol.epsilon)
-        self.truth = [truth(query, batch) for batch in batches]
+        query = query_of(self._form, task.protocol.epsilon)
+        self.truth = [query.truth(batch) for batch in batches]
 
         def before() -> None:
             if self._stop.is_set():

@@ -25,7 +25,7 @@ def short(number: float) -> str:
 
 
 def size(amount: float) -> str:
-    """So many bytes, in the unit that fits."""
+    """A number of bytes, in the unit that fits."""
     for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if amount >= bytes_each:
             return f"{short(amount / bytes_each)} {unit}"
@@ -35,12 +35,12 @@ def size(amount: float) -> str:
 def published_reach(plan: Plan[Any], confidence: float) -> float:
     """How far from the truth the published answer is at most; whole numbers after rounding."""
     found = reach(plan, confidence)
-    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].whole else found
+    return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
 
 
 def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     """What the plan promises about its error, in one sentence."""
-    question = QUESTIONS[plan.protocol.query]
+    question = QUESTIONS[plan.protocol.query].words
     rounded = ", rounded to whole numbers," if question.whole else ""
     return (
         f"If at least {plan.users:,} honest people take part, {question.about}{rounded} lies "
@@ -63,15 +63,15 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
     odds = math.exp(float(epsilon))
     sure = 100 * odds / (1 + odds)
     return (
-        f"ε = {show(epsilon)}: whatever is published, and whatever the analyzer sees, is at most "
-        f"{short(odds)} times as likely with a person's value as with any other value in its "
-        f"place{but}. Somebody who thought a yes and a no equally likely is afterwards at most "
+        f"ε = {show(epsilon)}: changing one person's answer changes the probability of anything "
+        "that is published, or that the analyzer sees, by a factor of at most "
+        f"{short(odds)}{but}. Someone who would have guessed 50:50 about you ends up at most "
         f"{sure:.3g} % sure."
     )
 
 
 def trust_rows(publish_noise: bool) -> Rows:
-    """Who sees what, and what is assumed of whom."""
+    """Who sees what, and whom you trust with what."""
     invented = (
         "; a shuffler that invents all other reports still learns nothing from what is published, "
         "because the analyzer adds a full set of noise"
@@ -81,11 +81,11 @@ def trust_rows(publish_noise: bool) -> Rows:
     return [
         ("A person's device", "sees its own value and sends nothing but noisy, encrypted messages"),
         ("Shuffler", "sees who takes part and equally long encrypted reports; it cannot read them"),
-        ("Analyzer", "opens the mixed messages of all; it does not learn whose they are"),
+        ("Analyzer", "opens everybody's messages after mixing; it does not learn whose they are"),
         (
             "The other people",
             "at least the planned number of them must be honest: reports that one party made up or "
-            "knows hide nobody",
+            "knows protect nobody else",
         ),
         (
             "Must not happen",
@@ -101,17 +101,16 @@ def plan_facts(plan: Plan[Any]) -> Rows:
     return [
         (
             "People needed",
-            f"{plan.users:,} honest ones, whose devices follow the protocol and who do not tell "
-            "others what they sent; a batch of fewer reports is never released",
+            f"{plan.users:,} honest people, whose devices follow the protocol and who keep what "
+            "they sent to themselves; a batch with fewer reports is never released",
         ),
         ("Privacy", f"ε = {show(plan.epsilon)}: {promise(plan.padding)}"),
         (
             "Messages per report",
-            f"{plan.report_size:,} (on average {short(f.messages_per_user)} "
-            "before it is filled up)",
+            f"{plan.report_size:,} (on average {short(f.messages_per_user)} before padding)",
         ),
         ("Bytes per report", f"{plan.encrypted_bytes:,}, encrypted"),
-        ("Typical error (RMSE)", f"{short(f.rmse)} at the worst data"),
+        ("Typical error (RMSE)", f"{short(f.rmse)} on the worst data"),
         (
             "Central mechanism",
             f"{short(f.central_rmse)}: what one party trusted with all values "

@@ -41,9 +41,9 @@ class AllowedNumbers:
     def of(cls, protocol: Protocol[Result]) -> AllowedNumbers:
         """The numbers of a protocol."""
         ranges, end = [], 0
-        for use in protocol.uses:
-            first, end = end, end + use.copies * use.groups
-            if not use.cell.sends_minus:
+        for member in protocol.members:
+            first, end = end, end + member.copies * protocol.cohorts
+            if not member.cell.sends_minus:
                 ranges.append((first, end))
         first, end = end, end + protocol.public_counters
         return cls(end, (*ranges, (first, end)))

@@ -31,11 +31,10 @@ from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.report import shuffle
 from shuffledp.queries.count.protocol import CountProtocol
-from shuffledp.queries.options import Options
-from shuffledp.queries.questions import CountQuery
+from shuffledp.queries.count.query import CountQuery
 
 ROWS = 20_000
-COUNT = CountQuery.of(Options(), 1)
+COUNT = CountQuery(epsilon=1)
 
 
 def part_work(protocol: Any, secret: JobSecret) -> PartWork:

@@ -17,7 +17,6 @@ from shuffledp.data.columns import column_of
 from shuffledp.engines.spark import columns, executor
 from shuffledp.errors import DataError, ParameterError, ShuffleDPError
 from shuffledp.queries.base import Query
-from shuffledp.queries.options import Options
 
 COLUMNS: dict[str, list[Any]] = {
     "truth": [True, False, True],
@@ -34,7 +33,7 @@ COLUMNS: dict[str, list[Any]] = {
 def spark_refusal(frame: Any, query: Query[Any]) -> tuple[Any, Any] | None:
     """What Spark's executor refuses; None if it answers."""
     try:
-        executor.run(query, frame, Options(column="value"))
+        executor.run(replace(query, column="value"), frame)
     except ShuffleDPError as error:
         return type(error), str(error)
     return None
@@ -179,6 +178,5 @@ def test_files_of_another_encoding_on_spark(spark: Any, tmp_path: Path) -> None:
     frame = columns.read(spark, str(path), encoding="latin-1", delimiter=";")
     found = cluster.count(frame, column="Stadt", equals="Köln", epsilon=8)
     assert found.value == pytest.approx(50, abs=5)
-    options = replace(Options(), encoding="latin-1")
     with pytest.raises(ParameterError, match="read already"):
-        executor.run(QUERIES["count"], frame, options)
+        executor.run(replace(QUERIES["count"], encoding="latin-1"), frame)

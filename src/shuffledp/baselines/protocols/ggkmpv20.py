@@ -32,6 +32,7 @@ from shuffledp.baselines.draws import (
 from shuffledp.baselines.ggkmpv20_loss import Loss, Shape, bulk_loss, least_noisy, loss, shape_of
 from shuffledp.baselines.laws import CutLaplace
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import bisect
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import round_to, to_float
 from shuffledp.numbers.laws import Bernoulli
@@ -162,11 +163,12 @@ def _bulk(users: int, epsilon: float, slope: float, width: int) -> float:
     """The smallest p for which views near the mean keep ε."""
     low, high = math.log(0.2 / users), math.log(min(0.5, 60 / users))
     wide = min(width, math.ceil(16 / slope))
-    while high - low > 0.03:
-        middle = (low + high) / 2
-        near = bulk_loss(Shape(users=users, noisy=math.exp(middle), slope=slope, width=wide), 0)
-        low, high = (low, middle) if near <= epsilon * LOSS_MARGIN else (middle, high)
-    return math.exp(high)
+
+    def keeps(log_noisy: float) -> bool:
+        shape = Shape(users=users, noisy=math.exp(log_noisy), slope=slope, width=wide)
+        return bool(bulk_loss(shape, 0) <= epsilon * LOSS_MARGIN)
+
+    return math.exp(bisect(keeps, low, high, width=0.03))
 
 
 def histogram(task: Task) -> PerBucket:

@@ -17,6 +17,7 @@ Whether these numbers are private is not decided here but by a certificate.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,15 +29,24 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from shuffledp.cells.base import MOST_USERS, Cell, Counts, Floats, Values
-from shuffledp.cells.bounded import batch as bounded_crowd
+from shuffledp.cells.base import (
+    CELL_EPSILON,
+    MOST_USERS,
+    PROBABILITY,
+    Cell,
+    Counts,
+    Floats,
+    IndependentCell,
+    Values,
+    check_epsilon,
+)
+from shuffledp.cells.bounded import draws
 from shuffledp.cells.bounded import error as bounded_error
 from shuffledp.cells.bounded import law as bounded_law
-from shuffledp.cells.bounded import moments as bounded_moments
-from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE, Direction
+from shuffledp.documents.schema import Choice, Listing, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.exact import ball, to_float, whole
+from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
 from shuffledp.numbers.message_law import (
@@ -47,15 +57,106 @@ from shuffledp.numbers.message_law import (
 )
 from shuffledp.numbers.sampler import sampler
 
+MOST_CUT = 65_535
+MOST_BOUNDED_VALUE = 65_535
+MOST_BITS = 4_096
+"""Of a numerator or denominator, and of the common denominator of a direction's odds, which are
+added up exactly."""
+LARGEST_ODDS = Fraction(10**30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """The noise and the muting that hide a change in one direction."""
+
+    epsilon: Fraction
+    """What a change in this direction may cost: the certificate shows D·ln(1/decay) ≤ epsilon."""
+    decay: Fraction
+    """β: the noise's masses fall by about this factor from one value to the next."""
+    cut: int
+    """z: the largest noise of a user who sends its value."""
+    muted_cut: int
+    """w ≤ z: the largest noise of a muted user."""
+    odds: tuple[Fraction, ...]
+    """o_1..o_D: the weight of each muted jump, against 1 for sending the value."""
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon, "epsilon")
+        probability(self.decay, "decay")
+        whole(self.cut, "cut", least=0, most=MOST_CUT)
+        whole(self.muted_cut, "muted_cut", least=0, most=self.cut)
+        whole(len(self.odds), "the number of odds", most=MOST_BOUNDED_VALUE)
+        for odds in self.odds:
+            positive(odds, "each of the odds")
+        numbers = (self.epsilon, self.decay, *self.odds)
+        if not all(isinstance(number, Fraction) for number in numbers):
+            raise ParameterError("epsilon, decay and the odds must be given as fractions.")
+        if any(max(map(int.bit_length, n.as_integer_ratio())) > MOST_BITS for n in numbers):
+            raise ParameterError(
+                f"epsilon, decay and the odds may have at most {MOST_BITS:,} bits each above and "
+                "below the line; round them."
+            )
+        if max(self.odds) > LARGEST_ODDS:
+            raise ParameterError(f"Each of the odds must be at most {show(LARGEST_ODDS)}.")
+        common = 1
+        for odds in self.odds:
+            common = lcm(common, odds.denominator)
+            if common.bit_length() > MOST_BITS:
+                raise ParameterError(
+                    f"The odds need a common denominator of more than {MOST_BITS:,} bits; round "
+                    "them to decimals."
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters, rationals as exact text."""
+        return {
+            "epsilon": str(self.epsilon),
+            "decay": str(self.decay),
+            "cut": self.cut,
+            "muted_cut": self.muted_cut,
+            "odds": [str(odds) for odds in self.odds],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Direction:
+        """The parameters behind `to_dict`."""
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            decay=Fraction(data["decay"]),
+            cut=data["cut"],
+            muted_cut=data["muted_cut"],
+            odds=tuple(Fraction(odds) for odds in data["odds"]),
+        )
+
+
 TOP_UP_COPIES = 1 << 20
 """A top-up of so many cells needs to be drawn again with a chance of at most 2⁻⁶⁴."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundedCell(Cell):
-    """A cell that sends one kind of message, between none and K of them."""
+ODDS = Rational(Fraction(0), LARGEST_ODDS)
+DIRECTION = Record(
+    {
+        "epsilon": CELL_EPSILON,
+        "decay": PROBABILITY,
+        "cut": Whole(0, MOST_CUT),
+        "muted_cut": Whole(0, MOST_CUT),
+        "odds": Listing(ODDS, 1, MOST_BOUNDED_VALUE),
+    }
+)
+BOUNDED_FIELDS = {
+    "users": Whole(1, MOST_USERS),
+    "largest": Whole(1, MOST_BOUNDED_VALUE),
+    "up": DIRECTION,
+    "down": DIRECTION,
+}
+"""What the JSON of a direction and of every such cell may hold."""
 
-    kind: ClassVar[str] = "bounded"
+
+@dataclass(frozen=True, kw_only=True)
+class CutCell(Cell):
+    """A cell with one kind of message whose noise is cut in both directions: what is the same
+    whether it is drawn on its own or shares its way up with others."""
+
     sends_minus: ClassVar[bool] = False
 
     users: int
@@ -75,10 +176,35 @@ class BoundedCell(Cell):
     def up_loss(self) -> Fraction:
         return self.up.epsilon
 
+    # What the two kinds of such cells differ in
+
     @property
+    @abstractmethod
+    def data_probability(self) -> Fraction:
+        """P: the chance that a user sends its value."""
+
+    @property
+    @abstractmethod
     def most_messages(self) -> int:
-        """K: what a user sends at most."""
-        return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
+        """What a user sends at most to this cell."""
+
+    @abstractmethod
+    def moments(self) -> bounded_law.Moments:
+        """The moments of one user's v, in balls of the working precision."""
+
+    @abstractmethod
+    def message_masses(self, value: int) -> list[arb]:
+        """P(a user with this value sends k messages) for k = 0..K, in balls."""
+
+    @abstractmethod
+    def user_function(self, t: Floats) -> bounded_error.UserFunction:
+        """The characteristic function of one user's v, in parts."""
+
+    @abstractmethod
+    def log_user_moment(self, theta: Floats, x: int) -> Floats:
+        """ln E[e^(θ(v−x))] of one user whose value is x."""
+
+    # What they share
 
     @cached_property
     def base(self) -> int:
@@ -107,19 +233,6 @@ class BoundedCell(Cell):
         """Z₋ of a down-muted user."""
         return bounded_law.noise_law(self.down, self.down.muted_cut, self.users)
 
-    @cached_property
-    def data_probability(self) -> Fraction:
-        """P: the chance that a user sends its value."""
-        return 1 / sum(self.up.odds + self.down.odds, start=Fraction(1))
-
-    def up_probability(self, y: int) -> Fraction:
-        """The chance of the branch "up y"."""
-        return self.data_probability * self.up.odds[y - 1]
-
-    def down_probability(self, y: int) -> Fraction:
-        """The chance of the branch "down y"."""
-        return self.data_probability * self.down.odds[y - 1]
-
     def up_jump(self, y: int) -> int:
         """What replaces the value in the branch "up y"."""
         return self.up.cut + y
@@ -129,73 +242,10 @@ class BoundedCell(Cell):
         return self.largest - self.down.cut - y
 
     @cached_property
-    def mute(self) -> Binomial:
-        """1 with the probability that a jump replaces a user's value."""
-        return Bernoulli(1 - self.data_probability)
-
-    @cached_property
-    def jumps(self) -> Finite:
-        """A muted user's branch: 0..D−1 for up 1..D, D..2D−1 for down 1..D."""
-        odds = self.up.odds + self.down.odds
-        scale = lcm(*(o.denominator for o in odds))
-        return Finite(tuple(int(o * scale) for o in odds))
-
-    @cached_property
-    def jump_values(self) -> Counts:
-        """The jump of each of these branches."""
-        ups = [self.up_jump(y) for y in range(1, self.largest + 1)]
-        return np.array(ups + [self.down_jump(y) for y in range(1, self.largest + 1)], np.int64)
-
-    @cached_property
     def eventful(self) -> float:
         """About the chance that a user is muted or draws a noise that is not 0."""
         up, down = float(self.up_noise.pmf(0)), float(self.down_noise.pmf(0))
         return float(1 - self.data_probability) + (1 - up) + (1 - down)
-
-    # The randomizer
-
-    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """One user's messages, branch by branch (MATH §12); see `Cell.randomize`.
-
-        Ensures: also that the number lies in 0..K, by the laws' cuts.
-        """
-        up_noise, down_noise = self.up_noise, self.down_noise
-        v = value
-        if sampler(self.mute).draw_one(entropy):
-            branch = sampler(self.jumps).draw_one(entropy)
-            v = int(self.jump_values[branch])
-            if branch < self.largest:  # muted upwards: its noise upwards is cut shorter
-                up_noise = self.up_muted_noise
-            else:
-                down_noise = self.down_muted_noise
-        z_plus = sampler(up_noise).draw_one(entropy)
-        z_minus = sampler(down_noise).draw_one(entropy)
-        return self.base + v + z_plus - z_minus, 0
-
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        return bounded_crowd.randomize_each(self, self.checked(values), entropy)
-
-    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        return bounded_crowd.randomize_total(self, self.checked(values), entropy), 0
-
-    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        self.checked_tally(tally)
-        return bounded_crowd.aggregate(self, tally, entropy), 0
-
-    def aggregate_copies(
-        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        sent = bounded_crowd.aggregate_copies(self, ones, users, entropy)
-        return sent, np.zeros_like(sent)
-
-    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """What absent users who hold 0 would send above or below `base` each, raised by a number
-        that keeps it from being negative (but for a chance of 2⁻⁶⁴: it is drawn again then)."""
-        raised = np.full(copies, -1, np.int64)
-        while (missing := np.flatnonzero(raised < 0)).size:
-            drawn = bounded_crowd.copies_of_zero(self, missing.size, absent, entropy)
-            raised[missing] = drawn - self.base * absent + self.top_up_raise(absent)
-        return raised, np.zeros_like(raised)
 
     def top_up_raise(self, absent: int) -> int:
         """By how much a top-up is raised, the same for every draw."""
@@ -207,31 +257,14 @@ class BoundedCell(Cell):
 
     @cached_property
     def _raises(self) -> dict[int, int]:
-        """What `_raise` has computed."""
+        """What `top_up_raise` has computed."""
         return {}
-
-    def moments(self) -> bounded_law.Moments:
-        """The moments of one user's v, in balls of the working precision."""
-        return bounded_law.moments(self)
-
-    def message_masses(self, value: int) -> list[arb]:
-        """P(a user with this value sends k messages) for k = 0..K, in balls."""
-        return bounded_law.message_masses(self, value)
-
-    def user_function(self, t: Floats) -> bounded_error.UserFunction:
-        """The characteristic function of one user's v at the frequencies t, in parts."""
-        return bounded_error.user_function(self, t)
 
     def _masses(self, value: int) -> list[arb]:
         with ctx.workprec(PRECISION_BITS):
             return self.message_masses(value)
 
     # How many messages
-
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
-        holds = BoundedMessages(tuple(self._masses(self.largest)), 1)
-        others = BoundedMessages(tuple(self._masses(0)), copies - 1)
-        return 0, [holds, others] if copies > 1 else [holds]
 
     def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
         law = BoundedMessages(tuple(self._masses(0)), absent * copies, -self.base)
@@ -302,11 +335,7 @@ class BoundedCell(Cell):
         return bounded_error.log_characteristic(self, t, users, total)
 
     def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
-        return bounded_moments.log_moment(self, theta, users, total)
-
-    def log_user_moment(self, theta: Floats, x: int) -> Floats:
-        """ln E[e^(θ(v−x))] of one user whose value is x."""
-        return bounded_moments.log_user(self, theta, x)
+        return bounded_error.log_moment(self, theta, users, total)
 
     # As JSON
 
@@ -319,6 +348,114 @@ class BoundedCell(Cell):
             "down": self.down.to_dict(),
         }
 
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedCell(CutCell, IndependentCell):
+    """A cell that sends one kind of message, between none and K of them."""
+
+    kind: ClassVar[str] = "bounded"
+
+    @property
+    def most_messages(self) -> int:
+        return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
+
+    @cached_property
+    def data_probability(self) -> Fraction:
+        """P: the chance that a user sends its value."""
+        return 1 / sum(self.up.odds + self.down.odds, start=Fraction(1))
+
+    def up_probability(self, y: int) -> Fraction:
+        """The chance of the branch "up y"."""
+        return self.data_probability * self.up.odds[y - 1]
+
+    def down_probability(self, y: int) -> Fraction:
+        """The chance of the branch "down y"."""
+        return self.data_probability * self.down.odds[y - 1]
+
+    @cached_property
+    def mute(self) -> Binomial:
+        """1 with the probability that a jump replaces a user's value."""
+        return Bernoulli(1 - self.data_probability)
+
+    @cached_property
+    def jumps(self) -> Finite:
+        """A muted user's branch: 0..D−1 for up 1..D, D..2D−1 for down 1..D."""
+        odds = self.up.odds + self.down.odds
+        scale = lcm(*(o.denominator for o in odds))
+        return Finite(tuple(int(o * scale) for o in odds))
+
+    @cached_property
+    def jump_values(self) -> Counts:
+        """The jump of each of these branches."""
+        ups = [self.up_jump(y) for y in range(1, self.largest + 1)]
+        return np.array(ups + [self.down_jump(y) for y in range(1, self.largest + 1)], np.int64)
+
+    # The randomizer
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """One user's messages, branch by branch (MATH §12); see `IndependentCell.randomize`.
+
+        Ensures: also that the number lies in 0..K, by the laws' cuts.
+        """
+        up_noise, down_noise = self.up_noise, self.down_noise
+        v = value
+        if sampler(self.mute).draw_one(entropy):
+            branch = sampler(self.jumps).draw_one(entropy)
+            v = int(self.jump_values[branch])
+            if branch < self.largest:  # muted upwards: its noise upwards is cut shorter
+                up_noise = self.up_muted_noise
+            else:
+                down_noise = self.down_muted_noise
+        z_plus = sampler(up_noise).draw_one(entropy)
+        z_minus = sampler(down_noise).draw_one(entropy)
+        return self.base + v + z_plus - z_minus, 0
+
+    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return draws.randomize_each(self, self.checked(values), entropy)
+
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        return draws.randomize_total(self, self.checked(values), entropy), 0
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        self.checked_tally(tally)
+        return draws.aggregate(self, tally, entropy), 0
+
+    def aggregate_copies(
+        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        sent = draws.aggregate_copies(self, ones, users, entropy)
+        return sent, np.zeros_like(sent)
+
+    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """What absent users who hold 0 would send above or below `base` each, raised by a number
+        that keeps it from being negative (but for a chance of 2⁻⁶⁴: it is drawn again then)."""
+        raised = np.full(copies, -1, np.int64)
+        while (missing := np.flatnonzero(raised < 0)).size:
+            drawn = draws.copies_of_zero(self, missing.size, absent, entropy)
+            raised[missing] = drawn - self.base * absent + self.top_up_raise(absent)
+        return raised, np.zeros_like(raised)
+
+    def moments(self) -> bounded_law.Moments:
+        """The moments of one user's v, in balls of the working precision."""
+        return bounded_law.moments(self)
+
+    def message_masses(self, value: int) -> list[arb]:
+        """P(a user with this value sends k messages) for k = 0..K, in balls."""
+        return bounded_law.message_masses(self, value)
+
+    def user_function(self, t: Floats) -> bounded_error.UserFunction:
+        """The characteristic function of one user's v at the frequencies t, in parts."""
+        return bounded_error.user_function(self, t)
+
+    def log_user_moment(self, theta: Floats, x: int) -> Floats:
+        """ln E[e^(θ(v−x))] of one user whose value is x."""
+        return bounded_error.log_user(self, theta, x)
+
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        holds = BoundedMessages(tuple(self._masses(self.largest)), 1)
+        others = BoundedMessages(tuple(self._masses(0)), copies - 1)
+        return 0, [holds, others] if copies > 1 else [holds]
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:
         return cls(
@@ -327,3 +464,7 @@ class BoundedCell(Cell):
             up=Direction.from_dict(data["up"]),
             down=Direction.from_dict(data["down"]),
         )
+
+
+SCHEMA = Record({"kind": Choice((BoundedCell.kind,)), **BOUNDED_FIELDS})
+"""What the JSON of a bounded cell may hold."""

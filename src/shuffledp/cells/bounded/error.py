@@ -30,7 +30,8 @@ from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.inversion import first_true
 
 if TYPE_CHECKING:
-    from shuffledp.cells.bounded.cell import BoundedCell
+    from shuffledp.cells.bounded.cell import BoundedCell, CutCell
+
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -126,13 +127,13 @@ def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
     )
 
 
-def shift_and_kept(cell: BoundedCell) -> tuple[float, float]:
+def shift_and_kept(cell: CutCell) -> tuple[float, float]:
     """By how much one user's noise and muting move the count on average, and the chance that a user
     sends its value."""
     return _moments(cell)[:2]
 
 
-def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -> Complexes:
+def log_characteristic(cell: CutCell, t: Floats, users: int, total: float) -> Complexes:
     """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
     shift, kept = _moments(cell)[:2]
     part = _function_at(cell, np.ascontiguousarray(t / kept).tobytes())
@@ -145,7 +146,7 @@ def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -
 
 
 @lru_cache(maxsize=16)
-def _function_at(cell: BoundedCell, places: bytes) -> UserFunction:
+def _function_at(cell: CutCell, places: bytes) -> UserFunction:
     """`user_function`, remembered: several totals of a cell are asked for at the same places."""
     return cell.user_function(np.frombuffer(places))
 
@@ -154,7 +155,7 @@ def _function_at(cell: BoundedCell, places: bytes) -> UserFunction:
 
 
 @lru_cache(maxsize=64)
-def _moments(cell: BoundedCell) -> tuple[float, float, float, float]:
+def _moments(cell: CutCell) -> tuple[float, float, float, float]:
     """(shift, kept, slope, spread) in floats."""
     return (
         to_float(lambda: cell.moments().shift),
@@ -165,12 +166,12 @@ def _moments(cell: BoundedCell) -> tuple[float, float, float, float]:
 
 
 @lru_cache(maxsize=32)
-def _grid(cell: BoundedCell, points: int, step: int) -> UserFunction:
+def _grid(cell: CutCell, points: int, step: int) -> UserFunction:
     return cell.user_function(np.asarray(2 * np.pi / (points * step) * np.arange(points // 2 + 1)))
 
 
 @lru_cache(maxsize=64)
-def _log_user(cell: BoundedCell, points: int, step: int, x: int) -> Complexes:
+def _log_user(cell: CutCell, points: int, step: int, x: int) -> Complexes:
     return _grid(cell, points, step).log(x)
 
 
@@ -200,7 +201,7 @@ class Laws:
         return np.asarray((self.first + (self.cumulative > level).argmax(axis=1)) * self.step)
 
 
-def laws(cell: BoundedCell, users: int, totals: Integers) -> Laws:
+def laws(cell: CutCell, users: int, totals: Integers) -> Laws:
     """The law of E for each true sum."""
     shift, kept, slope, spread = _moments(cell)
     full, rest = np.divmod(totals, cell.largest)
@@ -232,7 +233,7 @@ def laws(cell: BoundedCell, users: int, totals: Integers) -> Laws:
 
 
 def intervals(
-    cell: BoundedCell, users: int, sums: Integers, outside: float
+    cell: CutCell, users: int, sums: Integers, outside: float
 ) -> tuple[Integers, Integers]:
     """The true sums that explain each number of messages; equal numbers are looked at once."""
     counts, places = np.unique(sums - cell.base * users, return_inverse=True)
@@ -246,7 +247,7 @@ def intervals(
 
 
 def _ends(
-    cell: BoundedCell, users: int, counts: Integers, middle: Integers, outside: float
+    cell: CutCell, users: int, counts: Integers, middle: Integers, outside: float
 ) -> tuple[Integers, Integers]:
     """The ends of the intervals for values of S.
 
@@ -281,7 +282,7 @@ def _ends(
     return low, high
 
 
-def error_range(cell: BoundedCell, users: int, total: int, outside: float) -> tuple[float, float]:
+def error_range(cell: CutCell, users: int, total: int, outside: float) -> tuple[float, float]:
     """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
     outside/2 on each side."""
     law = laws(cell, users, np.array([total]))
@@ -293,7 +294,7 @@ def error_range(cell: BoundedCell, users: int, total: int, outside: float) -> tu
     return float(found[0]), float(found[1])
 
 
-def error_law(cell: BoundedCell, users: int, total: int) -> tuple[Floats, Floats]:
+def error_law(cell: CutCell, users: int, total: int) -> tuple[Floats, Floats]:
     """The errors of the estimate and how likely each is, when the true sum is `total`."""
     law = laws(cell, users, np.array([total]))
     errors, chances = _support(law)
@@ -312,8 +313,56 @@ def _support(law: Laws) -> tuple[Integers, Floats]:
     return errors, law.cumulative[0]
 
 
-def _as_errors(cell: BoundedCell, users: int, total: int, errors: Integers) -> Floats:
+def _as_errors(cell: CutCell, users: int, total: int, errors: Integers) -> Floats:
     """Errors E of the count as errors of the estimate."""
     shift, kept = _moments(cell)[:2]
     lost = float(1 - cell.data_probability) * total
     return np.asarray((errors + (lost - users * shift)) / kept)
+
+
+def log_moment(cell: CutCell, theta: Floats, users: int, total: float) -> Floats:
+    """ln E[e^(θ·error)] when as many users as possible hold D: the real counterpart of
+    `log_characteristic`, from the same parts."""
+    shift, kept = shift_and_kept(cell)
+    scaled = theta / kept
+    full = total / cell.largest
+    high, low = (cell.log_user_moment(scaled, x) for x in (cell.largest, 0))
+    logs = full * high + (users - full) * low
+    return np.asarray(logs + scaled * (float(1 - cell.data_probability) * total - users * shift))
+
+
+def log_user(cell: BoundedCell, theta: Floats, x: int) -> Floats:
+    """ln E[e^(θ(v−x))] of one user whose value is x."""
+
+    kept = float(cell.data_probability)
+    y = np.arange(1, cell.largest + 1)
+    ups, downs = (
+        kept * np.array([float(one) for one in side.odds]) for side in (cell.up, cell.down)
+    )
+    up, down = noise_off(cell.up_noise, theta), noise_off(cell.down_noise, -theta)
+    muted_up = noise_off(cell.up_muted_noise, theta)
+    muted_down = noise_off(cell.down_muted_noise, -theta)
+    jumps = (
+        weighted(np.exp(np.outer(theta, cell.up_jump(0) + y - x)), ups)
+        * (1 + muted_up)
+        * (1 + down)
+    )
+    jumps += (
+        weighted(np.exp(np.outer(theta, cell.down_jump(0) - y - x)), downs)
+        * (1 + up)
+        * (1 + muted_down)
+    )
+    muted = float(1 - cell.data_probability)
+    return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - muted))
+
+
+def noise_off(law: CutNegativeBinomial, theta: Floats) -> Floats:
+    """E[e^(θZ)] − 1."""
+    masses = noise_masses(law)
+    return weighted(np.expm1(np.outer(theta, np.arange(len(masses)))), masses)
+
+
+def weighted(values: Floats, weights: Floats) -> Floats:
+    """The weighted sum of each row; not as a product of matrices, for which NumPy may start threads
+    that wait for each other on a busy machine."""
+    return np.asarray((values * weights).sum(axis=1))

@@ -23,8 +23,7 @@ from shuffledp.numbers.exact import ball
 from shuffledp.numbers.finite import CutNegativeBinomial
 
 if TYPE_CHECKING:
-    from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
+    from shuffledp.cells.bounded.cell import BoundedCell, Direction
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The proof that a bounded cell is private, for these very numbers (MATH §12).
+"""The proof that a bounded cell is private, for these exact parameters (MATH §12).
 
 A change in one direction costs at most D·ln(1/β) if the odds are large enough. For one direction
 let r = 1/users, c_j and C_k as in `cells.bounded.cell`, A = 1 − β^D, H_k = 1 + ½ + … + 1/k,
@@ -24,31 +24,168 @@ Every comparison is made in ball arithmetic, whose precision is raised until it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Any, NoReturn
 
 from flint import arb, ctx
 
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import Direction
-from shuffledp.cells.bounded.rules import (
-    CLOSED_FORM,
-    EQUAL_CUTS,
-    PER_INDEX,
-    STATEMENTS,
-    Inequality,
-    Rule,
-    Scale,
-    closed_form,
-    equal_cuts,
-    per_index,
-    rounded_up,
-)
+from shuffledp.cells.bounded.cell import BoundedCell, CutCell, Direction
 from shuffledp.errors import PrivacyViolation, Undecided
 from shuffledp.numbers.deadline import check_time
-from shuffledp.numbers.exact import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
+from shuffledp.numbers.exact import (
+    FIRST_PRECISION,
+    LAST_PRECISION,
+    at_precision,
+    ball,
+    fraction_above,
+    show,
+    sign,
+)
+
+EQUAL_CUTS = "equal cuts"
+CLOSED_FORM = "closed form"
+PER_INDEX = "per index"
+
+STATEMENTS = {
+    "share": "φ ≤ 1",
+    "muted branch": "φ(1+r) ≤ 1",
+    "up to the cut": "φ(1+r)(z+1)/(z+w+2−D) + (ρ_w/A)(w+D)(H_{w+D}−H_w)/W + κ ≤ 1",
+    "beyond the cut": "φ(1+r)(z+1)/(2z+1−D) + (ρ_w/A) Σ z/((z+1−s)(z−w+1−s)) + κ ≤ 1",
+    "muted branch alone": "φ(1+rh) ≤ 1",
+    "muted branch shared": "φ(1+rh)(z+1)/(z+1+I−x) + β^x η(I) ≤ 1",
+}
+
+
+@dataclass(frozen=True)
+class Inequality:
+    """One inequality of a rule: `left` ≤ 1."""
+
+    statement: str
+    left: arb
+    index: tuple[int, int] | None = None
+    """(I, x) where the rule has an inequality for each."""
+
+    def to_dict(self) -> dict[str, Any]:
+        index = {} if self.index is None else {"I": self.index[0], "x": self.index[1]}
+        left = {"left": rounded_up(self.left), "right": "1"}
+        return {"statement": self.statement, **index, **left}
+
+
+class Scale:
+    """What the rules are written in, for one direction."""
+
+    def __init__(self, cell: CutCell, direction: Direction) -> None:
+        self.users, self.d = cell.users, cell.largest
+        self.z, self.w = direction.cut, direction.muted_cut
+        self.beta = ball(direction.decay)
+        self.r = arb(1) / self.users
+        self.spare = 1 - self.beta**self.d  # A
+        self.rho = [arb(1)]
+        for i in range(1, self.z + 1):
+            self.rho.append(self.rho[-1] * (1 + self.r / i))
+
+    def share(self, odds: tuple[Fraction, ...]) -> arb:
+        """φ: what the noise's cut uses up of a muted branch with these odds."""
+        c, total, totals = arb(1), arb(0), []
+        for j in range(self.z + 1):
+            total += c
+            totals.append(total)
+            c *= self.beta * (self.r + j) / (j + 1)
+        claim = self.users * c * totals[self.w] / totals[self.z]  # c is c_{z+1} by now
+        claim /= self.beta ** (self.d + 1) * (self.beta ** (-self.d) - 1)
+        share = arb(0)
+        for y, weight in enumerate(odds, start=1):
+            share = share.max(claim * self.beta**y / ball(weight))
+        return share
+
+    def harmonic(self, above: int, last: int) -> arb:
+        """1/(above+1) + … + 1/last."""
+        return sum((arb(1) / i for i in range(above + 1, last + 1)), start=arb(0))
+
+    def past(self) -> arb:
+        """h = ρ_w Σ_{s=1..D} z/((z+1−s)(z−w+1−s))."""
+        z, w = self.z, self.w
+        terms = (arb(z) / ((z + 1 - s) * (z - w + 1 - s)) for s in range(1, self.d + 1))
+        return self.rho[w] * sum(terms, start=arb(0))
+
+    def noisy(self, last: int) -> arb:
+        """κ: the part of the muted users' cut where the swapped user has noise of its own."""
+        w, d = self.w, self.d
+        factor = self.r / self.spare * self.rho[w] * self.rho[last] * self.harmonic(0, d)
+        return factor * (w + d + 1) / (w + 2)
+
+
+def equal_cuts(scale: Scale, share: arb) -> Iterator[Inequality]:
+    """w = z: the share alone."""
+    yield Inequality(STATEMENTS["share"], share)
+
+
+def closed_form(scale: Scale, share: arb) -> Iterator[Inequality]:
+    """Rule B′ of MATH §12: coarse constants, three inequalities."""
+    z, w, d = scale.z, scale.w, scale.d
+    first = 1 - 2 * scale.r  # s₀ = (users − 2)/users
+    weight = arb(1)  # W
+    for i in range(1, w + 1):
+        weight *= (first + i) / i
+    kappa = scale.noisy(z)
+    share = share * (1 + scale.r)
+    below = scale.rho[w] / scale.spare * (w + d) * scale.harmonic(w, w + d) / weight
+    yield Inequality(STATEMENTS["muted branch"], share)
+    yield Inequality(STATEMENTS["up to the cut"], share * (z + 1) / (z + w + 2 - d) + below + kappa)
+    beyond = scale.past() / scale.spare
+    yield Inequality(
+        STATEMENTS["beyond the cut"], share * (z + 1) / (2 * z + 1 - d) + beyond + kappa
+    )
+
+
+def per_index(scale: Scale, share: arb) -> Iterator[Inequality]:
+    """The shares of every payer compared index by index (MATH §12, "Sharper, same proof")."""
+    z, d = scale.z, scale.d
+    share = share * (1 + scale.r * scale.past())
+    yield Inequality(STATEMENTS["muted branch alone"], share)
+    fade = scale.beta**d
+    for index, claim in swapped_claims(scale):
+        for x, fallen in ((0, arb(1)), (d, fade)):
+            left = share * (z + 1) / (z + 1 + index - x) + fallen * claim
+            yield Inequality(STATEMENTS["muted branch shared"], left, (index, x))
+
+
+def swapped_claims(scale: Scale) -> Iterator[tuple[int, arb]]:
+    """(I, η(I)) for I = w+1 .. z+1: what the muted users' cut asks of a swapped muted branch."""
+    z, w, d = scale.z, scale.w, scale.d
+    first = 1 - 2 * scale.r  # s₀
+    kappa = scale.noisy(max(z - w - 2, 0))
+    factor = scale.rho[w] / scale.spare
+    most, sums = arb(1), [arb(0)]  # N_n: the others' masses at most; Σ_{k<n} N_k/(k+w+1)
+    for n in range(z - w):
+        sums.append(sums[-1] + most / (n + w + 1))
+        most = most * (first + n) / (n + 1)
+    least, covered = arb(1), arb(0)  # u_n: the others' masses at least; U_I: their sum below I
+    for index in range(1, z + 1):
+        check_time()
+        n = index - 1
+        covered += least
+        least = least * (n + first) - (first * scale.rho[w] if n >= w else 0)
+        least = least.max(arb(0)) / (n + 1)
+        if index > w:
+            terms = sums[index - w] - sums[max(index - w - d, 0)]
+            yield index, kappa + factor * index * terms / covered
+    terms = (arb(z + 1) / ((z + 2 - s) * (z - w - s + 1)) for s in range(1, d + 1))
+    yield z + 1, kappa + factor * sum(terms, start=arb(0))
+
+
+def rounded_up(number: arb, digits: int = 20) -> str:
+    """A number that the true value is at most, as decimal text."""
+    bound = fraction_above(number)
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return str(context.divide(bound.numerator, bound.denominator))
+
+
+Rule = Callable[[Scale, arb], Iterator[Inequality]]
+"""From what a rule is written in and the share φ to the rule's inequalities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,14 +274,14 @@ def prove(
 
 
 def prove_direction(
-    cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
+    cell: CutCell, name: str, direction: Direction, allowed: Fraction
 ) -> DirectionProof:
     """The proof for one direction; the other is its mirror image (x to D − x, v to D − v)."""
     exponent = loss_exponent(cell, name, direction, allowed)
     return decide(cell, name, direction, exponent, _rules(cell, direction))
 
 
-def loss_exponent(cell: BoundedCell, name: str, direction: Direction, allowed: Fraction) -> arb:
+def loss_exponent(cell: CutCell, name: str, direction: Direction, allowed: Fraction) -> arb:
     """D·ln(1/β), enclosed; refuses a direction whose ε is not allowed or not kept."""
     if direction.epsilon > allowed:
         refuse(
@@ -164,7 +301,7 @@ def loss_exponent(cell: BoundedCell, name: str, direction: Direction, allowed: F
 
 
 def decide(
-    cell: BoundedCell, name: str, direction: Direction, exponent: arb, rules: dict[str, Rule]
+    cell: CutCell, name: str, direction: Direction, exponent: arb, rules: dict[str, Rule]
 ) -> DirectionProof:
     """A rule that holds, at the least precision that shows one."""
     if not rules:
@@ -192,7 +329,7 @@ def decide(
             worst = failed[-1]
             index = "" if worst.index is None else f" at I = {worst.index[0]}, x = {worst.index[1]}"
             refuse(
-                f"The {name} odds are not certified: {STATEMENTS[worst.name]} fails{index}; "
+                f"The {name} odds are not certified: {worst.statement} fails{index}; "
                 "raise the odds, the cut or the muted cut.",
                 {"direction": name, **worst.to_dict()},
             )
@@ -210,7 +347,7 @@ def refuse(message: str, witness: dict[str, object]) -> NoReturn:
 # The decision
 
 
-def _rules(cell: BoundedCell, direction: Direction) -> dict[str, Rule]:
+def _rules(cell: CutCell, direction: Direction) -> dict[str, Rule]:
     """The rules that may be tried, the simplest first."""
     z, w, d = direction.cut, direction.muted_cut, cell.largest
     if w == z:
@@ -221,7 +358,7 @@ def _rules(cell: BoundedCell, direction: Direction) -> dict[str, Rule]:
 
 
 def _evaluate(
-    cell: BoundedCell, direction: Direction, rule: Rule, bits: int
+    cell: CutCell, direction: Direction, rule: Rule, bits: int
 ) -> tuple[arb, list[Inequality]]:
     """The share, and a rule's inequalities, with so many bits."""
     check_time()
@@ -232,10 +369,10 @@ def _evaluate(
 
 
 def _tightest(shown: list[Inequality]) -> tuple[Inequality, ...]:
-    """One inequality of each name, that with the largest left side."""
+    """One of each inequality, that with the largest left side."""
     found: dict[str, Inequality] = {}
     for entry in shown:
-        kept = found.get(entry.name)
+        kept = found.get(entry.statement)
         if kept is None or float(entry.left) > float(kept.left):
-            found[entry.name] = entry
+            found[entry.statement] = entry
     return tuple(found.values())

@@ -23,7 +23,7 @@ noise of a user's cells adds up to more than Z with a chance below `joint_chance
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,13 +33,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.base import Cell, Counts, Floats, Values
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.direction import LARGEST_ODDS, MOST_BITS, Direction
+from shuffledp.cells.base import PROBABILITY, CellGroup, Counts, Floats, Member, Values
+from shuffledp.cells.bounded.cell import (
+    BOUNDED_FIELDS,
+    LARGEST_ODDS,
+    MOST_BITS,
+    ODDS,
+    CutCell,
+    Direction,
+)
 from shuffledp.cells.bounded.error import UserFunction
 from shuffledp.cells.bounded.law import Moments
-from shuffledp.cells.digits import batch as shared_crowd
+from shuffledp.cells.digits import draws
 from shuffledp.cells.digits import law as shared_law
+from shuffledp.documents.schema import Choice, Listing, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import probability, whole
@@ -54,7 +61,7 @@ MOST_COMBINATIONS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Together:
+class SharedWayUp:
     """What a cell must know of those that it shares its way up with."""
 
     cells: int
@@ -101,17 +108,16 @@ class Together:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedCell(BoundedCell):
-    """A bounded cell that is drawn together with the other cells of its protocol."""
+class SharedCell(CutCell):
+    """A bounded cell that is drawn at once with the other cells of its group, `SharedDigits`."""
 
     kind: ClassVar[str] = "shared"
-    draws_together: ClassVar[bool] = True
 
-    together: Together
+    way_up: SharedWayUp
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.together.cells <= self.up.cut == self.up.muted_cut:
+        if not self.way_up.cells <= self.up.cut == self.up.muted_cut:
             raise ParameterError(
                 "Cells that share their way up have equal cuts upwards, at least as large as "
                 "there are cells."
@@ -119,7 +125,7 @@ class SharedCell(BoundedCell):
 
     @property
     def most_messages(self) -> int:
-        """What a user sends at most to this cell; over all cells see `most_together`."""
+        """What a user sends at most to this cell; `SharedDigits` says how many to all."""
         return self.base + self.largest + 2 * self.up.cut + 1
 
     # The laws of the cells' common draw, and of this cell alone
@@ -128,7 +134,7 @@ class SharedCell(BoundedCell):
     def up_odds(self) -> Fraction:
         """The odds of all jumps of all cells, against 1 for a user's own values."""
         own = sum(self.up.odds, start=Fraction(0))
-        return own + self.together.other_odds + sum(self.together.stray_odds, start=Fraction(0))
+        return own + self.way_up.other_odds + sum(self.way_up.stray_odds, start=Fraction(0))
 
     @cached_property
     def down_odds(self) -> Fraction:
@@ -161,114 +167,10 @@ class SharedCell(BoundedCell):
     def log_user_moment(self, theta: Floats, x: int) -> Floats:
         return shared_law.log_user_moment(self, theta, x)
 
-    # Alone it is not drawn
-
-    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        raise _drawn_together()
-
-    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        raise _drawn_together()
-
-    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        raise _drawn_together()
-
-    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        raise _drawn_together()
-
-    def aggregate_copies(
-        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        raise _drawn_together()
-
-    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        raise _drawn_together()
-
-    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
-        raise _drawn_together()
-
-    # Cells together
-
-    @staticmethod
-    def check_together(cells: Sequence[Cell]) -> None:
-        """Refuses cells that were not made for each other."""
-        group = shared_cells(cells)
-        codes = prod(cell.largest + 1 for cell in group)
-        odds = sum((sum(cell.up.odds) for cell in group), start=Fraction(0))
-        decay = max(cell.up.decay for cell in group)
-        for cell in group:
-            known = cell.together
-            if (
-                known.cells != len(group)
-                or known.others * (cell.largest + 1) != codes
-                or known.decay != decay
-                or known.other_odds != odds - sum(cell.up.odds)
-                or known.stray_odds != group[0].together.stray_odds
-                or (cell.up.cut, cell.users) != (group[0].up.cut, group[0].users)
-            ):
-                raise ParameterError(
-                    "These cells do not share one way up: their users, cuts, odds or numbers of "
-                    "values do not fit together."
-                )
-
-    @staticmethod
-    def most_together(cells: Sequence[Cell], copies: Sequence[int] | None = None) -> int:
-        group = shared_cells(cells)
-        return sum(cell.base + cell.largest for cell in group) + 2 * group[0].up.cut + 1
-
-    @staticmethod
-    def randomize_together(
-        cells: Sequence[Cell], values: Sequence[int], entropy: Entropy = SYSTEM
-    ) -> list[tuple[int, int]]:
-        sent = shared_crowd.randomize(shared_cells(cells), values, entropy)
-        return [(count, 0) for count in sent]
-
-    @staticmethod
-    def randomize_total_together(
-        cells: Sequence[Cell], values: Iterable[Values], entropy: Entropy = SYSTEM
-    ) -> list[tuple[int, int]]:
-        sent = shared_crowd.randomize_total(shared_cells(cells), list(values), entropy)
-        return [(count, 0) for count in sent]
-
-    @staticmethod
-    def aggregate_together(
-        cells: Sequence[Cell], values: Iterable[Values], tally: Counts, entropy: Entropy = SYSTEM
-    ) -> list[tuple[int, int]]:
-        sent = shared_crowd.aggregate(shared_cells(cells), list(values), tally, entropy)
-        return [(count, 0) for count in sent]
-
-    @staticmethod
-    def top_up_together(
-        cells: Sequence[tuple[Cell, int]], absent: int, entropy: Entropy = SYSTEM
-    ) -> tuple[Counts, Counts]:
-        """What absent users who hold 0 everywhere would send above or below `base` each, raised in
-        each cell by a number that keeps it from being negative; see `BoundedCell.top_up`."""
-        group = shared_cells([cell for cell, _ in cells])
-        raises = np.array([cell.top_up_raise(absent) - cell.base * absent for cell in group])
-        nothing = [np.zeros(1, np.int64)] * len(group)
-        while True:
-            sent = shared_crowd.aggregate(group, nothing, np.array([absent]), entropy)
-            raised = np.array(sent, np.int64) + raises
-            if (raised >= 0).all():
-                return raised, np.zeros_like(raised)
-
-    @staticmethod
-    def joint_variance(cells: Sequence[Cell], weights: Sequence[Fraction]) -> Fraction:
-        """At most what drawing the cells together adds to the variance of one user's share of the
-        sum of their estimates with these weights: a jump moves several cells at once."""
-        group = shared_cells(cells)
-        cut, kept = group[0].up.cut, min(cell.data_probability for cell in group)
-        reach = sum((w * cell.largest for w, cell in zip(weights, group, strict=True)), Fraction(0))
-        total = sum(group[0].together.stray_odds) * ((cut + 1) * max(weights) + reach) ** 2
-        for weight, cell in zip(weights, group, strict=True):
-            rest = reach - weight * cell.largest
-            far = weight * (cut + 1 + cell.largest)
-            total += sum(cell.up.odds) * (2 * far * rest + rest**2)
-        return total / kept**2
-
     def joint_chance(self) -> float:
         """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
         cell, would add up to more than Z; all cells are taken to be the widest one."""
-        k, cut, beta = self.together.cells, self.up.cut, float(self.together.decay)
+        k, cut, beta = self.way_up.cells, self.up.cut, float(self.way_up.decay)
         if self.users < k:
             return 1.0
         # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
@@ -278,7 +180,7 @@ class SharedCell(BoundedCell):
     # As JSON
 
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "together": self.together.to_dict()}
+        return {**super().to_dict(), "together": self.way_up.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SharedCell:
@@ -287,17 +189,127 @@ class SharedCell(BoundedCell):
             largest=data["largest"],
             up=Direction.from_dict(data["up"]),
             down=Direction.from_dict(data["down"]),
-            together=Together.from_dict(data["together"]),
+            way_up=SharedWayUp.from_dict(data["together"]),
         )
 
 
-def _drawn_together() -> ParameterError:
-    return ParameterError("A shared cell is drawn together with the others of its protocol only.")
+@dataclass(frozen=True)
+class SharedDigits(CellGroup):
+    """The digits of a number, drawn at once. The code is the number itself."""
+
+    cells: tuple[SharedCell, ...]
+    """Most significant digit first."""
+    independent: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuses cells that were not made for each other: what is proved about one of them holds
+        only among these."""
+        codes = prod(cell.largest + 1 for cell in self.cells)
+        odds = sum((sum(cell.up.odds) for cell in self.cells), start=Fraction(0))
+        decay = max(cell.up.decay for cell in self.cells)
+        first = self.cells[0]
+        for cell in self.cells:
+            known = cell.way_up
+            if (
+                known.cells != len(self.cells)
+                or known.others * (cell.largest + 1) != codes
+                or known.decay != decay
+                or known.other_odds != odds - sum(cell.up.odds)
+                or known.stray_odds != first.way_up.stray_odds
+                or (cell.up.cut, cell.users) != (first.up.cut, first.users)
+            ):
+                raise ParameterError(
+                    "These cells do not share one way up: their users, cuts, odds or numbers of "
+                    "values do not fit together."
+                )
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(
+            Member(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in self.cells
+        )
+
+    @cached_property
+    def radix(self) -> tuple[int, ...]:
+        """The base of each digit."""
+        return tuple(cell.largest + 1 for cell in self.cells)
+
+    @property
+    def codes(self) -> int:
+        return prod(self.radix)
+
+    def held(self, codes: Values, counter: int) -> Values:
+        return codes // prod(self.radix[counter + 1 :]) % self.radix[counter]
+
+    def _rows(self, codes: Values) -> list[Values]:
+        return [self.held(codes, counter) for counter in range(len(self.cells))]
+
+    def randomize(self, code: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        values = [int(row[0]) for row in self._rows(np.array([code]))]
+        return _only_plus(draws.randomize(self.cells, values, entropy))
+
+    def randomize_total(self, codes: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return _only_plus(draws.randomize_total(self.cells, self._rows(codes), entropy))
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        rows = self._rows(np.arange(len(tally)))
+        return _only_plus(draws.aggregate(self.cells, rows, tally, entropy))
+
+    def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """What missing users who hold 0 everywhere would send above or below `base` each, raised in
+        each cell by a number that keeps it from being negative; see `BoundedCell.top_up`."""
+        raises = np.array([cell.top_up_raise(absent) - cell.base * absent for cell in self.cells])
+        nothing = [np.zeros(1, np.int64)] * len(self.cells)
+        while True:
+            sent = draws.aggregate(self.cells, nothing, np.array([absent]), entropy)
+            raised = np.array(sent, np.int64) + raises
+            if (raised >= 0).all():
+                return _only_plus(raised)
+
+    @property
+    def most_messages(self) -> int:
+        return sum(cell.base + cell.largest for cell in self.cells) + 2 * self.cells[0].up.cut + 1
+
+    def message_laws(self) -> None:
+        """There are none: a user sends hardly more at most than on average."""
+        return
+
+    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
+        return [cell.top_up_laws(absent, 1) for cell in self.cells]
+
+    def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
+        """A jump moves several cells at once."""
+        cut, kept = self.cells[0].up.cut, min(cell.data_probability for cell in self.cells)
+        pairs = list(zip(weights, self.cells, strict=True))
+        reach = sum((weight * cell.largest for weight, cell in pairs), Fraction(0))
+        stray = sum(self.cells[0].way_up.stray_odds)
+        total = stray * ((cut + 1) * max(weights) + reach) ** 2
+        for weight, cell in pairs:
+            rest = reach - weight * cell.largest
+            far = weight * (cut + 1 + cell.largest)
+            total += sum(cell.up.odds) * (2 * far * rest + rest**2)
+        return total / kept**2
 
 
-def shared_cells(cells: Sequence[Cell]) -> list[SharedCell]:
-    """The cells, which all must be shared ones."""
-    found = [cell for cell in cells if isinstance(cell, SharedCell)]
-    if len(found) != len(cells):
-        raise ParameterError("Cells that share their way up cannot be mixed with others.")
-    return found
+def _only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
+    """Messages of one kind as numbers of +1 and −1."""
+    plus = np.array(sent, np.int64)
+    return plus, np.zeros_like(plus)
+
+
+SCHEMA = Record(
+    {
+        "kind": Choice((SharedCell.kind,)),
+        **BOUNDED_FIELDS,
+        "together": Record(
+            {
+                "cells": Whole(2, MOST_TOGETHER),
+                "others": Whole(1, MOST_COMBINATIONS),
+                "decay": PROBABILITY,
+                "other_odds": ODDS,
+                "stray_odds": Listing(ODDS, 1, MOST_TOGETHER - 1),
+            }
+        ),
+    }
+)
+"""What the JSON of a shared cell may hold."""

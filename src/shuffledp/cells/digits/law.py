@@ -19,9 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from flint import arb, arb_poly
 
-from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform
+from shuffledp.cells.bounded.error import (
+    Floats,
+    UserFunction,
+    noise_masses,
+    noise_off,
+    transform,
+    weighted,
+)
 from shuffledp.cells.bounded.law import Moments
-from shuffledp.cells.bounded.moments import noise_off, weighted
 from shuffledp.numbers.exact import ball
 
 if TYPE_CHECKING:
@@ -31,10 +37,10 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=64)
 def stray_masses(cell: SharedCell) -> tuple[Fraction, ...]:
     """The odds that a stray jump adds j to this cell, for j = 0..Z+1."""
-    together, cut = cell.together, cell.up.cut
-    k = together.cells
+    way_up, cut = cell.way_up, cell.up.cut
+    k = way_up.cells
     masses = [Fraction(0)] * (cut + 2)
-    for parts, odds in enumerate(together.stray_odds, start=2):
+    for parts, odds in enumerate(way_up.stray_odds, start=2):
         inside = odds * Fraction(parts, k)  # the cell is one of the `parts` that get something
         masses[0] += odds - inside
         ways = comb(cut, parts - 1)
@@ -47,13 +53,13 @@ def stray_moments(cell: SharedCell) -> tuple[Fraction, Fraction, Fraction]:
     """The odds of all jumps but the cell's own, and the sums of odds · addition and of
     odds · addition². A part of Z+1 in q parts is 1 + a with a of a uniform way to write Z+1−q as q
     numbers from 0 on: E[a] = (Z+1−q)/q, E[a(a−1)] = 2(Z+1−q)(Z−q)/(q(q+1))."""
-    together, total = cell.together, cell.up.cut + 1
-    odds, first, second = together.other_odds, Fraction(0), Fraction(0)
-    for parts, stray in enumerate(together.stray_odds, start=2):
+    way_up, total = cell.way_up, cell.up.cut + 1
+    odds, first, second = way_up.other_odds, Fraction(0), Fraction(0)
+    for parts, stray in enumerate(way_up.stray_odds, start=2):
         rest = total - parts
         mean = Fraction(rest, parts)
         square = Fraction(2 * rest * (rest - 1), parts * (parts + 1)) + mean
-        inside = stray * Fraction(parts, together.cells)
+        inside = stray * Fraction(parts, way_up.cells)
         odds += stray
         first += inside * (1 + mean)
         second += inside * (1 + 2 * mean + square)
@@ -133,7 +139,7 @@ def message_masses(cell: SharedCell, value: int) -> list[arb]:
         [arb(0)] * (z + 1) + [arb(1)]
     )
     strays = [ball(mass) for mass in stray_masses(cell)]
-    strays[0] += ball(cell.together.other_odds)
+    strays[0] += ball(cell.way_up.other_odds)
     uniform = through([own / (d + 1)] * (d + 1)) * arb_poly(strays)
     masses = list((up * (one + jumped + uniform)).coeffs())
     return masses + [arb(0)] * (cell.most_messages + 1 - len(masses))
@@ -157,7 +163,7 @@ def user_function(cell: SharedCell, t: Floats) -> UserFunction:
     fixed = stays * np.exp(1j * t * cell.down_jump(0)) * transform(down_odds, t).conj() * muted
     up_odds = np.array([float(o) for o in cell.up.odds])
     strays = np.array([float(mass) for mass in stray_masses(cell)])
-    strays[0] += float(cell.together.other_odds)
+    strays[0] += float(cell.way_up.other_odds)
     jumped = stays * (1 + down) * transform(up_odds, t) + up_odds.sum() * fixed
     uniform = stays * (1 + down) * transform(np.full(d + 1, 1 / (d + 1)), t) + fixed
     elsewhere = fixed + np.exp(1j * t * (z + 1)) * jumped + transform(strays, t) * uniform
@@ -184,7 +190,7 @@ def log_user_moment(cell: SharedCell, theta: Floats, x: int) -> Floats:
     muted = 1 + noise_off(cell.down_muted_noise, -theta)
     y = np.arange(1, d + 1)
     fixed = stays * powers(cell.down_jump(0) - y - x, cell.down.odds) * muted
-    strays = powers(np.arange(z + 2), stray_masses(cell)) + float(cell.together.other_odds)
+    strays = powers(np.arange(z + 2), stray_masses(cell)) + float(cell.way_up.other_odds)
     up_odds = float(sum(cell.up.odds))
     jumped = stays * (1 + down) * powers(z + y - x, cell.up.odds)
     jumped += up_odds * np.exp(theta * (z + 1)) * fixed

@@ -28,17 +28,20 @@ from flint import arb
 from numpy.typing import NDArray
 
 from shuffledp.cells.base import (
+    CELL_EPSILON,
     LARGEST_EPSILON_OF_CELL,
     LARGEST_VALUE,
     MOST_USERS,
+    PROBABILITY,
     USERS_AT_ONCE,
-    Cell,
     Counts,
     Floats,
+    IndependentCell,
     Values,
     check_epsilon,
 )
 from shuffledp.cells.paper import error as paper_error
+from shuffledp.documents.schema import Choice, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, exact, probability, show, to_float, whole
@@ -52,7 +55,7 @@ LARGEST_FLOOD_MEAN = Fraction(10**100)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperCell(Cell):
+class PaperCell(IndependentCell):
     """The cell of [GKM23]: pairs around the value, two noises, and pairs of noise (the flood)."""
 
     kind: ClassVar[str] = "paper"
@@ -117,7 +120,7 @@ class PaperCell(Cell):
     # Algorithm 1: the randomizer
 
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
-        """One user's messages: Algorithm 1, line by line; see `Cell.randomize`."""
+        """One user's messages: Algorithm 1, line by line; see `IndependentCell.randomize`."""
         muted = sampler(self.mute).draw_one(entropy)  # line 2
         y_plus, y_minus = (0, 0) if muted else self.kept_messages(value)
         z_plus = sampler(self.plus_noise.share(self.users)).draw_one(entropy)  # line 3
@@ -337,3 +340,19 @@ class PaperCell(Cell):
             flood_mean=Fraction(data["flood_mean"]),
             stand_in=int(data["stand_in"]),
         )
+
+
+SCHEMA = Record(
+    {
+        "kind": Choice((PaperCell.kind,)),
+        "users": Whole(1, MOST_USERS),
+        "largest": Whole(1, LARGEST_VALUE),
+        "up_epsilon": CELL_EPSILON,
+        "down_epsilon": CELL_EPSILON,
+        "mute_probability": PROBABILITY,
+        "input_pairs": Whole(0, MOST_INPUT_PAIRS),
+        "flood_mean": Rational(Fraction(0), LARGEST_FLOOD_MEAN),
+        "stand_in": Whole(0, LARGEST_VALUE),
+    }
+)
+"""What the JSON of a paper's cell may hold."""

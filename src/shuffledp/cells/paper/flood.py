@@ -12,8 +12,21 @@ Floats, vectorised over whole grids of (b, q, s): they propose, the certificate 
 
 from __future__ import annotations
 
-import numpy as np
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.paper.proof import tightest
+from shuffledp.errors import CertificateError, PlanningError
+from shuffledp.numbers.bisection import bisect_arrays
+from shuffledp.numbers.exact import round_to
+from shuffledp.numbers.message_law import OVERFLOW_BITS
 from shuffledp.numbers.special import Floats, digamma_rise, log_gamma_rise
 
 Shape = tuple[int, int]
@@ -63,11 +76,12 @@ def least_flood(
 
 
 def _edge(shift: int, log_k: Floats, log_e: Floats, pairs: Floats) -> Floats:
-    low, high = np.full_like(pairs, -30.0), np.full_like(pairs, 40.0)
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        excess, _ = _touch(shift, log_k, log_e, pairs, middle)
-        low, high = np.where(excess < 0, middle, low), np.where(excess < 0, high, middle)
+
+    def enough(position: Floats) -> NDArray[np.bool_]:
+        return np.asarray(~(_touch(shift, log_k, log_e, pairs, position)[0] < 0))
+
+    ends = np.full_like(pairs, -30.0), np.full_like(pairs, 40.0)
+    high = bisect_arrays(enough, *ends, steps=STEPS)
     _, log_flood = _touch(shift, log_k, log_e, pairs, high)
     # below m = δ − 1 the data term vanishes: there the muted term must carry alone
     alone = (log_gamma_rise(np.full_like(pairs, shift), pairs) - log_k) / pairs
@@ -90,3 +104,75 @@ def _touch(
     log_flood = (log_e + log_falling + np.log1p(p / s)) / shift
     log_muted = log_k + pairs * log_flood - log_gamma_rise(m + 1, pairs)
     return log_muted + np.log1p(s / p), log_flood
+
+
+NOT_PRIVATE = "No number of extra messages makes these parameters private; allow a larger error."
+
+
+def with_best_pairs(
+    cell: PaperCell, loss: Fraction, flood_cost: Callable[[Floats], Floats]
+) -> PaperCell:
+    """The cell with the number of pairs, and the flood that goes with it, that cost least, where
+    `flood_cost` is what flood pairs per user cost; its noise and muting stay as they are."""
+    fewest = 1
+    while not np.isfinite(_flood(cell, loss, np.array([2.0 * fewest]))[0]):
+        fewest *= 2
+        if fewest > 1e9:
+            raise PlanningError(NOT_PRIVATE)
+    low, high = max(1, fewest // 2), 8 * fewest
+    for _ in range(12):
+        pairs = np.unique(np.linspace(low, high, 64).astype(np.int64))
+        floods = _flood(cell, loss, pairs.astype(np.float64)) / cell.users
+        possible = np.isfinite(floods)
+        costs = 2 * pairs + np.where(possible, flood_cost(np.where(possible, floods, 0.0)), np.inf)
+        at = int(np.argmin(costs))
+        if len(pairs) < 64:
+            break
+        low, high = int(pairs[max(at - 2, 0)]), int(pairs[min(at + 2, len(pairs) - 1)])
+    best = int(pairs[at])
+    for more in (0, 1, 2, 4, 8):
+        with contextlib.suppress(PlanningError):
+            return with_least_flood(replace(cell, input_pairs=best + more), loss)
+    return with_least_flood(replace(cell, input_pairs=best + 16), loss)
+
+
+def _flood(cell: PaperCell, loss: Fraction, pairs: Floats) -> Floats:
+    """The least flood for each number of pairs, in floats."""
+    odds = cell.mute_probability / (1 - cell.mute_probability)
+    up, down, most, chance = (
+        np.full_like(pairs, float(x)) for x in (cell.up_epsilon, cell.down_epsilon, loss, odds)
+    )
+    return least_flood((cell.largest, cell.stand_in), up, down, most, chance, pairs)
+
+
+def with_least_flood(cell: PaperCell, loss: Fraction) -> PaperCell:
+    """The cell with the smallest flood, to six digits, that certifies."""
+    flood = float(_flood(cell, loss, np.array([float(cell.input_pairs)]))[0])
+    most = 2 * flood + 100  # beyond it, the cell fails at a change that proposals do not look at
+    for attempt in range(40):
+        if not flood <= most:
+            break
+        candidate = replace(cell, flood_mean=round_to(flood, 6, up=True))
+        try:
+            tightest(candidate, loss)
+            return candidate
+        except CertificateError:
+            flood *= 1 + 1e-5 * 2**attempt
+    raise PlanningError(NOT_PRIVATE)
+
+
+RESERVE_TILTS = np.linspace(
+    0.05, 1.0, 40
+)  # t as a part of the decay; the last is for one large draw alone
+
+
+def reserve(decay: Floats, flood: Floats, copies: int, users: int) -> Floats:
+    """Messages beyond the value's own that no report of a batch exceeds, up to 2⁻⁶⁴."""
+    tilt = decay[..., None] * RESERVE_TILTS
+    one_draw = math.log(copies) - np.log(-np.expm1(-decay) * 40 / decay)
+    rare = OVERFLOW_BITS * math.log(2) + np.where(
+        RESERVE_TILTS < 1, math.log(users), one_draw[..., None]
+    )
+    rare = rare + flood[..., None] * np.expm1(np.minimum(2 * tilt, 50.0))
+    result: Floats = (rare / tilt).min(axis=-1)
+    return result

@@ -23,6 +23,7 @@ from flint import arb
 
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.numbers.bisection import first_whole
 from shuffledp.numbers.exact import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show
 
 FARTHEST_STEP = 1 << 64  # g rises from a few times the flood on
@@ -160,10 +161,7 @@ def _descend(value: Callable[[int], arb], guess: int) -> int:
             return 0
         else:
             high, step = lower, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if rises(middle) else (middle, high)
-    return high
+    return first_whole(rises, low, high)
 
 
 def _candidates(value: Callable[[int], arb], near: int) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""The cheapest cell that meets an error and a privacy budget (MATH §5).
+"""The cheapest paper's cell for a target: for an error or a number of messages (MATH §5, §7).
 
 A grid over (b, s), zoomed in on its best point; for each b the error leaves so much for q, and
 for each (b, q, s) the flood follows. Then everything is rounded to short exact decimals in the
@@ -10,22 +10,29 @@ nudged upwards.
 from __future__ import annotations
 
 import contextlib
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
-from shuffledp.cells.choice import counted_messages
+from shuffledp.cells.base import Copies
 from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.cells.paper.flood import least_flood, log_terms, reaches_limit, shifts
-from shuffledp.cells.paper.pairs import with_least_flood
+from shuffledp.cells.paper.flood import (
+    least_flood,
+    log_terms,
+    reaches_limit,
+    reserve,
+    shifts,
+    with_least_flood,
+)
 from shuffledp.cells.paper.proof import tightest
-from shuffledp.cells.paper.reserve import reserve
-from shuffledp.cells.report_size import bucket_messages
-from shuffledp.cells.target import CellTarget
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.search import CellTarget, FoundCells, counted_messages
 from shuffledp.errors import CertificateError, PlanningError
+from shuffledp.numbers.bisection import bisect, bisect_arrays
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
 from shuffledp.numbers.special import Floats
 
@@ -112,12 +119,11 @@ def _zoom(grid: Floats, at: int, low: float, high: float) -> Floats:
 
 def least_down_epsilon(task: CellTarget) -> float:
     """The b below which the noise alone exceeds the error."""
-    low, high = 0.0, float(task.down)
-    for _ in range(60):
-        middle = (low + high) / 2
-        enough = mute_odds(task, np.array([middle]))[0] > 0
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+
+    def enough(b: float) -> bool:
+        return bool(mute_odds(task, np.array([b]))[0] > 0)
+
+    return bisect(enough, 0.0, float(task.down), steps=60)
 
 
 def _costs(task: CellTarget, down: Floats, pairs: Floats) -> tuple[Floats, Floats]:
@@ -159,12 +165,13 @@ def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
     """The least real s that the limit allows at each b."""
     up, loss = (np.full_like(b, float(x)) for x in (task.up, task.down))
     terms = [(k, *log_terms(k, task.shape, up, b, loss, odds)) for k in shifts(task.largest)]
-    low, high = np.full_like(b, -20.0), np.full_like(b, 60.0)
-    for _ in range(50):
-        middle = (low + high) / 2
-        enough = np.all([reaches_limit(*term, np.exp(middle)) > 0 for term in terms], axis=0)
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    result: Floats = np.exp(high)
+
+    def enough(log_pairs: Floats) -> NDArray[np.bool_]:
+        found = [reaches_limit(*term, np.exp(log_pairs)) > 0 for term in terms]
+        return np.asarray(np.all(found, axis=0))
+
+    ends = np.full_like(b, -20.0), np.full_like(b, 60.0)
+    result: Floats = np.exp(bisect_arrays(enough, *ends, steps=50))
     return result
 
 
@@ -204,8 +211,8 @@ def _with_pairs(task: CellTarget) -> PaperCell:
 
 def spent(task: CellTarget, cell: PaperCell) -> float:
     """The messages of a cell, counted as the task says."""
-    use = CellUse(cell=cell, copies=task.padded or 1, up=cell.up_epsilon, down=task.down)
-    return counted_messages((use,), bool(task.padded))
+    group = Copies(cell=cell, copies=task.padded or 1, up=cell.up_epsilon, down=task.down)
+    return counted_messages([group], task.users, bool(task.padded))
 
 
 def least_rmse(task: CellTarget) -> float:
@@ -291,12 +298,258 @@ def without_pairs(task: CellTarget) -> PaperCell | None:
     return cell
 
 
+def _on_average(cell: PaperCell, copies: int) -> float:
+    """The expected messages of a user in `copies` copies, of which one holds the largest value."""
+    group = Copies(cell=cell, copies=copies, up=cell.up_epsilon, down=cell.down_epsilon)
+    return to_float(group.messages_per_user)
+
+
 def free_flood(task: CellTarget, cell: PaperCell, buckets: int) -> float:
     """The fewest messages of so many copies of which one holds a value, if the flood cost nothing
     (MATH §3); a cell without pairs is its own limit."""
     if not cell.input_pairs:
-        return bucket_messages(cell, buckets)
+        return _on_average(cell, buckets)
     limit = limit_messages(replace(task, stand_in=cell.stand_in))
     if buckets == 1:
         return min(limit, to_float(cell.messages_per_user))
     return buckets * (limit - 1) + 1
+
+
+def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell]:
+    """The least error for so many messages, with or without a stand-in for muted users."""
+    shapes = [task]
+    if task.largest > 1:
+        shapes.append(replace(task, stand_in=task.largest // 2))
+        ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
+        rough = [tightest_error(shape, ends, messages, None) or ends[1] for shape in shapes]
+        shapes = [shapes[rough.index(min(rough))]]
+    return best_for_messages(shapes[0], messages)
+
+
+def best_for_messages(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell]:
+    """The least error for which a cell costs at most so many messages, and that cell."""
+    loosest = replace(task, mse=thinning_error(task))
+    thin = without_pairs(replace(loosest, stand_in=0))
+    if thin is not None and spent(loosest, thin) > messages:
+        raise PlanningError(
+            f"No plan sends fewer than {spent(loosest, thin):.4g} messages per user "
+            f"here; allow at least that."
+        )
+    wanted = messages
+    for attempt in range(8):
+        found = _within_messages(task, loosest.mse, wanted)
+        if found is None:
+            break
+        cost = spent(*found)
+        if cost <= messages:
+            return found
+        wanted -= 3.0 ** (attempt + 1) * (cost - messages)  # rounding went over
+    if thin is None:
+        raise PlanningError("No plan is that cheap; allow more messages.")
+    return loosest, thin
+
+
+def _within_messages(
+    task: CellTarget, most: Fraction, messages: float
+) -> tuple[CellTarget, PaperCell] | None:
+    """The least error up to `most` for which a proposal costs so many messages, and its cell."""
+    least = Fraction(least_rmse(task)) ** 2
+    found: tuple[CellTarget, PaperCell] | None = None
+    real = tightest_error(task, (least, most), messages, None)
+    if real is None:
+        return None
+    middle = int(propose(replace(task, mse=real)).pairs)
+    for pairs in range(max(1, middle - 1), middle + 3):
+        near = max(least, real * Fraction(98, 100)), min(real * 3, most)
+        mse = tightest_error(task, near, messages, pairs)
+        if mse is not None and (found is None or mse < found[0].mse):
+            better = replace(task, mse=mse)
+            found = better, settle(better, propose(better, pairs))
+    return found
+
+
+def thinning_error(task: CellTarget) -> Fraction:
+    """An error that thinning surely keeps, as the upper end of a search."""
+    cell = without_pairs(replace(task, mse=Fraction(10) ** 60, stand_in=0))
+    if cell is None:
+        return Fraction(task.expected * task.largest) ** 2
+    left = to_float(lambda: error_left(replace(task, mse=Fraction(0)), cell))
+    return Fraction(-left * (1 + 1e-9))
+
+
+def tightest_error(
+    task: CellTarget, between: tuple[Fraction, Fraction], messages: float, pairs: int | None
+) -> Fraction | None:
+    """The least mse between two for which the proposal costs at most `messages`, within 0.03 % of
+    what it exceeds the lower one by."""
+    least, most = (float(end) for end in between)
+    zooms = 5 if pairs else 3
+
+    def excess(log_error: float) -> float:
+        """ln of what a proposal costs against what it may cost, at an mse of
+        least + e^log_error."""
+        task_here = replace(task, mse=Fraction(min(least + math.exp(log_error), most)))
+        cost = propose(task_here, pairs, zooms).messages
+        return math.log(cost / (messages * (1 - 1e-5)))
+
+    if most <= least or excess(math.log(most - least)) > 0:
+        return None
+    low, high = math.log(1e-9 * (most - least)), math.log(most - least)
+    high = smallest_root(excess, low, high, 3e-4 if pairs else 0.05)
+    return Fraction(min(least + math.exp(high), most))
+
+
+def smallest_root(excess: Callable[[float], float], low: float, high: float, width: float) -> float:
+    """A number at most `width` beyond the one where a falling function reaches 0, by secants where
+    it is finite and halving where it is not; at `high` it is at most 0."""
+    above, below = math.inf, excess(high)
+    side = 0
+    while high - low > width:
+        if math.isfinite(above) and below < 0:
+            middle = low + (high - low) * above / (above - below)
+            middle = min(max(middle, low + width / 2), high - width / 2)
+        else:
+            middle = (low + high) / 2
+        found = excess(middle)
+        if found <= 0:
+            above = (
+                above / 2 if side < 0 else above
+            )  # the Illinois rule: neither end stays for long
+            high, below, side = middle, found, -1
+        else:
+            below = below / 2 if side > 0 else below
+            low, above, side = middle, found, 1
+    return high
+
+
+EPSILON_SPLITS = [percent / 100 for percent in range(28, 61, 4)]  # of ε for the way up
+THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting may do all
+LIKELY_SPLITS = (0.36, 0.42, 0.48)  # where the best split lies for most targets
+SURELY_MORE = (
+    1.03  # a proposal that costs so much more than what was found is not looked at closely
+)
+
+
+def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
+    """The task with so much of ε for the way up."""
+    exact_up = round_to(float(epsilon) * up, 3, up=False)
+    return replace(task, up=exact_up, down=epsilon - exact_up)
+
+
+def search_cell(
+    task: CellTarget, messages: float | None, found: FoundCells | None = None
+) -> FoundCells | None:
+    """`one_cell`, unless it is sure to stay behind what was found already."""
+    if found is not None and _stays_behind(found, [task], [task], messages, 1):
+        return None
+    return one_cell(task, messages)
+
+
+def one_cell(task: CellTarget, messages: float | None) -> FoundCells:
+    """One cell: the cheapest for the task's error, or of least error for so many messages."""
+    if messages is not None:
+        task, cell = best_shape(task, messages)
+    else:
+        cell = cheapest_cell(task)
+    return FoundCells(
+        cells=(cell,), mse=task.mse, cost=spent(task, cell), limit=free_flood(task, cell, 1)
+    )
+
+
+def search_buckets(
+    epsilon: Fraction,
+    task: CellTarget,
+    messages: float | None,
+    buckets: int,
+    found: FoundCells | None = None,
+) -> FoundCells | None:
+    """`cell_of_buckets`, unless it is sure to stay behind what was found already."""
+    likely, thin = (
+        [split_task(epsilon, up, task) for up in splits] for splits in (LIKELY_SPLITS, THIN_SPLITS)
+    )
+    copies = 1 if task.padded else buckets
+    if found is not None and _stays_behind(found, likely, thin, messages, copies):
+        return None
+    return cell_of_buckets(epsilon, task, messages, buckets)
+
+
+def cell_of_buckets(
+    epsilon: Fraction, task: CellTarget, messages: float | None, buckets: int
+) -> FoundCells:
+    """The cell of each bucket, of which one may go up and one down at ε in all."""
+    if messages is not None:
+        task, cell = _bucket_for_messages(epsilon, task, messages, buckets)
+    else:
+        task, cell = _cheapest_bucket(epsilon, task, buckets)
+    group = Copies(cell=cell, copies=buckets, up=task.up, down=task.down)
+    return FoundCells(
+        cells=(cell,),
+        mse=task.mse,
+        cost=counted_messages([group], task.users, bool(task.padded)),
+        limit=free_flood(task, cell, buckets),
+    )
+
+
+def _stays_behind(
+    found: FoundCells,
+    tasks: list[CellTarget],
+    thin: list[CellTarget],
+    messages: float | None,
+    copies: int,
+) -> bool:
+    """Whether proposals for `tasks` cost more than what was found already, at the same error, and
+    no cell without pairs keeps to that error in one of the tasks `thin`."""
+
+    def cost(task: CellTarget) -> float:
+        return propose(replace(task, mse=found.mse), zooms=3).messages
+
+    if any(without_pairs(replace(task, mse=found.mse)) for task in thin):
+        return False
+    bound = found.cost if messages is None else messages
+    cheapest = min(cost(task) for task in tasks)
+    return copies * (cheapest - 1) + 1 > SURELY_MORE * bound
+
+
+def _cheapest_bucket(
+    epsilon: Fraction, task: CellTarget, buckets: int
+) -> tuple[CellTarget, PaperCell]:
+    thin = [split_task(epsilon, up, task) for up in THIN_SPLITS]
+    choices = [(one, cell) for one in thin if (cell := without_pairs(one)) is not None]
+    splits = {best_split(epsilon, way) for way in {task, replace(task, padded=0)}}
+    tasks = [split_task(epsilon, up, task) for up in sorted(splits)]
+    choices += [(one, cheapest_cell(one)) for one in tasks]
+    return min(
+        choices,
+        key=lambda choice: spent(*choice) if task.padded else _on_average(choice[1], buckets),
+    )
+
+
+def best_split(epsilon: Fraction, task: CellTarget) -> float:
+    """How much of ε goes to the way up in the cheapest proposal."""
+    cost = lambda up: propose(split_task(epsilon, up, task), zooms=3).messages  # noqa: E731
+    rough = min(EPSILON_SPLITS, key=cost)
+    return min((rough + step / 100 for step in (-2, 0, 2)), key=cost)
+
+
+def _bucket_for_messages(
+    epsilon: Fraction, task: CellTarget, messages: float, buckets: int
+) -> tuple[CellTarget, PaperCell]:
+    """The least error with so many messages in all buckets together, of which one holds 1."""
+    copies = 1 if task.padded else buckets  # a padded task counts all buckets by itself
+    share = (messages + copies - 1) / copies  # as if no bucket were ever muted
+    task = min(
+        (split_task(epsilon, up, task) for up in LIKELY_SPLITS), key=lambda one: _least(one, share)
+    )
+    for _ in range(6):
+        choice = best_for_messages(task, share)
+        excess = _on_average(choice[1], copies) - messages
+        if excess <= 0:
+            return choice
+        share -= 1.001 * excess / copies
+    raise PlanningError("No histogram is that cheap; allow more messages.")
+
+
+def _least(task: CellTarget, messages: float) -> Fraction:
+    """About the least error for so many messages."""
+    ends = Fraction(least_rmse(task)) ** 2, thinning_error(task)
+    return tightest_error(task, ends, messages, None) or ends[1]

@@ -8,10 +8,11 @@ from typing import Any
 
 from shuffledp.data.arrays import MISSING, ColumnType
 from shuffledp.data.columns import FileFormat, known_column
+from shuffledp.data.filling import WRONG_TYPE
 from shuffledp.data.values import comparable
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.text_files import TextTable, read_text_table
-from shuffledp.errors import DataError
+from shuffledp.errors import DataError, ParameterError
 from shuffledp.queries.base import Grouping
 
 KINDS: dict[str, ColumnType] = {
@@ -31,6 +32,13 @@ KINDS: dict[str, ColumnType] = {
     "timestamp_ntz": "time",
 }
 """What a column holds, by Spark's name of its type."""
+FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
+    "truth": (bool, int),
+    "whole": (int,),
+    "real": (int, float),
+    "text": (str,),
+}
+"""Which values may be used for missing ones, by what the column holds."""
 
 
 def read(
@@ -50,15 +58,6 @@ def read(
         if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
             return session.read.parquet(source)
         return session.read.table(source)
-
-
-def check_frame(data: object) -> None:
-    """Refuses what is no frame of Spark."""
-    if not isinstance(data, TextTable) and not hasattr(data, "selectExpr"):
-        raise DataError(
-            f"A {type(data).__name__} is no Spark DataFrame; give one, or ask shuffledp without "
-            "Spark."
-        )
 
 
 def values_of(
@@ -113,6 +112,20 @@ def equal_to(values: Any, wanted: object) -> Any:
         same = values["value"] == one
     others = [name for name in values.columns if name != "value"]
     return values.select(same.alias("value"), *others)
+
+
+def filled(values: Any, fill: object) -> Any:
+    """The column `value` with `fill` for every missing value."""
+    from pyspark.sql.functions import coalesce, lit
+
+    if fill is None:
+        return values
+    if not isinstance(fill, FILL_TYPES.get(column_type(values), ())):
+        raise ParameterError(WRONG_TYPE)
+    kind = values.schema["value"].dataType
+    others = [name for name in values.columns if name != "value"]
+    one = coalesce(values["value"], lit(fill).cast(kind)).alias("value")
+    return values.select(one, *others)
 
 
 def grouped_by(values: Any, grouping: Grouping) -> Any:

@@ -1,6 +1,6 @@
 """The executor on Apache Spark: counts and randomizes where the data is, publishes on the driver.
 
-The plan, the certificate and the result are those of `queries.local`. All data is looked at before
+The plan, the certificate and the result are those of `engines.local`. All data is looked at before
 a ledger is charged or anything is released.
 """
 
@@ -11,26 +11,18 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from shuffledp.engines.local import fill_of, finish_of
-from shuffledp.engines.persons import Persons, persons_of
+from shuffledp.engines.rows_per_user import RowsPerUser, rows_per_user
 from shuffledp.engines.spark.columns import (
-    check_frame,
     column_type,
     equal_to,
+    filled,
     grouped_by,
     missing_values,
     values_of,
 )
-from shuffledp.engines.spark.crosstabs import combinations
 from shuffledp.engines.spark.errors import spark_failures
-from shuffledp.engines.spark.group_rows import pairs
+from shuffledp.engines.spark.joined_columns import combinations, pairs
 from shuffledp.engines.spark.keyed import JobSecret
-from shuffledp.engines.spark.persons import (
-    check_user_name,
-    filled,
-    of_persons,
-    refuse_missing,
-    with_users,
-)
 from shuffledp.engines.spark.reports import (
     MOST_PARTS,
     PartWork,
@@ -39,6 +31,12 @@ from shuffledp.engines.spark.reports import (
     checked_users,
     planned_and_drawn,
 )
+from shuffledp.engines.spark.rows_per_user import (
+    check_user_name,
+    of_users,
+    refuse_missing,
+    with_users,
+)
 from shuffledp.errors import InputError
 from shuffledp.plans.certificate import certify
 from shuffledp.plans.plan import Plan
@@ -46,73 +44,70 @@ from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Grouping, Query
-from shuffledp.queries.options import Options
 from shuffledp.release.publish import publish
 
 R = TypeVar("R", bound=Result)
 ONE_MACHINE = "it works on one machine only; leave it out, or use shuffledp without Spark."
 
 
-def run(query: Query[R], data: Any, options: Options) -> R:
+def run(query: Query[R], data: Any) -> R:
     """The answer to a query about a column of a Spark DataFrame."""
-    refuse_local_options(options)
-    check_frame(data)
-    persons = persons_of(options.user, options.rows_per_user, query)
-    values = _read(query, data, options, persons)
+    refuse_local_options(query)
+    several = rows_per_user(query)
+    values = _read(query, data, several)
     check_column(query, values)
-    if persons is not None:
+    query = query.of_column(column_type(values))
+    if several is not None:
         refuse_missing(values)
-        values = of_persons(values, persons, options.entropy)
-        query = persons.ask(query)
-    protocol, report = drawn(query, values, options)
+        values = of_users(values, several, query.entropy)
+        query = several.ask(query)
+    protocol, report = drawn(query, values)
     return publish(
         protocol,
         report,
-        confidence=options.confidence,
-        ledger=options.ledger,
+        confidence=float(query.confidence),
+        ledger=query.open_ledger,
         what=query.name,
-        note=options.note,
+        note=query.note,
         certificate=certify(protocol).to_dict(),
-        finish=finish_of(query, persons),
-        times=1 if persons is None else persons.times,
+        finish=finish_of(query, several),
+        times=1 if several is None else several.times,
     )
 
 
-def refuse_local_options(options: Options) -> None:
+def refuse_local_options(query: Query[R]) -> None:
     """Refuses what works on one machine only."""
-    options.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
-    options.refuse(("progress",), ONE_MACHINE)
-    options.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
+    query.refuse(("protocol", "delta"), f"other protocols run elsewhere: {ONE_MACHINE}")
+    query.refuse(("progress",), ONE_MACHINE)
+    query.refuse(("encoding", "delimiter"), "a DataFrame was read already; leave it out.")
 
 
-def drawn(query: Query[R], values: Any, options: Options) -> tuple[Protocol[R], Report]:
+def drawn(query: Query[R], values: Any) -> tuple[Protocol[R], Report]:
     """(protocol, everybody's reports added up) of a column `value`, drawn where the data is."""
     if query.compared_with is not None:
         values = equal_to(values, query.compared_with)
     grouping = query.grouping(column_type(values))
-    secret = JobSecret(options.entropy)
-    if options.per_user or grouping is None:
-        return _in_two_jobs(query, values, None, options, secret)
+    secret = JobSecret(query.entropy)
+    if query.per_user or grouping is None:
+        return _in_two_jobs(query, values, None, secret)
     if not grouping.few_values:
-        return _in_two_jobs(query, values, grouping, options, secret)
-    work = WholeWork(
-        make_plan=query.plan, users=options.users, prepare=query.prepare, secret=secret
-    )
+        return _in_two_jobs(query, values, grouping, secret)
+    work = WholeWork(make_plan=query.plan, users=query.users, prepare=query.prepare, secret=secret)
     return planned_and_drawn(_grouped(values, grouping), work)
 
 
-def _read(query: Query[R], data: Any, options: Options, persons: Persons | None) -> Any:
+def _read(query: Query[R], data: Any, several: RowsPerUser | None) -> Any:
     """What is asked about as the column `value`, with the ids of users beside it as `user` where
     several rows may be of one."""
-    user = None if persons is None else check_user_name(persons.user)
+    user = None if several is None else check_user_name(several.user)
     if query.grouped is not None:
-        return pairs(data, query, options, user)
-    fill = fill_of(query, options.missing)
-    if query.by:
+        return pairs(data, query, user)
+    fill = fill_of(query)
+    if query.columns_together:
         return combinations(data, query, fill, user)
-    if persons is None:
-        return filled(values_of(data, options.column, as_text=query.reads_texts), fill)
-    rows = with_users(data, options.column, persons.user, as_text=query.reads_texts)
+    if several is None:
+        return filled(values_of(data, query.column, as_text=query.reads_texts), fill)
+    rows = with_users(data, query.column, several.user, as_text=query.reads_texts)
     return filled(rows, fill)
 
 
@@ -129,17 +124,17 @@ def check_column(query: Query[R], values: Any) -> None:
 
 
 def _in_two_jobs(
-    query: Query[R], values: Any, grouping: Grouping | None, options: Options, secret: JobSecret
+    query: Query[R], values: Any, grouping: Grouping | None, secret: JobSecret
 ) -> tuple[Protocol[R], Report]:
     """(protocol, report): the first job counts the users, and the second draws for them."""
     with _counted(values, grouping) as (counted, rows, missing):
-        users = checked_users(rows, missing, options.users)
-        plan: Plan[R] = query.plan(users).renewed(options.entropy)
+        users = checked_users(rows, missing, query.users)
+        plan: Plan[R] = query.plan(users).renewed(query.entropy)
         work = PartWork(
             protocol=plan.protocol.to_dict(),
             prepare=query.prepare,
             secret=secret,
-            per_user=options.per_user,
+            per_user=query.per_user,
         )
         return plan.protocol, added_up(counted, work)
 

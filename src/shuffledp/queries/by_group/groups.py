@@ -16,7 +16,7 @@ from shuffledp.numbers.exact import truth
 from shuffledp.queries.by_group.protocol import UNKNOWN_GROUP, checked_groups
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.histogram.protocol import Label
-from shuffledp.queries.options import Options
+from shuffledp.queries.options import QueryOptions
 
 GroupsBy = str | Sequence[Label]
 """The name of the column of groups, or the groups' labels themselves, one for each row."""
@@ -81,7 +81,7 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
     return Groups(by=by, labels=labels, public=public)
 
 
-def labels_of(groups: Groups, data: object, options: Options, rows: int) -> Values:
+def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) -> Values:
     """The group of every row, as it stands in the data."""
     file_format = FileFormat(
         encoding=options.encoding, delimiter=options.delimiter, as_text=groups.reads_texts

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
 from shuffledp.cells.base import Cell
-from shuffledp.cells.bounded.choice import bounded_bucket
-from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.bounded.cell import MOST_BOUNDED_VALUE
+from shuffledp.cells.bounded.digit_search import search_digits
+from shuffledp.cells.bounded.search import search_buckets
+from shuffledp.cells.digit_search import SumTarget
+from shuffledp.cells.registry import independent_cell
+from shuffledp.cells.search import CellTarget
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
-from shuffledp.plans.certificate import certify
-from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_size, checked_users
-from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users
+from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.queries.by_group.protocol import ByGroupProtocol, DirectedCell, checked_groups
 from shuffledp.queries.by_group.result import ANSWERS, COUNT, INTEGER_SUM, MEAN, GroupsResult
-from shuffledp.queries.real_sum.bounded_digits import bounded_sum
-from shuffledp.queries.real_sum.digits import SumTask
 
 SHARE_DIGITS = 3
 REAL_OVERHEAD = 8
@@ -58,6 +58,17 @@ class _Asked:
         share, half = self.size_share, self.epsilon / 2
         digits = 2 / (half * (1 - share)) ** 2
         return digits, (2 * (self.size_weight / (half * share)) ** 2 if share else Fraction(0))
+
+    def central_whole(self) -> Fraction:
+        """The same where values are whole numbers."""
+        return laplace_variance(self.epsilon / (2 * self.high))
+
+    def central_rmse(self) -> float:
+        """A trusted party's error, in the answer's unit."""
+        if self.answer in (COUNT, INTEGER_SUM):
+            return math.sqrt(self.central_whole())
+        per_user = Fraction(self.groups, self.expected) if self.answer == MEAN else Fraction(1)
+        return math.sqrt(sum(self.central())) * float((self.high - self.low) * per_user)
 
     def allowed(self) -> Fraction:
         """The squared error allowed of a group's sum."""
@@ -155,12 +166,8 @@ def plan_by_group(
         digits=found.digits,
         sizes=found.sizes,
     )
-    return Plan(
-        protocol=protocol,
-        certificate=certify(protocol),
-        target=asked.target,
-        expected=come,
-        forecast=_forecast(protocol, asked, found.limit),
+    return Plan.of(
+        protocol, asked.target, come, central_rmse=asked.central_rmse(), limit=found.limit
     )
 
 
@@ -181,24 +188,17 @@ def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fra
 
 def _whole_numbers(asked: _Asked) -> _Found:
     """One cell per group, ε between up and down as it costs least."""
-    largest, target = int(asked.high), asked.target
-    messages = None if target.max_messages is None else float(target.max_messages)
-    task = _cell_task(asked, largest)
-    if messages is None:
-        task = replace(task, mse=target.mse(_central_whole(asked)))
-    choice = bounded_bucket(asked.epsilon, task, messages, asked.groups)
-    return _Found((_directed(choice.cell, asked.epsilon),), None, choice.limit)
-
-
-def _central_whole(asked: _Asked) -> Fraction:
-    return laplace_variance(asked.epsilon / (2 * asked.high))
+    target = asked.target
+    wanted = _cell_target(asked, int(asked.high), target.mse(asked.central_whole()))
+    found = search_buckets(asked.epsilon, wanted, target.messages, asked.groups)
+    return _Found((_directed(found.cell, asked.epsilon),), None, found.limit)
 
 
 def _reals(asked: _Asked) -> _Found:
     """The digits' cells, each with the same loss up and down, and the cell for sizes if any."""
     share, allowed, central = asked.size_share, asked.allowed(), asked.central()
     whole_error = sum(central, start=Fraction(0))
-    task = SumTask(
+    task = SumTarget(
         users=asked.users,
         expected=asked.expected,
         epsilon=asked.epsilon * (1 - share) / 2,
@@ -206,50 +206,29 @@ def _reals(asked: _Asked) -> _Found:
         padded=asked.target.padded,
         dither=1,  # a public counter cannot tell whose sum it moved
     )
-    choice = bounded_sum(task, None)
-    digits = tuple(DirectedCell(cell, cell.up_loss) for cell in choice.cells)
+    choice = search_digits(task, None)
+    digits = tuple(DirectedCell(independent_cell(cell), cell.up_loss) for cell in choice.cells)
     if not share:
         return _Found(digits, None, asked.groups * choice.limit)
     budget = asked.epsilon - 2 * sum((cell.up_loss for cell in choice.cells), start=Fraction(0))
     mse = allowed * central[1] / whole_error / asked.size_weight**2
-    sizes = bounded_bucket(budget, replace(_cell_task(asked, 1), mse=mse), None, asked.groups)
+    sizes = search_buckets(budget, _cell_target(asked, 1, mse), None, asked.groups)
     limit = asked.groups * choice.limit + sizes.limit
     return _Found(digits, _directed(sizes.cell, budget), limit)
 
 
-def _cell_task(asked: _Asked, largest: int) -> CellTarget:
+def _cell_target(asked: _Asked, largest: int, mse: Fraction) -> CellTarget:
     return CellTarget(
         users=asked.users,
         expected=asked.expected,
         largest=largest,
         up=asked.epsilon / 2,
         down=asked.epsilon / 2,
-        mse=Fraction(1),
+        mse=mse,
         padded=asked.groups if asked.target.padded else 0,
     )
 
 
 def _directed(cell: Cell, budget: Fraction) -> DirectedCell:
     """A cell with what is left of a budget for the way down."""
-    return DirectedCell(cell, budget - cell.up_loss)
-
-
-def _forecast(protocol: ByGroupProtocol, asked: _Asked, limit: float) -> Forecast:
-    come, messages = asked.expected, protocol.messages_per_user()
-    checked_size(messages * come)
-    low, high = protocol.error_range(come, 0.05)
-    central = math.sqrt(_central_whole(asked))
-    if not protocol.whole:
-        per_user = Fraction(asked.groups, come) if asked.answer == MEAN else Fraction(1)
-        span = float((asked.high - asked.low) * per_user)
-        central = math.sqrt(sum(asked.central())) * span
-    return Forecast(
-        messages_per_user=messages,
-        limit_messages=limit,
-        rmse=protocol.rmse(come),
-        rmse_at_zero=protocol.rmse_at_zero(come),
-        central_rmse=central,
-        error_low=low,
-        error_high=high,
-        bits_per_message=math.ceil(math.log2(2 * len(protocol.cells))),
-    )
+    return DirectedCell(independent_cell(cell), budget - cell.up_loss)

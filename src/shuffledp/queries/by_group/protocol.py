@@ -10,7 +10,7 @@ bound is not 0), one more cell counts the users of each group in the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,16 +18,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Values
-from shuffledp.cells.report_size import bucket_messages
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import Buckets, Copies, Counts, IndependentCell, Values
+from shuffledp.cells.registry import cell_from_dict, independent_cell
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.exact import show
+from shuffledp.numbers.exact import show, to_float
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.bounds import reals_within
-from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.report import View
 from shuffledp.queries.by_group import intervals as group_intervals
 from shuffledp.queries.by_group.result import (
     ANSWERS,
@@ -52,7 +50,7 @@ UNKNOWN_GROUP = (
 class DirectedCell(NamedTuple):
     """A cell and what a change downwards may cost."""
 
-    cell: Cell
+    cell: IndependentCell
     down: Fraction
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +60,7 @@ class DirectedCell(NamedTuple):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> DirectedCell:
         """What `to_dict` gave."""
-        return cls(cell_from_dict(data["cell"]), Fraction(data["down"]))
+        return cls(independent_cell(cell_from_dict(data["cell"])), Fraction(data["down"]))
 
 
 def checked_groups(labels: object) -> tuple[Label, ...]:
@@ -99,7 +97,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         checked_groups(self.labels)
         if self.answer not in ANSWERS:
             raise ParameterError(f"The answer by group must be one of {', '.join(ANSWERS)}.")
-        if any(use.cell.absent_value != 0 for use in self.uses):
+        if any(part.cell.absent_value != 0 for part in self.directed):
             raise ParameterError("Cells of groups must be without a stand-in.")
         if (self.sizes is not None) != (self.answer == MEAN or self.low != 0):
             raise ParameterError(
@@ -130,17 +128,20 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         """The digits' cells, and last the one that counts users where there is one."""
         return self.digits if self.sizes is None else (*self.digits, self.sizes)
 
-    @property
-    def uses(self) -> tuple[CellUse, ...]:
-        groups = len(self.labels)
-        return tuple(
-            CellUse(cell=cell, copies=groups, up=cell.up_loss, down=down)
-            for cell, down in self.directed
+    @cached_property
+    def cell_groups(self) -> tuple[Copies, ...]:
+        digits = tuple(
+            Copies(cell=cell, copies=len(self.labels), up=cell.up_loss, down=down)
+            for cell, down in self.digits
         )
+        if self.sizes is None:
+            return digits
+        cell, down = self.sizes
+        return (*digits, Buckets.of(cell, len(self.labels), cell.up_loss, down))
 
     def loss(self) -> Fraction:
         """Every digit may go down in one group and up in another."""
-        return sum((use.up + use.down for use in self.uses), start=Fraction(0))
+        return sum((group.up + group.down for group in self.cell_groups), start=Fraction(0))
 
     # values
 
@@ -175,13 +176,12 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             )
         return exact.astype(np.int64)
 
-    def split(self, codes: Values, cell: int) -> Values:
-        use, group = divmod(cell, len(self.labels))
-        own, grid = divmod(codes, self.values.grid + 1)
-        inside = own == group
-        if use == len(self.digits):
-            return np.asarray(inside)
-        return np.asarray(np.where(inside, self.values.split(grid, use), 0))
+    def group_codes(self, codes: Values) -> Iterable[Values]:
+        group, grid = np.divmod(codes, self.values.grid + 1)
+        for (cell, _), digit in zip(self.digits, self.values.group_codes(grid), strict=True):
+            yield group * (cell.largest + 1) + digit
+        if self.sizes is not None:
+            yield group
 
     def parse(self, text: str) -> tuple[Label, float]:
         """A group and a value with = between them: march=3.5."""
@@ -205,25 +205,10 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         points = len(self.labels) * (self.values.grid + 1)
         return np.bincount(codes, minlength=points).astype(np.int64)
 
-    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        table = tally.reshape(len(self.labels), self.values.grid + 1)
-        users, points = int(tally.sum()), np.arange(self.values.grid + 1)
-        sent = []
-        for place, (cell, _) in enumerate(self.digits):
-            held = np.zeros((len(self.labels), cell.largest + 1), np.int64)
-            np.add.at(held.T, self.values.split(points, place), table.T)
-            held[:, 0] += users - held.sum(axis=1)  # the users of all other groups
-            sent += [cell.aggregate(row, entropy) for row in held]
-        plus, minus = np.array(sent, np.int64).T
-        if self.sizes is not None:
-            more = self.sizes.cell.aggregate_copies(table.sum(axis=1), users, entropy)
-            plus, minus = np.append(plus, more[0]), np.append(minus, more[1])
-        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
-
     def messages_per_user(self) -> float:
         """The expected number of messages: one copy of each cell holds the largest value, the
         others 0."""
-        return sum(bucket_messages(use.cell, use.copies) for use in self.uses)
+        return sum(to_float(group.messages_per_user) for group in self.cell_groups)
 
     def working_bytes(self) -> int:
         """Also the tally of all grid points of all groups."""
@@ -273,7 +258,6 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         return self._error(users, rounding, [part.cell.rmse(users) for part in self.directed])
 
     def rmse_at_zero(self, users: int) -> float:
-        """The same where nobody holds anything: noise alone."""
         return self._error(users, 0.0, [part.cell.rmse(users, 0) for part in self.directed])
 
     def _error(self, users: int, rounding: float, errors: list[float]) -> float:

@@ -1,64 +1,139 @@
-"""Questions by group: a count, sum or mean for each label of a column that says which group a user
-is in. Groups are private unless they are declared public."""
+"""Queries by group: a count, sum or mean for each label of a column that says which group a user is
+in. Groups are private unless they are declared public."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
+from shuffledp.cells.base import CELL_EPSILON
+from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
+from shuffledp.documents.schema import Choice, Flag, Listing, Real, Record, Text
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.plans.certificate_schema import SENTENCE
 from shuffledp.plans.plan import Plan
+from shuffledp.protocols.base import MOST_DIGITS
 from shuffledp.protocols.results import Estimate
-from shuffledp.queries.base import Grouping, Query
-from shuffledp.queries.by_group.groups import Groups
+from shuffledp.queries.base import Grouping, Query, query
+from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
-from shuffledp.queries.by_group.protocol import PAIR, UNKNOWN_GROUP
-from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, UNKNOWN_GROUP, ByGroupProtocol
+from shuffledp.queries.by_group.result import ANSWERS, GroupsResult
 from shuffledp.queries.histogram.protocol import Label, encode_labels
-from shuffledp.queries.options import Options
+from shuffledp.queries.options import Option
+from shuffledp.queries.records import (
+    BOUND,
+    BUCKET,
+    LABEL,
+    LONGEST_LABEL,
+    protocol_record,
+)
+from shuffledp.queries.texts import LIST_WRITTEN, listed_typed, two_bounds
+
+GROUPS = Option(
+    "With `by`: the labels of all groups, known without the data.",
+    "L,L,…",
+    read=listed_typed,
+    written=LIST_WRITTEN,
+)
+DIRECTED = Record({"cell": CELL, "down": CELL_EPSILON})
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupableQuery(Query[Estimate]):
+    """A query with one number as its answer, which can also be asked for each group of users."""
+
+    by: Annotated[
+        GroupsBy | None,
+        Option("The column (or list) of the users' groups: one answer for each group.", "C"),
+    ] = field(default=None, compare=False)
+    groups: Annotated[int | Iterable[Label] | None, GROUPS] = field(default=None, compare=False)
+    groups_public: Annotated[
+        bool,
+        Option(
+            "With `by`: anyone may know who is in which group. Each group is then a separate "
+            "release with the whole ε, and `groups` is not needed."
+        ),
+    ] = field(default=False, compare=False)
+
+    def user_groups(self) -> Groups | None:
+        return groups_of(self.by, self.groups, self.groups_public)
+
+    def of_all_users(self) -> Self:
+        """The same query without groups."""
+        return self.changed(by=None, groups=None, groups_public=False)
+
+    def without_run_options(self) -> Self:
+        return super().without_run_options().changed(by=None, groups=None, groups_public=False)
+
+
+@query(
+    "by-group",
+    planner=plan_by_group,
+    finds_epsilon=False,
+    plan_example="--groups may,june,july --answer mean --bounds 0,120",
+    plan_options={
+        "groups": replace(GROUPS, meaning="The labels of all groups, known without the data."),
+        "answer": Option("What is answered for each group.", choices=ANSWERS),
+        "largest": Option("The largest value of an integer-sum.", "D"),
+        "bounds": Option("The range of a real-sum or mean.", "LOW,HIGH", read=two_bounds),
+    },
+    protocol=ByGroupProtocol,
+    protocol_json=protocol_record(
+        "by-group",
+        {
+            "answer": Choice(ANSWERS),
+            "labels": Listing(LABEL, 2, MOST_GROUPS),
+            "low": BOUND,
+            "high": BOUND,
+            "digits": Listing(DIRECTED, 1, MOST_DIGITS),
+        },
+        {"sizes": DIRECTED},
+    ),
+    result_json={
+        "answer": Choice(ANSWERS),
+        "by": Text(LONGEST_LABEL),
+        "groups_public": Flag(),
+        "groups": Listing(Record(BUCKET.fields, {"size": Real()}), 2, MOST_GROUPS),
+        "about": SENTENCE,
+    },
+)
 class ByGroupQuery(Query[GroupsResult]):
     """A count, sum or mean for each of some private groups."""
 
-    name: ClassVar[str] = "by-group"
-    inner: Query[Estimate]
+    planned_for: ClassVar[tuple[str, ...]] = ("mse_overhead", "rmse", "max_messages", "expected")
+    inner: GroupableQuery
     """What is asked about each group."""
     labels: tuple[Label, ...]
-    groups: Groups | None = field(default=None, compare=False)
+    said: Groups | None = field(default=None, compare=False)
+    """What the caller said about groups."""
 
     @classmethod
-    def of(cls, options: Options, inner: Query[Estimate], groups: Groups) -> ByGroupQuery:
-        """The question that a call asks, made of its arguments after they were checked."""
+    def of(cls, inner: GroupableQuery, groups: Groups) -> ByGroupQuery:
+        """The query for the declared private groups."""
         assert groups.labels is not None
-        if options.relative_error is not None:
+        if inner.relative_error is not None:
             raise ParameterError(
                 "relative_error cannot be asked for by group; give rmse or mse_overhead."
             )
-        if options.protocol is not None:
+        if inner.protocol is not None:
             raise ParameterError("No other protocol answers by group; leave protocol out.")
-        return cls(
-            epsilon=inner.epsilon,
-            targets=options.targets,
-            inner=inner,
-            labels=groups.labels,
-            groups=groups,
-        )
+        return cls(**inner.options(), inner=inner.of_all_users(), labels=groups.labels, said=groups)
 
     @property
     def grouped(self) -> Groups | None:
-        return self.groups
+        return self.said
 
     @property
     def of_each_group(self) -> Query[Estimate]:
         return self.inner
 
     def make_plan(self, users: int) -> Plan[GroupsResult]:
-        asked, targets = self.inner.for_groups(), self.targets
+        asked = self.inner.for_groups()
         return plan_by_group(
             users,
             self.epsilon,
@@ -66,14 +141,11 @@ class ByGroupQuery(Query[GroupsResult]):
             answer=asked.answer,
             largest=asked.largest,
             bounds=asked.bounds,
-            mse_overhead=targets.mse_overhead,
-            rmse=targets.rmse,
-            max_messages=targets.max_messages,
-            expected=targets.expected,
+            **self.targets(),
         )
 
-    def for_planning(self) -> ByGroupQuery:
-        return replace(self, inner=self.inner.for_planning(), groups=None)
+    def for_planning(self) -> Self:
+        return super().for_planning().changed(inner=self.inner.for_planning(), said=None)
 
     def pairs(self, labels: Values, values: Values) -> Values:
         """Each row's group by its number, beside its prepared value."""
@@ -89,16 +161,16 @@ class ByGroupQuery(Query[GroupsResult]):
         return Grouping(few_values=False) if self.inner.for_groups().bounds is None else None
 
     def finish(self, result: GroupsResult) -> GroupsResult:
-        assert self.groups is not None
+        assert self.said is not None
         clamped = self.inner.for_groups().clamp
-        return replace(result, by=self.groups.name, clamped=clamped)
+        return replace(result, by=self.said.name, clamped=clamped)
 
 
-def check_public(options: Options) -> None:
+def check_public(query: GroupableQuery) -> None:
     """Refuses options that public groups do not go with."""
-    options.refuse(("protocol", "delta"), "no other protocol answers by group; leave it out.")
-    options.refuse(("users", "expected"), "the size of every public group is known; leave it out.")
-    options.refuse(
+    query.refuse(("protocol", "delta"), "no other protocol answers by group; leave it out.")
+    query.refuse(("users", "expected"), "the size of every public group is known; leave it out.")
+    query.refuse(
         ("user", "rows_per_user"),
         "public groups compose in parallel only if every user is in one of them, with one row; "
         "keep one row of each user first, or make the groups private.",

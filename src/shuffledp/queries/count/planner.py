@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from shuffledp.numbers.exact import ExactNumber
-from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
+from shuffledp.plans.least_epsilon import planner
 from shuffledp.plans.plan import Plan
-from shuffledp.plans.target import Target
+from shuffledp.plans.target import Target, TargetOptions
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.queries.integer_sum.planner import plan_one_cell
 
 
+@planner()
 def plan_count(
     users: int,
     epsilon: ExactNumber | None = None,
     *,
-    mse_overhead: ExactNumber | None = None,
-    rmse: ExactNumber | None = None,
-    relative_error: ExactNumber | None = None,
-    max_messages: ExactNumber | None = None,
-    padded: bool = False,
     expected: int | None = None,
     cell: str = "best",
+    **target: Unpack[TargetOptions],
 ) -> Plan[Estimate]:
     """The cheapest certified protocol that counts users with the value 1.
 
@@ -53,13 +52,4 @@ def plan_count(
     >>> plan.forecast.rmse < 1.23 * plan.forecast.central_rmse  # √(1 + ½), the default target
     True
     """
-    if epsilon is None:
-        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
-        return with_least_epsilon(
-            lambda known, near: plan_count(
-                users, known, rmse=rmse, padded=padded, expected=expected, cell=cell
-            ),
-            least,
-        )
-    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
-    return plan_one_cell(CountProtocol, users, epsilon, 1, target, expected, cell)
+    return plan_one_cell(CountProtocol, users, epsilon, 1, Target.of(**target), expected, cell)

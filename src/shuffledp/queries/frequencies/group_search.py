@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from shuffledp.cells.base import Cell
-from shuffledp.cells.bounded.choice import bounded_bucket, bounded_copies
-from shuffledp.cells.choice import PAPER, Choice
-from shuffledp.cells.paper.choice import paper_bucket, paper_one
-from shuffledp.cells.target import CellTarget
+from shuffledp.cells.base import IndependentCell
+from shuffledp.cells.bounded import search as bounded
+from shuffledp.cells.paper import search as paper
+from shuffledp.cells.registry import independent_cell
+from shuffledp.cells.search import PAPER, CellTarget, FoundCells
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import bisect_found, first_whole
 from shuffledp.numbers.exact import counted
 from shuffledp.queries.frequencies.protocol import MOST_GROUPS
 
@@ -89,27 +90,25 @@ def users_of_group(users: int, groups: int) -> int:
         first = part * math.log(part / share) if part else 0.0
         return first + (1 - part) * math.log((1 - part) / (1 - share)) >= rare
 
-    low, high = 0, users // groups + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if unlikely(middle) else (low, middle)
-    return low
+    return first_whole(lambda m: not unlikely(m), 0, users // groups + 1) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Groups:
+class FoundGroups:
     """A number of groups and the cells of each."""
 
     groups: int
     cells: int
-    cell: Cell
+    cell: IndependentCell
     cost: float
     limit: float
     mse: float
     """What the cell was allowed."""
 
 
-def groups_at(task: GroupTask, groups: int, cells: int, mse: float, quick: bool = False) -> Groups:
+def groups_at(
+    task: GroupTask, groups: int, cells: int, mse: float, quick: bool = False
+) -> FoundGroups:
     """The cheapest cell for such groups whose squared error is at most `mse`; with `quick` for one
     split of ε between up and down."""
     copies = cells if cells > 2 else 1
@@ -123,33 +122,33 @@ def groups_at(task: GroupTask, groups: int, cells: int, mse: float, quick: bool 
         mse=Fraction(mse),
         padded=copies if task.padded else 0,
     )
-    choice = _searched(task, one, copies, quick)
-    return Groups(
+    found = _searched(task, one, copies, quick)
+    return FoundGroups(
         groups=groups,
         cells=cells,
-        cell=choice.cell,
-        cost=choice.cost + 1,
-        limit=choice.limit + 1,
+        cell=independent_cell(found.cell),
+        cost=found.cost + 1,
+        limit=found.limit + 1,
         mse=mse,
     )
 
 
-def _searched(task: GroupTask, one: CellTarget, copies: int, quick: bool) -> Choice:
+def _searched(task: GroupTask, one: CellTarget, copies: int, quick: bool) -> FoundCells:
     """The cheapest cell, of the kind that was asked for; the bounded one unless it was."""
     if task.cell != PAPER:
         if quick or copies == 1:
-            return bounded_copies(one, copies)
-        return bounded_bucket(task.epsilon, one, None, copies)
+            return bounded.search_copies(one, copies)
+        return bounded.search_buckets(task.epsilon, one, None, copies)
     if copies == 1:
-        return paper_one(one, None, None)
-    return paper_bucket(task.epsilon, one, None, copies, None)
+        return paper.one_cell(one, None)
+    return paper.cell_of_buckets(task.epsilon, one, None, copies)
 
 
-def cheapest(task: GroupTask, rmse: float, looked_at: int) -> Groups:
+def cheapest(task: GroupTask, rmse: float, looked_at: int) -> FoundGroups:
     """The fewest messages for an error, over all numbers of cells and so many numbers of groups."""
-    best: Groups | None = None
+    best: FoundGroups | None = None
     for cells in CELLS_PER_GROUP:
-        here: Groups | None = None
+        here: FoundGroups | None = None
         for groups in _promising(task, rmse, cells)[:looked_at]:
             with contextlib.suppress(PlanningError):
                 found = groups_at(
@@ -181,20 +180,19 @@ def _promising(task: GroupTask, rmse: float, cells: int) -> list[int]:
     return [groups for groups in ranked if room(groups) > 1]
 
 
-def least_error(task: GroupTask, messages: float) -> Groups:
+def least_error(task: GroupTask, messages: float) -> FoundGroups:
     """The least error with so many messages, by halving its logarithm."""
     task.numbers_of_groups()  # refuses too few users
     low, high = math.log(math.sqrt(task.expected / 256) / 4), math.log(10.0 * task.expected)
-    best: Groups | None = None
-    while high - low > ERROR_STEPS:
-        middle = (low + high) / 2
-        found = None
-        with contextlib.suppress(PlanningError):
-            found = cheapest(task, math.exp(middle), looked_at=1)
-        if found is None or found.cost > messages:
-            low = middle
-        else:
-            high, best = middle, found
+
+    def found(log_error: float) -> FoundGroups | None:
+        try:
+            groups = cheapest(task, math.exp(log_error), looked_at=1)
+        except PlanningError:
+            return None
+        return groups if groups.cost <= messages else None
+
+    best = bisect_found(found, low, high, ERROR_STEPS)
     if best is None:
         raise PlanningError("No plan is that cheap; allow more messages.")
     return best

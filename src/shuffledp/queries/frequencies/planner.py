@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.cells.choice import BOUNDED, PAPER, checked_cell_choice
+from shuffledp.cells.search import BOUNDED, PAPER, checked_cell_choice
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, whole
-from shuffledp.plans.certificate import certify
-from shuffledp.plans.checks import checked_epsilon, checked_size, checked_users
-from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.checks import checked_epsilon, checked_users
+from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.frequencies.group_search import GroupTask, cheapest, groups_at, least_error
 from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import Label
 
@@ -138,30 +138,21 @@ def _grouped(task: GroupTask, target: Target, names: tuple[Label, ...]) -> Plan[
         hash_seed=new_hash_seed(),
         candidates=names,
     )
-    return _plan(protocol, target, task.expected, found.limit)
+    return plan_of_groups(protocol, target, task.expected, found.limit)
 
 
-def _plan(
+def plan_of_groups(
     protocol: FrequenciesProtocol, target: Target, come: int, limit: float
-) -> Plan[HistogramResult]:
-    messages, error = protocol.messages_per_user(), protocol.rmse(come)
-    checked_size(messages * come)
-    forecast = Forecast(
-        messages_per_user=messages,
-        limit_messages=limit,
-        rmse=error,
-        rmse_at_zero=error,
+) -> Plan[FrequenciesResult]:
+    """The plan of a protocol by groups of users."""
+    error = protocol.rmse(come)
+    return Plan.of(
+        protocol,
+        target,
+        come,
         central_rmse=math.sqrt(laplace_variance(protocol.epsilon / 2)),
-        error_low=-1.96 * error,
-        error_high=1.96 * error,
-        bits_per_message=math.ceil(math.log2(2 * protocol.groups * (protocol.copies + 1))),
-    )
-    return Plan(
-        protocol=protocol,
-        certificate=certify(protocol),
-        target=target,
-        expected=come,
-        forecast=forecast,
+        limit=limit,
+        errors=(-1.96 * error, 1.96 * error),
     )
 
 

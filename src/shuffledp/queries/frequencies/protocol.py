@@ -23,11 +23,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells import cell_from_dict
 from shuffledp.cells import report_size as sizes
-from shuffledp.cells.base import MOST_USERS, Cell, Counts, Values, check_one_value_each
-from shuffledp.cells.report_size import bucket_messages
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import (
+    MOST_USERS,
+    Buckets,
+    Copies,
+    Counts,
+    IndependentCell,
+    Values,
+    check_one_value_each,
+)
+from shuffledp.cells.registry import cell_from_dict, independent_cell
 from shuffledp.errors import ParameterError, ShortGroupError, ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.chernoff import Unlikely
@@ -60,7 +66,7 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
     groups: int
     cells_per_group: int
     """k, a power of two; with 2 a group has one cell, which counts one of the two hash values."""
-    cell: Cell
+    cell: IndependentCell
     """Its `users` are those that each group must have."""
     spread: Fraction
     """What the error is forecast for: as if values were spread evenly over so many labels."""
@@ -112,16 +118,22 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
     def public_messages(self) -> int:
         return 1
 
-    @property
-    def uses(self) -> tuple[CellUse, ...]:
+    @cached_property
+    def cell_groups(self) -> tuple[Copies]:
+        """Of one group of users: its cells, or the one that counts one of two hash values."""
         up = self.cell.up_loss
-        down = self.epsilon - up if self.copies > 1 else self.epsilon
-        return (CellUse(cell=self.cell, copies=self.copies, groups=self.groups, up=up, down=down),)
+        if self.copies == 1:
+            return (Copies(cell=self.cell, up=up, down=self.epsilon),)
+        return (Buckets.of(self.cell, self.copies, up, self.epsilon - up),)
+
+    @property
+    def cohorts(self) -> int:
+        return self.groups
 
     def loss(self) -> Fraction:
         """In the user's group one cell goes down and another one up; a single cell goes one way."""
-        (use,) = self.uses
-        return use.up + use.down if self.copies > 1 else max(use.up, use.down)
+        (group,) = self.cell_groups
+        return group.up + group.down if self.copies > 1 else max(group.up, group.down)
 
     @cached_property
     def hashes(self) -> GroupHashes:
@@ -146,9 +158,6 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
         groups = uniform_below(self.groups, len(array), entropy)
         return groups * self.cells_per_group + self.hashes.cells(self.hashes.numbers(array), groups)
 
-    def split(self, codes: Values, cell: int) -> Values:
-        return np.equal(codes, cell if self.copies > 1 else 2 * cell + 1)
-
     def parse(self, text: str) -> Label:
         numbers = bool(self.candidates) and isinstance(self.candidates[0], int)
         digits = text.strip().removeprefix("-")
@@ -170,13 +179,12 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
         if np.ndim(value) != 0:
             raise ValueOutOfRange("One user holds one value; use randomize_all for many users.")
         codes = self.encode(np.array([value], None if isinstance(value, int) else object), entropy)
-        group = int(codes[0]) // self.cells_per_group
-        report = self._empty(1, entropy)
-        for number in range(group * self.copies, (group + 1) * self.copies):
-            sent = self.cell.randomize(int(self.split(codes, number)[0]), entropy)
-            report.plus[number], report.minus[number] = sent
-        report.plus[self.groups * self.copies + group] = 1
-        return report
+        group, own = divmod(int(codes[0]), self.cells_per_group)
+        plus, minus = np.zeros((2, self.groups, self.copies), np.int64)
+        plus[group], minus[group] = self.cell_groups[0].randomize(own, entropy)
+        present = np.zeros(self.groups, np.int64)
+        present[group] = 1
+        return self._report(plus, minus, present, entropy)
 
     def randomize_all(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM, progress: Progress | None = None
@@ -185,7 +193,7 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
         groups, own = np.divmod(codes, self.cells_per_group)
         plus, minus = np.zeros((2, self.groups, self.copies), np.int64)
         for copy in range(self.copies):
-            held = own == (copy if self.copies > 1 else 1)
+            held = self.cell_groups[0].held(own, copy)
             sent = self.cell.randomize_each(held, entropy)
             np.add.at(plus[:, copy], groups, sent[0])
             np.add.at(minus[:, copy], groups, sent[1])
@@ -204,10 +212,6 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
             plus[same], minus[same] = (side.reshape(-1, self.copies) for side in sent)
         return self._report(plus, minus, present, entropy)
 
-    def _empty(self, users: int, entropy: Entropy) -> Report:
-        plus, minus = np.zeros((2, self.groups * (self.copies + 1)), np.int64)
-        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
-
     def _report(self, plus: Counts, minus: Counts, present: Counts, entropy: Entropy) -> Report:
         """A report of the cells' messages and the roll call."""
         return self.whole_report(int(present.sum()), plus.ravel(), minus.ravel(), present, entropy)
@@ -225,9 +229,9 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
         return self.whole_report(absent, *sent, nobody, entropy)
 
     def top_up_size(self, absent: int) -> int:
-        (use,) = self.uses
-        every = replace(use, copies=use.copies * use.groups, groups=1)
-        return sizes.top_up_size((every,), self.shares_per_group(absent))
+        (group,) = self.cell_groups
+        every = replace(group, copies=group.copies * self.groups)
+        return sizes.top_up_size([every], self.shares_per_group(absent))
 
     def with_top_up(self, batch: Report, absent: int) -> Report:
         plus = batch.plus.copy()
@@ -237,8 +241,13 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
 
     # How many messages
 
+    @property
+    def bits_per_message(self) -> int:
+        """To name a cell or a group's counter, and a sign."""
+        return math.ceil(math.log2(2 * self.groups * (self.copies + 1)))
+
     def messages_per_user(self) -> float:
-        return 1 + bucket_messages(self.cell, self.copies)
+        return 1 + super().messages_per_user()
 
     # The analyzer
 
@@ -344,7 +353,7 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
             reports=data["users"],
             groups=data["groups"],
             cells_per_group=data["cells_per_group"],
-            cell=cell_from_dict(data["cell"]),
+            cell=independent_cell(cell_from_dict(data["cell"])),
             spread=Fraction(data["spread"]),
             hash_seed=data["hash_seed"],
             candidates=tuple(data["candidates"]),

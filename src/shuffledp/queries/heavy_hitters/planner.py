@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.cells.choice import checked_cell_choice
+from shuffledp.cells.search import checked_cell_choice
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
-from shuffledp.plans.certificate import certify
 from shuffledp.plans.checks import checked_epsilon, checked_users
-from shuffledp.plans.plan import Forecast, Plan
-from shuffledp.plans.target import Target, laplace_variance
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.target import Target
 from shuffledp.queries.frequencies.group_search import GroupTask, cheapest, groups_at, least_error
 from shuffledp.queries.frequencies.hashing import new_hash_seed
-from shuffledp.queries.frequencies.planner import DEFAULT_MESSAGES, checked_spread
+from shuffledp.queries.frequencies.planner import DEFAULT_MESSAGES, checked_spread, plan_of_groups
 from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol, surviving_deviations
 
@@ -87,7 +85,7 @@ def plan_heavy_hitters(
     if not found:
         raise refusal
     _, tree, limit = min(found, key=lambda one: one[0])
-    return _plan(tree, target, come, limit)
+    return plan_of_groups(tree, target, come, limit)
 
 
 def _tree(
@@ -124,26 +122,3 @@ def _with_threshold(tree: HeavyHittersProtocol, users: int) -> HeavyHittersProto
     z = surviving_deviations(len(further))
     share = min(z * tree.rmse(users) / users, 0.5)
     return replace(tree, threshold=round_to(share, 3, up=True))
-
-
-def _plan(
-    tree: HeavyHittersProtocol, target: Target, come: int, limit: float
-) -> Plan[FrequenciesResult]:
-    error = tree.rmse(come)
-    forecast = Forecast(
-        messages_per_user=tree.messages_per_user(),
-        limit_messages=limit,
-        rmse=error,
-        rmse_at_zero=error,
-        central_rmse=math.sqrt(laplace_variance(tree.epsilon / 2)),
-        error_low=-1.96 * error,
-        error_high=1.96 * error,
-        bits_per_message=math.ceil(math.log2(2 * tree.groups * (tree.copies + 1))),
-    )
-    return Plan(
-        protocol=tree,
-        certificate=certify(tree),
-        target=target,
-        expected=come,
-        forecast=forecast,
-    )

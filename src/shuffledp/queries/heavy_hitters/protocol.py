@@ -22,6 +22,7 @@ import numpy as np
 from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
+from shuffledp.numbers.bisection import bisect
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import whole
 from shuffledp.protocols.report import Report, View
@@ -228,12 +229,7 @@ class HeavyHittersProtocol(FrequenciesProtocol):
 
     def found_share(self, users: int, chance: float, length: int) -> float:
         """The share of users from which on a word of so many characters is found so surely."""
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            found = self.chance(users, middle, length) >= chance
-            low, high = (low, middle) if found else (middle, high)
-        return high
+        return bisect(lambda share: self.chance(users, share, length) >= chance, 0, 1, steps=40)
 
     def _estimate(
         self, token: str, levels: list[GroupCounts], users: int

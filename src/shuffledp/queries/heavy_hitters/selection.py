@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from shuffledp.numbers.bisection import bisect
+
 STEPS = 60
 FARTHEST = 30.0
 
@@ -31,7 +33,4 @@ def least_behind(value: float, error: float, shown_from: float, outside: float) 
     low = max(low, shown_from - FARTHEST * error)  # farther below, floats know no chances
     if chance(low) >= outside:
         return low
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if chance(middle) < outside else (low, middle)
-    return low
+    return bisect(lambda true: chance(true) < outside, high, low, steps=STEPS)

@@ -6,23 +6,22 @@ the loss is up + down. Every user takes part in every bucket, and each bucket mu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Values, check_one_value_each
-from shuffledp.cells.report_size import bucket_messages
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import Cell, CellGroup, Counts, Values, check_one_value_each
+from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import MOST_BUCKETS, Protocol
-from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.report import View
 from shuffledp.protocols.results import HistogramResult
 
 Label = str | int
@@ -106,21 +105,19 @@ class HistogramProtocol(Protocol[HistogramResult]):
             )
         if self.other is not None and self.other not in self.labels:
             raise ParameterError("The bucket for other labels must be one of the buckets.")
+        _ = self.cell_groups  # refuses cells that are not for buckets
 
-    @property
-    def uses(self) -> tuple[CellUse, ...]:
+    @cached_property
+    def cell_groups(self) -> tuple[CellGroup, ...]:
         up = self.cell.up_loss
-        return (CellUse(cell=self.cell, copies=len(self.labels), up=up, down=self.epsilon - up),)
+        return (group_of_buckets(self.cell, len(self.labels), up, self.epsilon - up),)
 
     def loss(self) -> Fraction:
         """One bucket goes down and one goes up."""
-        return self.uses[0].up + self.uses[0].down
+        return sum((member.up + member.down for member in self.members), start=Fraction(0))
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         return encode_labels(values, self.labels, self.other)
-
-    def split(self, codes: Values, cell: int) -> Values:
-        return np.equal(codes, cell)
 
     def parse(self, text: str) -> Label:
         return next((label for label in self.labels if str(label) == text), text)
@@ -132,10 +129,8 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
 
-    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        users = int(tally.sum())
-        plus, minus = self.cell.aggregate_copies(tally, users, entropy)
-        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
+    def group_tallies(self, tally: Counts) -> Iterable[Counts]:
+        yield tally
 
     def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
@@ -166,12 +161,11 @@ class HistogramProtocol(Protocol[HistogramResult]):
         """A bucket's root mean squared error at a true count; at the worst if none is given."""
         return self.cell.rmse(users, None if count is None else Fraction(min(max(count, 0), users)))
 
+    def rmse_at_zero(self, users: int) -> float:
+        return self.rmse(users, 0)
+
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
         return self.cell.error_range(users, users, outside)
-
-    def messages_per_user(self) -> float:
-        """The expected number of messages: one bucket holds 1, the others 0."""
-        return bucket_messages(self.cell, len(self.labels))
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -12,14 +12,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Values
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import Copies, Counts, IndependentCell, Values
+from shuffledp.cells.registry import cell_from_dict, independent_cell
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import to_float
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.report import View
 from shuffledp.protocols.results import Estimate
 
 
@@ -28,23 +27,21 @@ class IntegerSumProtocol(Protocol[Estimate]):
     """The sum of values 0..D, one per user."""
 
     epsilon: Fraction
-    cell: Cell
+    cell: IndependentCell
     query: ClassVar[str] = "integer-sum"
     loss_rule: ClassVar[str] = "max(up, down)"
 
     @property
-    def uses(self) -> tuple[CellUse, ...]:
-        return (CellUse(cell=self.cell, copies=1, up=self.cell.up_loss, down=self.epsilon),)
+    def cell_groups(self) -> tuple[Copies]:
+        return (Copies(cell=self.cell, up=self.cell.up_loss, down=self.epsilon),)
 
     def loss(self) -> Fraction:
         """A replacement goes up or down, not both."""
-        return max(self.uses[0].up, self.uses[0].down)
+        (group,) = self.cell_groups
+        return max(group.up, group.down)
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         return self.cell.checked(values)
-
-    def split(self, codes: Values, cell: int) -> Values:
-        return codes
 
     def parse(self, text: str) -> int:
         digits = text.strip()
@@ -69,14 +66,8 @@ class IntegerSumProtocol(Protocol[Estimate]):
             return np.array([len(codes) - ones, ones])
         return np.bincount(codes, minlength=self.cell.largest + 1).astype(np.int64)
 
-    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        plus, minus = self.cell.aggregate(tally, entropy)
-        return Report(
-            users=int(tally.sum()),
-            plus=np.array([plus]),
-            minus=np.array([minus]),
-            seeded=entropy.seeded,
-        )
+    def group_tallies(self, tally: Counts) -> Iterable[Counts]:
+        yield tally
 
     def randomize_each(
         self, values: NDArray[Any], entropy: Entropy = SYSTEM
@@ -114,6 +105,9 @@ class IntegerSumProtocol(Protocol[Estimate]):
         """The root mean squared error at a true total; at the worst one if none is given."""
         return self.cell.rmse(users, None if total is None else self._inside(total, users))
 
+    def rmse_at_zero(self, users: int) -> float:
+        return self.rmse(users, 0)
+
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
         return self.cell.error_range(users, users * self.cell.largest, outside)
 
@@ -122,4 +116,4 @@ class IntegerSumProtocol(Protocol[Estimate]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(Fraction(data["epsilon"]), cell_from_dict(data["cell"]))
+        return cls(Fraction(data["epsilon"]), independent_cell(cell_from_dict(data["cell"])))

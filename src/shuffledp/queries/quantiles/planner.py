@@ -10,11 +10,10 @@ from itertools import combinations, pairwise
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
 from shuffledp.numbers.memory import check_memory
-from shuffledp.plans.certificate import certify
 from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users, listed
-from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.queries.histogram.planner import bucket_choice
+from shuffledp.queries.histogram.planner import found_buckets
 from shuffledp.queries.quantiles.dates import date_number, is_date, unit_of
 from shuffledp.queries.quantiles.protocol import (
     MOST_BUCKETS,
@@ -72,19 +71,15 @@ def plan_quantiles(
     levels: list[Level] = []
     limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
-        choice = bucket_choice(budget, sure, come, target, buckets, cell)
-        levels.append(Level(buckets, choice.cell, budget - choice.cell.up_loss))
-        limit += choice.limit
+        found = found_buckets(budget, sure, come, target, buckets, cell)
+        levels.append(Level(buckets, found.cell, budget - found.cell.up_loss))
+        limit += found.limit
     protocol = QuantilesProtocol(
         epsilon=epsilon, levels=tuple(levels), low=low, high=high, points=points, unit=unit
     )
-    return Plan(
-        protocol=protocol,
-        certificate=certify(protocol),
-        target=target,
-        expected=come,
-        forecast=_forecast(protocol, come, limit),
-    )
+    central = [float(laplace_variance(epsilon / (2 * len(chain))))] * len(chain)
+    central_rmse = math.sqrt(worst_range_variance(chain, central))
+    return Plan.of(protocol, target, come, central_rmse=central_rmse, limit=limit)
 
 
 def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
@@ -125,25 +120,3 @@ def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
         return worst_range_variance(chain, [variance] * len(chain))
 
     return min(chains, key=error)
-
-
-def _forecast(protocol: QuantilesProtocol, users: int, limit: float) -> Forecast:
-    rmse = protocol.rmse(users)
-    low, high = protocol.error_range(users, 0.05)
-    numbers = [level.buckets for level in protocol.levels]
-    central = math.sqrt(
-        worst_range_variance(
-            numbers, [float(laplace_variance(protocol.epsilon / (2 * len(numbers))))] * len(numbers)
-        )
-    )
-    messages = protocol.messages_per_user()
-    return Forecast(
-        messages_per_user=messages,
-        limit_messages=limit,
-        rmse=rmse,
-        rmse_at_zero=rmse,
-        central_rmse=central,
-        error_low=low,
-        error_high=high,
-        bits_per_message=math.ceil(math.log2(2 * sum(numbers))),
-    )

@@ -9,7 +9,7 @@ users known, which gives the best linear estimate of every bucket and the error 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -19,15 +19,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Values
-from shuffledp.cells.report_size import bucket_messages
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import Cell, CellGroup, Counts, Values
+from shuffledp.cells.registry import cell_from_dict, group_of_buckets
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.tails import third_and_fourth_cumulants
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.report import View
 from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.queries.quantiles.range_errors import Cumulants, RangeErrors
 from shuffledp.queries.quantiles.result import QuantilesResult
@@ -136,18 +135,18 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
         if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
             raise ParameterError("Levels need the same users, and low must lie below high.")
-        _ = self.axis  # refuses bounds that do not fit
+        _ = self.axis, self.cell_groups  # refuse bounds that do not fit, cells not for buckets
 
-    @property
-    def uses(self) -> tuple[CellUse, ...]:
+    @cached_property
+    def cell_groups(self) -> tuple[CellGroup, ...]:
         return tuple(
-            CellUse(cell=level.cell, copies=level.buckets, up=level.cell.up_loss, down=level.down)
+            group_of_buckets(level.cell, level.buckets, level.cell.up_loss, level.down)
             for level in self.levels
         )
 
     def loss(self) -> Fraction:
         """On every level one bucket goes down and one goes up."""
-        return sum((use.up + use.down for use in self.uses), start=Fraction(0))
+        return sum((member.up + member.down for member in self.members), start=Fraction(0))
 
     @property
     def finest(self) -> int:
@@ -163,12 +162,8 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         return self.axis.bins_of(values)
 
-    def split(self, codes: Values, cell: int) -> Values:
-        for level in self.levels:
-            if cell < level.buckets:
-                return np.asarray(codes // (self.finest // level.buckets) == cell)
-            cell -= level.buckets
-        raise IndexError("There is no such cell.")
+    def group_codes(self, codes: Values) -> Iterable[Values]:
+        return (codes // (self.finest // level.buckets) for level in self.levels)
 
     def parse(self, text: str) -> Any:
         return self.axis.parse(text)
@@ -178,17 +173,6 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
 
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=self.finest).astype(np.int64)
-
-    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        users = int(tally.sum())
-        sent = [
-            level.cell.aggregate_copies(
-                tally.reshape(level.buckets, -1).sum(axis=1), users, entropy
-            )
-            for level in self.levels
-        ]
-        plus, minus = (np.concatenate(part) for part in zip(*sent, strict=True))
-        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
 
     def working_bytes(self) -> int:
         """Also the matrices of the least-squares fit."""
@@ -256,7 +240,7 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
 
     def messages_per_user(self) -> float:
         """Per level one bucket holds 1, the others 0."""
-        return sum(bucket_messages(level.cell, level.buckets) for level in self.levels)
+        return sum(to_float(group.messages_per_user) for group in self.cell_groups)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -1,75 +1,161 @@
-"""The question for quantiles and range counts of numbers or dates."""
+"""The query for quantiles and range counts of numbers or dates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
-from typing import ClassVar
+from typing import Annotated, ClassVar, Self, cast
 
 import numpy as np
 
+from shuffledp.cells.base import CELL_EPSILON
+from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS, clamped
+from shuffledp.documents.schema import Choice, Flag, Listing, Real, Record, Text, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.numbers.exact import ExactNumber, positive_as_written, truth, whole
+from shuffledp.numbers.exact import ExactNumber, truth, whole
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.base import Query
+from shuffledp.protocols.base import MOST_BUCKETS
+from shuffledp.queries.base import Query, StudioWords, query
+from shuffledp.queries.calls import call
 from shuffledp.queries.checks import check_numbers, checked_probabilities
-from shuffledp.queries.options import Options
-from shuffledp.queries.quantiles.dates import DTYPES, date_numbers
+from shuffledp.queries.options import Option
+from shuffledp.queries.quantiles import protocol as protocols
+from shuffledp.queries.quantiles.dates import DTYPES, UNITS, date_numbers
 from shuffledp.queries.quantiles.planner import checked_axis, plan_quantiles
 from shuffledp.queries.quantiles.result import QuantilesResult
+from shuffledp.queries.records import BOUND, ESTIMATE, protocol_record
+from shuffledp.queries.texts import between_commas, two_bounds
 
 AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
 """Bounds of quantiles: two numbers or two dates."""
+LEVEL = Record({"buckets": Whole(2, protocols.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
+SHORT = Text(100)
+QUANTILE = Record(
+    {"probability": Real(), **ESTIMATE, "rmse": Real()},
+    {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)},
+)
+BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
 
 
-@dataclass(frozen=True, kw_only=True)
+@query(
+    "quantiles",
+    example="--column minutes --bounds 0,120",
+    planner=plan_quantiles,
+    finds_epsilon=False,
+    plan_example="--bounds 0,120",
+    plan_defaults={"bounds": "0,1"},
+    protocol=protocols.QuantilesProtocol,
+    protocol_json=protocol_record(
+        "quantiles",
+        {
+            "low": BOUND,
+            "high": BOUND,
+            "levels": Listing(LEVEL, 1, protocols.MOST_BUCKETS.bit_length()),
+        },
+        {"points": Flag(), "unit": Choice(tuple(UNITS))},
+    ),
+    result_json={
+        "quantiles": Listing(QUANTILE, 1, 100),
+        "buckets": Listing(BIN, 2, MOST_BUCKETS),
+        "rank_rmse": Real(),
+    },
+    result_json_optional={"unit": SHORT},
+    studio=StudioWords(
+        asks="the median and other quantiles of numbers",
+        about="the number of people below any value",
+        whole=False,
+        finds=("messages",),
+        without=("points",),
+    ),
+)
 class QuantilesQuery(Query[QuantilesResult]):
-    """Quantiles and range counts, from a histogram over equal parts of the bounds, or over whole
-    numbers or dates."""
+    """Quantiles of a column of numbers or dates, and how many rows lie in any range.
 
-    name: ClassVar[str] = "quantiles"
-    bounds: AxisBounds
-    probabilities: tuple[float, ...]
-    bins: int
-    points: bool = False
-    clamp: bool = False
+    Each row is one user. The column is counted in `bins` equal parts of `bounds`, on several levels
+    where that makes the error smaller. Every further quantile or range of the result costs no
+    privacy.
 
-    @classmethod
-    def of(
-        cls,
-        options: Options,
-        epsilon: ExactNumber,
-        bounds: AxisBounds,
-        probabilities: ExactNumber | Iterable[ExactNumber],
-        bins: int,
-        clamp: bool,
-        points: bool = False,
-    ) -> QuantilesQuery:
-        """The question that a call asks, made of its arguments after they were checked."""
-        options.refuse(
-            ("max_messages",), "quantiles are planned for an error; give mse_overhead or rmse."
-        )
-        low, high, unit = checked_axis(bounds)
-        if points and (low.denominator, high.denominator) != (1, 1):
+    Returns:
+        A `QuantilesResult`: `quantile(p)`, `between(low, high)`, `shown()`, `certificate`,
+        `plot()`, `to_dict()`.
+
+    >>> import shuffledp
+    >>> ages = list(range(100)) * 100
+    >>> found = shuffledp.quantiles(ages, epsilon=8, bounds=(0, 100), bins=10)
+    >>> round(found.quantile(0.5).value, -1)
+    50.0
+    >>> round(found.between(0, 20).value, -3)
+    2000.0
+    """
+
+    planned_for: ClassVar[tuple[str, ...]] = ("mse_overhead", "rmse", "relative_error", "expected")
+    bounds: Annotated[
+        AxisBounds,
+        Option(
+            "The smallest and the largest possible value, known without the data; for dates two "
+            'texts like "2013-01-31" (days) or "2013-01-31T08:30" (seconds).',
+            "LOW,HIGH",
+            read=two_bounds,
+            plans=True,
+        ),
+    ]
+    probabilities: Annotated[
+        ExactNumber | Iterable[ExactNumber],
+        Option(
+            "The quantiles to show, each strictly between 0 and 1.",
+            "P,P,…",
+            flag="at",
+            read=between_commas,
+        ),
+    ] = (0.25, 0.5, 0.75)
+    bins: Annotated[
+        int,
+        Option(
+            "The number of bins; no answer is finer than one bin.",
+            "N",
+            plans=True,
+            form="Number of bins",
+            least=2,
+        ),
+    ] = 64
+    points: Annotated[
+        bool | None,
+        Option(
+            "Values are whole numbers: count each of them (in equal groups if there are more than "
+            "`bins`) and answer with whole numbers. By default the type of the column decides, "
+            "which is taken to be public.",
+            plans=True,
+        ),
+    ] = None
+    clamp: Annotated[
+        bool, Option("Clip values to `bounds`; without it, values outside are refused.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        points = None if self.points is None else truth(self.points, "points")
+        low, high, unit = checked_axis(self.bounds)
+        whole_bounds = (low.denominator, high.denominator) == (1, 1)
+        if points and not whole_bounds:
             raise ParameterError("With points, both bounds must be whole numbers.")
-        return cls(
-            epsilon=positive_as_written(epsilon, "epsilon"),
-            targets=options.targets,
-            bounds=(bounds[0], bounds[1]) if unit else (low, high),
-            probabilities=checked_probabilities(probabilities),
-            bins=whole(bins, "bins"),
-            points=points or bool(unit),
-            clamp=truth(clamp, "clamp"),
+        self._store(
+            bounds=(self.bounds[0], self.bounds[1]) if unit else (low, high),
+            probabilities=checked_probabilities(self.probabilities),
+            bins=whole(self.bins, "bins"),
+            points=True if unit else points if whole_bounds else False,
+            clamp=truth(self.clamp, "clamp"),
         )
+
+    def of_column(self, holds: ColumnType) -> Self:
+        return self.changed(points=holds == "whole") if self.points is None else self
 
     @property
-    def may_be_points(self) -> bool:
-        """Whether it is open if values are whole numbers: the bounds are, and nothing was said."""
-        low, high, unit = checked_axis(self.bounds)
-        return not unit and (low.denominator, high.denominator) == (1, 1)
+    def shown(self) -> tuple[float, ...]:
+        """The probabilities of the quantiles to show."""
+        return cast("tuple[float, ...]", self.probabilities)
 
     def make_plan(self, users: int) -> Plan[QuantilesResult]:
         return plan_quantiles(
@@ -77,12 +163,13 @@ class QuantilesQuery(Query[QuantilesResult]):
             self.epsilon,
             self.bounds,
             bins=self.bins,
-            points=self.points,
-            **self.targets.of_error(),
+            points=bool(self.points),
+            **self.targets(),
         )
 
-    def for_planning(self) -> QuantilesQuery:
-        return replace(self, clamp=False, probabilities=(0.5,))
+    def for_planning(self) -> Self:
+        plain = super().for_planning()
+        return plain.changed(clamp=False, probabilities=(0.5,), points=bool(self.points))
 
     def check_column(self, holds: ColumnType) -> None:
         if not checked_axis(self.bounds)[2]:
@@ -98,7 +185,17 @@ class QuantilesQuery(Query[QuantilesResult]):
             return values
         if unit:
             return np.clip(date_numbers(values, unit), int(low), int(high)).astype(DTYPES[unit])
-        return clamped(values, low, high, whole_numbers=self.points)
+        return clamped(values, low, high, whole_numbers=bool(self.points))
+
+    def truth(self, values: Values) -> list[float]:
+        """The smallest values that these fractions of all values do not exceed."""
+        unit = checked_axis(self.bounds)[2]
+        numbers = date_numbers(values, unit) if unit else values
+        found = np.quantile(numbers, self.shown, method="inverted_cdf")
+        return [float(number) for number in found]
 
     def finish(self, result: QuantilesResult) -> QuantilesResult:
-        return replace(result.showing(self.probabilities), clamped=self.clamp)
+        return replace(result.showing(self.shown), clamped=self.clamp)
+
+
+quantiles = call(QuantilesQuery)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any, Unpack
 
-from shuffledp.cells.choice import BOUNDED, PAPER, Choice, Search, checked_cell_choice, choose
+from shuffledp.cells.digit_search import SumTarget
+from shuffledp.cells.registry import search_digits
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, whole
-from shuffledp.plans.certificate import certify
-from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_size, checked_users
-from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
-from shuffledp.plans.plan import Forecast, Plan
-from shuffledp.plans.target import Target
+from shuffledp.numbers.rounding import MOST_DITHER
+from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users
+from shuffledp.plans.least_epsilon import planner
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.target import Target, TargetOptions
+from shuffledp.protocols.base import Progress
 from shuffledp.protocols.results import Estimate
-from shuffledp.queries.real_sum.digits import SumTask
-from shuffledp.queries.real_sum.paper_digits import paper_digits
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
-from shuffledp.queries.real_sum.rounding import MOST_DITHER
-from shuffledp.queries.real_sum.shared_digits import bounded_or_shared_sum
+
+DEFAULT_OVERHEAD = 8
+"""Of the squared error, where no target is given."""
 
 
 def central_variance(epsilon: Fraction) -> Fraction:
@@ -29,21 +30,27 @@ def central_variance(epsilon: Fraction) -> Fraction:
     return 2 / epsilon**2
 
 
+def radix_and_dither(plan: Plan[Any]) -> dict[str, Any]:
+    """The digits and the dither that a plan has, as options of `plan_real_sum`."""
+    protocol = plan.protocol
+    return {
+        "radix": tuple(cell.largest + 1 for cell in protocol.cells),
+        "dither": protocol.public_messages + 1,
+    }
+
+
+@planner(reuse=radix_and_dither)
 def plan_real_sum(
     users: int,
     epsilon: ExactNumber | None = None,
     *,
     bounds: tuple[ExactNumber, ExactNumber] = (0, 1),
-    mse_overhead: ExactNumber | None = None,
-    rmse: ExactNumber | None = None,
-    relative_error: ExactNumber | None = None,
-    max_messages: ExactNumber | None = None,
-    padded: bool = False,
     radix: Sequence[int] | None = None,
     dither: int | None = None,
     expected: int | None = None,
     cell: str = "best",
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
+    **target: Unpack[TargetOptions],
 ) -> Plan[Estimate]:
     """The cheapest certified protocol that adds up values in `bounds`, one per user.
 
@@ -58,68 +65,46 @@ def plan_real_sum(
     >>> plan.forecast.rmse <= 100
     True
     """
-    if epsilon is None:
-        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
-        return with_least_epsilon(
-            lambda known, near: plan_real_sum(
-                users,
-                known,
-                bounds=bounds,
-                rmse=rmse,
-                padded=padded,
-                radix=radix if near is None else radix_of(near),
-                dither=dither if near is None else dither_of(near),
-                expected=expected,
-                cell=cell,
-            ),
-            least,
-        )
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)
     sure, come = checked_users(users, expected)
-    if (mse_overhead, rmse, max_messages) == (None, None, None):
-        mse_overhead = 8  # three times the central error: sums cost more than counts
-    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
-    bases = checked_radix(radix)
-    if target.relative_error is not None and low < 0:
+    asked = _checked_target(target)
+    if asked.relative_error is not None and low < 0:
         raise ParameterError(
             "relative_error speaks of a sum that grows with every value; with a lower bound below "
             "0 give an rmse instead."
         )
-    task = SumTask(
+    central, span = central_variance(epsilon), high - low
+    wanted = SumTarget(
         users=sure,
         expected=come,
         epsilon=epsilon,
-        mse=Fraction(1),
-        relative=target.relative_error,
-        padded=padded,
-        radix=bases,
+        mse=asked.mse(central, span),
+        relative=asked.relative_error,
+        padded=asked.padded,
+        radix=checked_radix(radix),
         dither=None if dither is None else whole(dither, "dither", most=MOST_DITHER),
     )
-    choice = digits_choice(task, target, high - low, cell)
+    found = search_digits(cell, wanted, asked.messages)
     protocol = RealSumProtocol(
-        epsilon=epsilon, digits=choice.cells, low=low, high=high, dither=choice.dither
+        epsilon=epsilon, digits=found.cells, low=low, high=high, dither=found.dither
     )
-    forecast = _forecast(protocol, come, choice.limit)
-    return Plan(
-        protocol=protocol,
-        certificate=certify(protocol, progress),
-        target=target,
-        expected=come,
-        forecast=forecast,
+    return Plan.of(
+        protocol,
+        asked,
+        come,
+        central_rmse=math.sqrt(central) * float(span),
+        limit=found.limit,
+        progress=progress,
     )
 
 
-def digits_choice(task: SumTask, target: Target, span: Fraction, cell: str) -> Choice:
-    """The cells of a sum's digits, for values that lie within `span` of each other."""
-    messages = None if target.max_messages is None else float(target.max_messages)
-    if messages is None:
-        task = replace(task, mse=target.mse(central_variance(task.epsilon), span))
-    searches: dict[str, Search] = {
-        BOUNDED: lambda baseline: bounded_or_shared_sum(task, messages),
-        PAPER: lambda baseline: paper_digits(task, messages, baseline),
-    }
-    return choose(checked_cell_choice(cell), searches, messages is not None)
+def _checked_target(target: TargetOptions) -> Target:
+    """The target; three times the central error if nothing is said: sums cost more than counts."""
+    asked = (target.get(name) for name in ("mse_overhead", "rmse", "max_messages"))
+    if all(number is None for number in asked):
+        target["mse_overhead"] = DEFAULT_OVERHEAD
+    return Target.of(**target)
 
 
 def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -130,30 +115,3 @@ def checked_radix(radix: Sequence[int] | None) -> tuple[int, ...] | None:
     if not 1 <= len(bases) <= 24 or math.prod(bases) > 2**24:
         raise ParameterError("A radix needs 1 to 24 bases whose product is at most 2²⁴.")
     return bases
-
-
-def radix_of(plan: Plan[Estimate]) -> tuple[int, ...]:
-    """The bases of a sum's digits, most significant first."""
-    return tuple(cell.largest + 1 for cell in plan.protocol.cells)
-
-
-def dither_of(plan: Plan[Estimate]) -> int:
-    """How many values a sum's public dither has."""
-    return plan.protocol.public_messages + 1
-
-
-def _forecast(protocol: RealSumProtocol, users: int, limit: float) -> Forecast:
-    span = float(protocol.high - protocol.low)
-    low, high = protocol.error_range(users, 0.05)
-    messages = protocol.messages_per_user()
-    checked_size(users * messages)
-    return Forecast(
-        messages_per_user=messages,
-        limit_messages=limit,
-        rmse=protocol.rmse(users),
-        rmse_at_zero=protocol.rmse(users, [0.0] * len(protocol.digits)),
-        central_rmse=math.sqrt(central_variance(protocol.epsilon)) * span,
-        error_low=low,
-        error_high=high,
-        bits_per_message=math.ceil(math.log2(2 * len(protocol.digits) + protocol.public_counters)),
-    )

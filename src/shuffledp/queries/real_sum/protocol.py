@@ -11,7 +11,7 @@ keep to the same loss; taking all shifts off the sum again makes rounding err le
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,24 +20,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells import cell_from_dict
-from shuffledp.cells.base import Cell, Counts, Floats, Values
-from shuffledp.cells.use import CellUse
+from shuffledp.cells.base import Cell, CellGroup, Counts, Floats, Values
+from shuffledp.cells.registry import cell_from_dict, groups_of_digits
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, whole
+from shuffledp.numbers.rounding import FINEST_GRID, MOST_DITHER, even_rounding, worst_rounding
 from shuffledp.numbers.uniform import Uniform
 from shuffledp.numbers.weighted_sum import Part, error_masses, error_quantiles
-from shuffledp.protocols.base import FINEST_GRID, Protocol
+from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.bounds import check_bounds, parsed_number, reals_within
 from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
-from shuffledp.queries.real_sum.digit_spread import likely_squares
-from shuffledp.queries.real_sum.rounding import MOST_DITHER, even_rounding, worst_rounding
 
 TALLY_ARRAYS = 5  # of one number per grid point that are held at once
+STEEPEST = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +52,11 @@ class RealSumProtocol(Protocol[Estimate]):
     """How many values the public dither has; 1 is none."""
     query: ClassVar[str] = "real-sum"
     loss_rule: ClassVar[str] = "sum over cells of max(up, down)"
-    draws_cells_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.digits or len({cell.users for cell in self.digits}) != 1:
             raise ParameterError("A sum needs at least one digit, all for the same users.")
-        for cell in self.digits:
-            cell.check_together(self.digits)
+        _ = self.cell_groups  # refuses cells that do not fit together
         check_bounds(self.low, self.high)
         whole(self.dither, "dither", most=MOST_DITHER)
         if (self.grid + 1) * self.dither > FINEST_GRID:
@@ -87,11 +84,9 @@ class RealSumProtocol(Protocol[Estimate]):
         """The distance of two grid points."""
         return (self.high - self.low) / self.grid
 
-    @property
-    def uses(self) -> tuple[CellUse, ...]:
-        return tuple(
-            CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in self.digits
-        )
+    @cached_property
+    def cell_groups(self) -> tuple[CellGroup, ...]:
+        return groups_of_digits(self.digits)
 
     @property
     def public_counters(self) -> int:
@@ -103,7 +98,7 @@ class RealSumProtocol(Protocol[Estimate]):
 
     def loss(self) -> Fraction:
         """Every digit may change, each in one direction, whatever the public dither is."""
-        return sum((max(use.up, use.down) for use in self.uses), start=Fraction(0))
+        return sum((max(one.up, one.down) for one in self.members), start=Fraction(0))
 
     # the encoder: random rounding, exact
 
@@ -134,8 +129,25 @@ class RealSumProtocol(Protocol[Estimate]):
         dither += not uniform.below(lambda: ball(next_one), lambda: next_one)
         return rounded * self.dither + dither
 
-    def split(self, codes: Values, cell: int) -> Values:
-        return codes // (self.dither * self.weights[cell]) % self.radix[cell]
+    def group_codes(self, codes: Values) -> Iterable[Values]:
+        """Of each group, the digits that it has."""
+        return self._parts_of(codes // self.dither)
+
+    def _parts_of(self, numbers: Values) -> Iterable[Values]:
+        """The part of grid numbers that the digits of each group write."""
+        last = -1
+        for group in self.cell_groups:
+            last += group.counters
+            yield numbers // self.weights[last] % group.codes
+
+    def group_tallies(self, tally: Counts) -> Iterable[Counts]:
+        held = tally.reshape(self.grid + 1, self.dither).sum(axis=1)
+        for group, own in zip(
+            self.cell_groups, self._parts_of(np.arange(self.grid + 1)), strict=True
+        ):
+            found = np.zeros(group.codes, np.int64)
+            np.add.at(found, own, held)
+            yield found
 
     def public_totals(self, codes: Values) -> Counts:
         return np.array([(codes % self.dither).sum()] * self.public_counters, np.int64)
@@ -149,15 +161,9 @@ class RealSumProtocol(Protocol[Estimate]):
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=(self.grid + 1) * self.dither).astype(np.int64)
 
-    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
-        table = tally.reshape(self.grid + 1, self.dither)
-        held, codes = table.sum(axis=1), np.arange(self.grid + 1) * self.dither
-        rows = (self.split(codes, place) for place in range(len(self.digits)))
-        sent = type(self.digits[0]).aggregate_together(self.digits, rows, held, entropy)
-        plus, minus = np.array(sent, np.int64).T
-        dithers = int(table.sum(axis=0) @ np.arange(self.dither))
-        public = np.array([dithers] * self.public_counters, np.int64)
-        return self.whole_report(int(tally.sum()), plus, minus, public, entropy)
+    def public_totals_of_tally(self, tally: Counts) -> Counts:
+        dithers = tally.reshape(self.grid + 1, self.dither).sum(axis=0) @ np.arange(self.dither)
+        return np.array([dithers] * self.public_counters, np.int64)
 
     def messages_per_user(self) -> float:
         return super().messages_per_user() + self.public_messages / 2
@@ -264,8 +270,17 @@ class RealSumProtocol(Protocol[Estimate]):
         their mean allows (`likely_squares`): exact for values that are spread like that, above
         the truth for values that lie close together or on the grid.
         """
-        weights = [Fraction(weight) for weight in self.weights]
-        joint = users * float(type(self.digits[0]).joint_variance(self.digits, weights))
+        left = iter(self.weights)
+        parts = ([Fraction(next(left)) for _ in group.members] for group in self.cell_groups)
+        joint = users * float(
+            sum(
+                (
+                    group.joint_variance(weights)
+                    for group, weights in zip(self.cell_groups, parts, strict=True)
+                ),
+                start=Fraction(0),
+            )
+        )
         if totals is None:
             worst = sum(w**2 * c.rmse(users) ** 2 for w, c in self._weighted)
             rounding = users * float(worst_rounding(self.dither))
@@ -276,6 +291,9 @@ class RealSumProtocol(Protocol[Estimate]):
             squares = users * likely_squares(mean, cell.largest)
             mse += weight**2 * cell.variance_at(users, users * mean, squares)
         return math.sqrt(mse) * float(self.step)
+
+    def rmse_at_zero(self, users: int) -> float:
+        return self.rmse(users, [0.0] * len(self.digits))
 
     @property
     def _weighted(self) -> list[tuple[int, Cell]]:
@@ -326,3 +344,22 @@ def likely_total(cell: Cell, users: int, total: float) -> float:
     """An upper guess at a cell's true total, two errors above its estimate."""
     most = users * cell.largest
     return float(min(max(total, 0.0) + 2 * cell.rmse(users), most))
+
+
+def likely_squares(mean: float, largest: int) -> float:
+    """The mean square of a digit 0..largest under the law of largest entropy with this mean, whose
+    chances rise or fall by the same factor from one value to the next.
+
+    >>> likely_squares(1.0, 2), likely_squares(0.0, 2)
+    (1.6666666666666667, 0.0)
+    """
+    if mean <= 0 or mean >= largest:
+        return float(min(max(mean, 0.0), largest)) ** 2
+    values = np.arange(largest + 1, dtype=np.float64)
+    low, high = -STEEPEST, STEEPEST
+    for _ in range(60):
+        slope = (low + high) / 2
+        chances = np.exp(slope * values - max(slope * largest, 0.0))
+        chances /= chances.sum()
+        low, high = (slope, high) if chances @ values < mean else (low, slope)
+    return float(chances @ values**2)

@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 
-from shuffledp.service.answers import answer_json, bounded_request
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.connection import BlockingConnection, Connection, run_blocking
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
 from shuffledp.tasks.oblivious import GatewayKey
@@ -25,17 +26,17 @@ def call(
     token: str = "",
     headers: Mapping[str, str] | None = None,
     *,
-    transport: httpx.BaseTransport | None = None,
+    connection: Connection | None = None,
     **content: Any,
 ) -> httpx.Response:
     """A server's answer to one request; raises `Refused` with the server's reason, or
-    `Unreachable`. `transport` carries the request, and is closed then."""
-    bearing = {"Authorization": f"Bearer {token}"} if token else {}
+    `Unreachable`. A `connection` must be a blocking one; it is closed afterwards."""
+    given = {"Authorization": f"Bearer {token}"} if token else {}
+    used = connection or BlockingConnection(seconds=CALL_SECONDS)
     try:
-        with httpx.Client(
-            headers={**bearing, **(headers or {})}, timeout=CALL_SECONDS, transport=transport
-        ) as client:
-            answer = bounded_request(client, method, url, **content)
+        answer = run_blocking(
+            used.request(method, url, headers={**given, **(headers or {})}, **content)
+        )
     except httpx.TransportError as error:
         if untrusted_certificate(error):
             raise UntrustedServer(url) from None
@@ -44,6 +45,8 @@ def call(
         ) from None
     except httpx.InvalidURL:
         raise Unreachable(f"{url} is no URL; give one like http://127.0.0.1:8801.") from None
+    finally:
+        run_blocking(used.close())
     if answer.status_code >= 400:
         try:
             detail = answer_json(answer)["detail"]
@@ -87,7 +90,7 @@ def close(task_id: bytes, shuffler: str, token: str) -> None:
 
 
 def enrol(server: str, token: str, count: int, prefix: str, **said: bool) -> list[str]:
-    """Fresh tokens for so many clients, enrolled at a shuffler or, with `attested` true or false,
+    """Fresh tokens for `count` clients, enrolled at a shuffler or, with `attested` true or false,
     at an issuer; the server learns only their hashes."""
     tokens = [new_token(prefix) for _ in range(count)]
     hashes = [token_hash(one).hex() for one in tokens]

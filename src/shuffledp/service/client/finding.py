@@ -16,8 +16,9 @@ import httpx
 from shuffledp.documents.schema import Either, Listing, Nothing, Record, Text, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call
-from shuffledp.service.client.relaying import RelayTransport
+from shuffledp.service.client.collector import CALL_SECONDS, call
+from shuffledp.service.client.connection import BlockingConnection
+from shuffledp.service.client.relaying import RelayedConnection
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.errors import TaskError
@@ -54,7 +55,7 @@ class TaskFinder:
     """The key of the shuffler's gateway: from a task that is there already, or from the collector;
     never from the relay, which could read everything with a key of its own."""
     transport: httpx.BaseTransport | None = None
-    """Carries the requests; for tests."""
+    """Replaces the network in tests."""
 
     def __post_init__(self) -> None:
         if self.relay and self.gateway is None:
@@ -99,30 +100,32 @@ class TaskFinder:
         own = () if task.series is None else (task.series_id, task.series.name)
         if not task.name.startswith(name) or (series is not None and series not in own):
             raise TaskError(
-                "The server named another task than it gave; do not answer it, and tell whoever "
-                "asks it."
+                "The server listed one task and returned another; do not answer it, and tell the "
+                "collector."
             )
         task.check_time(moment)
         return task
 
     def task(self, task_id: str) -> Task:
-        """The task with this id, in hexadecimal digits; its text has that very hash."""
+        """The task with this id, in hexadecimal digits; the hash of its text is checked."""
         return task_from_json(self._ask(f"/tasks/{task_id}").content, bytes.fromhex(task_id))
 
     def _ask(self, path: str) -> httpx.Response:
         server = self.server.rstrip("/")
+        direct = BlockingConnection(
+            self.transport, seconds=CALL_SECONDS, bare=self.gateway is not None
+        )
         if self.gateway is None:
-            return call("GET", server + path, transport=self.transport)
-        inner = self.transport or httpx.HTTPTransport()
-        through = RelayTransport(self.gateway, server, self.relay, inner)
+            return call("GET", server + path, connection=direct)
+        relayed = RelayedConnection(self.gateway, server, self.relay, direct)
         try:
-            return call("GET", server + path, transport=through)
+            return call("GET", server + path, connection=relayed)
         except UntrustedServer:
             raise UntrustedServer(self.relay) from None
         except Unreachable:
             raise Unreachable(
-                f"{self.relay} gave no answer that the gateway of {server} has sealed; try again "
-                "later, or through another relay."
+                f"{self.relay} gave no answer from the gateway of {server}; try again later, or "
+                "through another relay."
             ) from None
         except Refused as refused:
             raise Refused(f"Through {self.relay}: {refused}", refused.status) from None

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from shuffledp.documents.files import lock, write_whole
-from shuffledp.service.client.errands import Errand
+from shuffledp.service.client.retries import DeviceRequest
 from shuffledp.service.tokens import token_hash
 from shuffledp.tasks.clock import CLOCK_SECONDS
 from shuffledp.tasks.errors import TaskError
@@ -32,9 +32,10 @@ class OneTimeToken:
         """The token, as the shuffler takes it; None if the issuer has not signed it yet."""
         return self._read().get("token")
 
-    def errand(self) -> Errand:
-        """How the issuer is asked to sign it."""
-        return Errand(
+    def signing_request(self) -> DeviceRequest:
+        """The request to the issuer to sign it."""
+        return DeviceRequest(
+            method="POST",
             server=self._issuer.url,
             path=f"/tasks/{self._task.id.hex()}/tokens",
             headers={
@@ -42,12 +43,13 @@ class OneTimeToken:
                 "Content-Type": "application/private-token-request",
             },
             body=self.request(),
-            refusal="The issuer gave no token",
-            settle=self.keep,
+            unreachable="The issuer does not answer, so there is no token yet; nothing was sent: "
+            "try later.",
+            refused="The issuer gave no token",
         )
 
     def request(self) -> bytes:
-        """What the issuer is asked to sign: the same bytes whenever it is asked."""
+        """What the issuer is asked to sign: always the same bytes."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with lock(self._file.with_suffix(".token.lock"), secret=True):
             data = self._read()
@@ -119,7 +121,7 @@ def forget_expired(folder: Path, now: int) -> None:
 
 
 def spent_name(token: str) -> bytes:
-    """Under which the shuffler remembers a token as spent."""
+    """The name under which the shuffler remembers a token as spent."""
     if token.startswith(TOKEN_PREFIX):
         return TaskToken.from_text(token).name
     return token_hash(token)

@@ -3,19 +3,17 @@ task and that it is in the public log, randomize, pad, encrypt, charge, store, s
 
     Client(task, task.shuffler, token).send(1)
 
-`Client` waits; `AsyncClient` does the same with `await`. Both refuse seeded randomness. With
+`Client` blocks; `AsyncClient` does the same with `await`. Both refuse seeded randomness. With
 `relay=` the report goes through a relay, so that the shuffler does not learn the device's address.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import ssl
-from functools import lru_cache
+from abc import abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import httpx
 from platformdirs import user_data_path
@@ -23,27 +21,31 @@ from platformdirs import user_data_path
 from shuffledp.errors import SeededError
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.service.client.connection import (
+    AsyncConnection,
+    BlockingConnection,
+    Connection,
+    run_blocking,
+)
 from shuffledp.service.client.device import Device
-from shuffledp.service.client.errands import Errand, Errands
 from shuffledp.service.client.one_time import OneTimeToken, spent_name
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.client.proving import ProofSource
-from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport, gateway_of
-from shuffledp.service.client.retries import retry_options
+from shuffledp.service.client.relaying import RelayedConnection, gateway_of
+from shuffledp.service.client.retries import DeviceRequest, Retries
 from shuffledp.service.errors import Refused
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import TaskProof
+from shuffledp.tasks.task_proof import MOST_PROOF_BYTES, TaskProof
 from shuffledp.tasks.wire import REPORT_ID_BYTES, read_upload
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
 DEFAULT_POLICY = ClientPolicy()
 DEFAULT_ATTEMPTS = 8
-NO_TOKEN = "The issuer does not answer, so that there is no token yet; nothing was sent: try later."
 VERIFY_SECONDS = 120.0
-"""For proving a task's certificate again; a task that needs longer is refused."""
+"""The time limit for proving a task's certificate again; a slower task is refused."""
+Transport = TypeVar("Transport", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 
 def new_report_id(token: str) -> bytes:
@@ -53,14 +55,33 @@ def new_report_id(token: str) -> bytes:
     return spent_name(token)[:half] + os.urandom(half)
 
 
-@lru_cache(maxsize=1)
-def _trust() -> ssl.SSLContext:
-    """The certificates that clients trust, read once: reading takes longer than encrypting."""
-    return httpx.create_ssl_context()
+async def fetch_proof(
+    connection: Connection, shuffler: str, task_id: bytes, retries: Retries
+) -> TaskProof:
+    """The proof that a task is signed and in the public log, as the shuffler gives it; only its
+    form is checked. Raises `Unreachable`, or `Refused` if the shuffler has none."""
+    request = DeviceRequest(
+        method="GET",
+        server=shuffler,
+        path=f"/tasks/{task_id.hex()}/proof",
+        headers={},
+        most=MOST_PROOF_BYTES,
+        unreachable=f"{shuffler} did not give the proof of this task; nothing was sent: try again "
+        "later.",
+        refused="",
+    )
+    try:
+        return TaskProof.from_json(await retries.send(connection, request))
+    except Refused as refused:
+        raise Refused(
+            "The shuffler gives no proof that this task is in the public log of tasks; nothing was "
+            "sent: tell the collector.",
+            refused.status,
+        ) from None
 
 
-class _Sender:
-    """What `Client` and `AsyncClient` share."""
+class _Sender(Generic[Transport]):
+    """What `Client` and `AsyncClient` do, as coroutines."""
 
     def __init__(
         self,
@@ -74,6 +95,8 @@ class _Sender:
         entropy: Entropy = SYSTEM,
         attempts: int = DEFAULT_ATTEMPTS,
         clock: Clock = system_clock,
+        relay: str = "",
+        transport: Transport | None = None,
     ) -> None:
         if entropy.seeded:
             raise SeededError(
@@ -87,13 +110,55 @@ class _Sender:
         self.policy, self.device = policy, Device(self.outbox.path, clock)
         self._clock = clock
         self._entropy, self._token = entropy, token
-        self._errands = Errands(attempts, entropy)
+        self._retries = Retries(attempts, entropy)
         self._shuffler = shuffler.rstrip("/")
         self._proof, self._proved = proof, False
-        self._source = ProofSource(self._shuffler, task.id, retry_options(attempts, entropy))
         self._one_time = (
             OneTimeToken(task, token, self.outbox.path) if task.issuer is not None else None
         )
+        self._direct = self._to_shuffler = self._connect(transport, False)
+        if relay:
+            self._to_shuffler = RelayedConnection(
+                gateway_of(task), self._shuffler, relay, self._connect(transport, True)
+            )
+
+    @staticmethod
+    @abstractmethod
+    def _connect(transport: Transport | None, bare: bool) -> Connection:
+        """A connection to servers."""
+
+    async def _prepare(self) -> None:
+        await self._check()
+        request = await self._direct.compute(self._token_request)
+        if request is not None and self._one_time is not None:
+            self._one_time.keep(await self._retries.send(self._direct, request))
+
+    async def _check(self) -> None:
+        self._check_task()
+        if not self._proved:
+            self._accept(self._proof or await self._fetch_proof())
+
+    async def _fetch_proof(self) -> TaskProof:
+        return await fetch_proof(self._to_shuffler, self._shuffler, self.task.id, self._retries)
+
+    async def _send(self, value: Any) -> None:
+        await self._prepare()
+        await self._post(await self._direct.compute(self._encrypt, value))
+
+    async def _resume(self) -> None:
+        body = self._stored()
+        if body is not None:
+            await self._post(body)
+
+    async def _post(self, body: bytes) -> None:
+        await self._retries.send(self._to_shuffler, self._report_request(body))
+        self.outbox.acknowledge(self.task.id, self.task.repeat)
+        if self._one_time is not None:
+            self._one_time.forget()
+
+    async def _close(self) -> None:
+        await self._direct.close()
+        await self._to_shuffler.close()
 
     @property
     def _bearer(self) -> str:
@@ -103,16 +168,16 @@ class _Sender:
             raise Refused("There is no token of this task yet; call `prepare` first.", 0)
         return token
 
-    def _token_errand(self) -> Errand | None:
-        """How the one-time token is got from the issuer; None if there is nothing to get."""
+    def _token_request(self) -> DeviceRequest | None:
+        """The request for the one-time token; None if none is needed."""
         done = self.outbox.answered(self.task.id)
         if self._one_time is None or done or self._one_time.text() is not None:
             return None
-        return self._one_time.errand()
+        return self._one_time.signing_request()
 
-    def _report_errand(self, body: bytes) -> Errand:
-        """How a report is sent."""
-        return Errand(
+    def _report_request(self, body: bytes) -> DeviceRequest:
+        return DeviceRequest(
+            method="POST",
             server=self._shuffler,
             path=f"/tasks/{self.task.id.hex()}/reports",
             headers={
@@ -120,8 +185,9 @@ class _Sender:
                 "Content-Type": "application/octet-stream",
             },
             body=body,
-            refusal="The shuffler refused the report",
-            settle=self._settle,
+            unreachable=f"The shuffler did not accept the report in {self._retries.attempts} "
+            "attempts; it is stored, encrypted: send it again later with `resume`.",
+            refused="The shuffler refused the report",
         )
 
     def _check_task(self) -> None:
@@ -158,19 +224,6 @@ class _Sender:
         )
         return body
 
-    def _settle(self, _: bytes) -> None:
-        """Marks the report as acknowledged."""
-        self.outbox.acknowledge(self.task.id, self.task.repeat)
-        if self._one_time is not None:
-            self._one_time.forget()
-
-    @property
-    def _vain(self) -> str:
-        return (
-            f"The shuffler did not take the report in {self._errands.attempts} attempts; it is "
-            "stored, encrypted: send it again later with `resume`."
-        )
-
     def _stored(self) -> bytes | None:
         """The report that `resume` has to send; None if the shuffler has it already."""
         body = self.outbox.stored(self.task.id)
@@ -181,71 +234,30 @@ class _Sender:
         return body
 
 
-class Client(_Sender):
-    """Sends one value per task, and waits until it is acknowledged."""
-
-    def __init__(
-        self,
-        task: Task,
-        shuffler: str,
-        token: str,
-        outbox: str | Path | Outbox | None = None,
-        *,
-        policy: ClientPolicy = DEFAULT_POLICY,
-        proof: TaskProof | None = None,
-        entropy: Entropy = SYSTEM,
-        attempts: int = DEFAULT_ATTEMPTS,
-        clock: Clock = system_clock,
-        relay: str = "",
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        super().__init__(
-            task,
-            shuffler,
-            token,
-            outbox,
-            policy=policy,
-            proof=proof,
-            entropy=entropy,
-            attempts=attempts,
-            clock=clock,
-        )
-        self._http = self._to_shuffler = httpx.Client(
-            transport=transport, timeout=30, verify=_trust()
-        )
-        if relay:
-            inner = transport or httpx.HTTPTransport(verify=_trust())
-            through = RelayTransport(gateway_of(task), self._shuffler, relay, inner)
-            self._to_shuffler = httpx.Client(transport=through, timeout=30)
+class Client(_Sender[httpx.BaseTransport]):
+    """Sends one value per task, and returns when it is acknowledged."""
 
     def prepare(self) -> None:
-        """Gets the task's one-time token, where it has an issuer; best long before `send`, so that
-        the times of the two say nothing. `send` does this if it was not done."""
-        self.check()
-        errand = self._token_errand()
-        if errand is not None:
-            self._errands.run(self._http, errand, NO_TOKEN)
+        """Gets the task's one-time token, if the task has an issuer. Call it long before `send`, so
+        that the times of the two requests are unrelated; `send` calls it if you did not."""
+        run_blocking(self._prepare())
 
     def check(self) -> None:
-        """Raises an error unless this device answers the task now, everybody whose signature it
-        needs has signed it, and it is in the public log."""
-        self._check_task()
-        if not self._proved:
-            self._accept(self._proof or self._source.fetch(self._to_shuffler))
+        """Raises an error unless this device may answer the task now, every required party has
+        signed it, and it is in the public log."""
+        run_blocking(self._check())
 
     def send(self, value: Any) -> None:
-        """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        self.prepare()
-        self._post(self._encrypt(value))
+        """Sends a value; raises `AlreadyAnswered` if this device has answered this task."""
+        run_blocking(self._send(value))
 
     def resume(self) -> None:
-        """Sends the stored report again, the very same bytes."""
-        body = self._stored()
-        if body is not None:
-            self._post(body)
+        """Sends the stored report again: the same bytes."""
+        run_blocking(self._resume())
 
-    def _post(self, body: bytes) -> None:
-        self._errands.run(self._to_shuffler, self._report_errand(body), self._vain)
+    @staticmethod
+    def _connect(transport: httpx.BaseTransport | None, bare: bool) -> Connection:
+        return BlockingConnection(transport, bare=bare)
 
     def __enter__(self) -> Client:
         return self
@@ -256,74 +268,31 @@ class Client(_Sender):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.close()
-        self._to_shuffler.close()
+        run_blocking(self._close())
 
 
-class AsyncClient(_Sender):
-    """Sends one value per task, with `await`; encrypting runs in a thread."""
-
-    def __init__(
-        self,
-        task: Task,
-        shuffler: str,
-        token: str,
-        outbox: str | Path | Outbox | None = None,
-        *,
-        policy: ClientPolicy = DEFAULT_POLICY,
-        proof: TaskProof | None = None,
-        entropy: Entropy = SYSTEM,
-        attempts: int = DEFAULT_ATTEMPTS,
-        clock: Clock = system_clock,
-        relay: str = "",
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        super().__init__(
-            task,
-            shuffler,
-            token,
-            outbox,
-            policy=policy,
-            proof=proof,
-            entropy=entropy,
-            attempts=attempts,
-            clock=clock,
-        )
-        self._http = self._to_shuffler = httpx.AsyncClient(
-            transport=transport, timeout=30, verify=_trust()
-        )
-        if relay:
-            inner = transport or httpx.AsyncHTTPTransport(verify=_trust())
-            through = AsyncRelayTransport(gateway_of(task), self._shuffler, relay, inner)
-            self._to_shuffler = httpx.AsyncClient(transport=through, timeout=30)
+class AsyncClient(_Sender[httpx.AsyncBaseTransport]):
+    """`Client` with `await`; encrypting runs in a thread."""
 
     async def prepare(self) -> None:
         """Gets the task's one-time token, as `Client.prepare` does."""
-        await self.check()
-        errand = await asyncio.to_thread(self._token_errand)
-        if errand is not None:
-            await self._errands.run_async(self._http, errand, NO_TOKEN)
+        await self._prepare()
 
     async def check(self) -> None:
-        """Raises an error unless this device answers the task now, everybody whose signature it
-        needs has signed it, and it is in the public log."""
-        self._check_task()
-        if not self._proved:
-            self._accept(self._proof or await self._source.fetch_async(self._to_shuffler))
+        """Raises an error unless this device may answer the task now, as `Client.check` does."""
+        await self._check()
 
     async def send(self, value: Any) -> None:
-        """Sends a value; `AlreadyAnswered` if this device has answered this task."""
-        await self.prepare()
-        await self._post(await asyncio.to_thread(self._encrypt, value))
+        """Sends a value; raises `AlreadyAnswered` if this device has answered this task."""
+        await self._send(value)
 
     async def resume(self) -> None:
-        """Sends the stored report again, the very same bytes."""
-        body = self._stored()
-        if body is not None:
-            await self._post(body)
+        """Sends the stored report again: the same bytes."""
+        await self._resume()
 
-    async def _post(self, body: bytes) -> None:
-        await self._errands.run_async(self._to_shuffler, self._report_errand(body), self._vain)
+    @staticmethod
+    def _connect(transport: httpx.AsyncBaseTransport | None, bare: bool) -> Connection:
+        return AsyncConnection(transport, bare=bare)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -334,5 +303,4 @@ class AsyncClient(_Sender):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._http.aclose()
-        await self._to_shuffler.aclose()
+        await self._close()

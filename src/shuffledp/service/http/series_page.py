@@ -1,23 +1,25 @@
-"""A series of results as a page: for every number a picture with intervals, and a table."""
+"""The page of a series: for every label a chart with intervals, and a table.
+
+The template is `service/templates/series.html`.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any, NamedTuple
 
-from shuffledp.numbers.exact import counted, percent
-from shuffledp.service.http.page import page_frame
+from shuffledp.numbers.exact import counted
+from shuffledp.service.http.templates import templates
 from shuffledp.tasks.results import result_lines
 
 MOST_LABELS = 50
 MOST_OPEN_TABLES = 3
-"""With more numbers than this, their tables are folded."""
+"""With more labels than this, their tables are folded."""
 TOP, BOTTOM = 8.0, 84.0
-"""Between which heights of the picture, in percent, values are drawn; dates stand below."""
+"""The heights in percent between which values are drawn; dates are written below."""
 LEFT, RIGHT = 10.0, 97.0
 STEPS = (1.0, 2.0, 5.0, 10.0)
 
@@ -26,9 +28,9 @@ class Point(NamedTuple):
     """One published number of a series."""
 
     place: int
-    """Of its task in the series, from 1."""
+    """The number of its task in the series, from 1."""
     across: float
-    """Where it stands within its period, from 0 to 1."""
+    """Its position within its period, from 0 to 1."""
     day: str
     batch: int
     estimate: float
@@ -40,7 +42,7 @@ class Point(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The values between which a picture is drawn, and the values at its lines."""
+    """The smallest and largest value of a chart, and the values at its grid lines."""
 
     low: float
     high: float
@@ -52,26 +54,52 @@ class Scale(NamedTuple):
         return BOTTOM - (BOTTOM - TOP) * share
 
 
+class Date(NamedTuple):
+    """A date below a chart."""
+
+    x: float
+    """Its position in percent."""
+    anchor: str
+    """Which end of the text is there: start, middle or end."""
+    day: str
+
+
+def day(seconds: int) -> str:
+    """The day of a moment, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+_PAGES = templates("shuffledp.service")
+_PAGES.filters["day"] = day
+
+
 def render_series(series: Mapping[str, Any]) -> str:
-    """The page of a series, which is given as its JSON holds it."""
+    """The page of a series, whose JSON is given."""
     points = points_of(series)
-    shown = list(points.items())[:MOST_LABELS]
-    folded = len(shown) > MOST_OPEN_TABLES
-    every = [point for _, found in shown for point in found]
-    cards = ""
-    if every:
-        scale = scale_of(min(one.low for one in every), max(one.high for one in every))
-        cards = "".join(_card(label, found, series, scale, folded) for label, found in shown)
-    more = len(points) - len(shown)
-    if more > 0:
-        cards += f'<p class="empty">{more:,} more numbers are in the CSV file.</p>'
-    main = _summary(series) + (cards or '<p class="empty">Nothing is published yet.</p>')
-    about = f"one question, asked every {series['every']}"
-    return page_frame(series["name"], about, main, script=False)
+    labels = dict(itertools.islice(points.items(), MOST_LABELS))
+    every = list(itertools.chain.from_iterable(labels.values()))
+    end = series["begin"] + series["tasks"] * series["seconds"]
+    return _PAGES.get_template("series.html").render(
+        title=series["name"],
+        about=f"one question, asked every {series['every']}",
+        series=series,
+        first_day=day(series["begin"]),
+        last_day=day(end),
+        published=sum(bool(member["results"]) for member in series["members"]),
+        labels=labels,
+        more=len(points) - len(labels),
+        most_open_tables=MOST_OPEN_TABLES,
+        scale=_scale_of_all(every),
+        dates=list(_dates(series)),
+        x=lambda point: f"{_x(point.place - 1 + point.across, series['tasks']):.2f}",
+        by_place=_by_place,
+        joined=_joined,
+        described=_described,
+    )
 
 
 def points_of(series: Mapping[str, Any]) -> dict[str, list[Point]]:
-    """The published numbers of a series by their labels, in the order of their dates."""
+    """The published numbers of a series by label, in the order of their dates."""
     found: dict[str, list[Point]] = {}
     for member in series["members"]:
         results = member["results"]
@@ -94,13 +122,8 @@ def points_of(series: Mapping[str, Any]) -> dict[str, list[Point]]:
     return found
 
 
-def day(seconds: int) -> str:
-    """The day of a moment, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
-
-
 def scale_of(low: float, high: float) -> Scale:
-    """A scale that holds these values, with lines at round numbers."""
+    """A scale that covers these values, with grid lines at round numbers."""
     span = (high - low) or max(abs(high), 1.0)
     rough = span / 4
     power = 10.0 ** math.floor(math.log10(rough))
@@ -110,138 +133,46 @@ def scale_of(low: float, high: float) -> Scale:
     return Scale(first * step, last * step, tuple(k * step for k in range(first, last + 1)))
 
 
-def _summary(series: Mapping[str, Any]) -> str:
-    published = sum(bool(member["results"]) for member in series["members"])
-    first, last = series["begin"], series["begin"] + series["tasks"] * series["seconds"]
-    name = series["series"]
-    return (
-        f"<article><h2>{escape(series['question'])}</h2>"
-        f'<p class="facts">{escape(series["query"])} · ε = {escape(series["epsilon"])} for each '
-        f"answer, {escape(series['epsilon_in_all'])} for all · {day(first)} to {day(last)} · "
-        f"<code>{name[:16]}…</code></p>"
-        f"<p>{counted(series['tasks'], 'task')}, {len(series['members']):,} of them registered "
-        f"here, {published:,} with results.</p>"
-        f'<p><a href="/series/{name}/results.csv">All results as CSV</a> · '
-        f'<a href="/series/{name}/results">as JSON</a></p></article>'
-    )
+def _scale_of_all(points: Sequence[Point]) -> Scale | None:
+    """One scale for all charts of a page; None if nothing is published."""
+    if not points:
+        return None
+    return scale_of(min(one.low for one in points), max(one.high for one in points))
 
 
-def _card(
-    label: str, points: Sequence[Point], series: Mapping[str, Any], scale: Scale, folded: bool
-) -> str:
-    table = _table(label, points, series)
-    if folded:
-        table = f"<details><summary>Table</summary>{table}</details>"
-    picture = series_svg(label, points, series, scale)
-    if any(point.implausible for point in points):
-        picture += (
-            '<p class="facts">A hollow red dot is implausible: honest clients hardly ever send '
-            "such messages; distrust it.</p>"
-        )
-    return f"<article><h2>{escape(label)}</h2>{picture}{table}</article>"
-
-
-def _table(label: str, points: Sequence[Point], series: Mapping[str, Any]) -> str:
+def _by_place(points: Sequence[Point]) -> dict[int, list[Point]]:
+    """The points of each task of a series."""
     found: dict[int, list[Point]] = {}
     for point in points:
         found.setdefault(point.place, []).append(point)
-    rows = []
-    for member in series["members"]:
-        own = found.get(member["place"], [])
-        rows += [_row(point) for point in own]
-        if not own:
-            state = "forgotten" if member["forgotten"] else "not published"
-            rows.append(
-                f"<tr><th scope=row>{day(member['not_before'])}</th>"
-                f'<td colspan=5 class="empty">{state}</td></tr>'
-            )
-    return (
-        f'<div class="wide" tabindex=0 role=region aria-label="Table: {escape(label)}"><table>'
-        f"<caption>{escape(label)}, from the given day on for a {escape(series['every'])}</caption>"
-        "<thead><tr><th scope=col>from</th><th scope=col class=number>batch</th>"
-        "<th scope=col class=number>estimate</th>"
-        f"<th scope=col class=number>{percent(series['confidence'])} interval</th>"
-        "<th scope=col class=number>reports</th><th scope=col class=number>anomaly (σ)</th></tr>"
-        f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return found
 
 
-def _row(point: Point) -> str:
-    odd = f"{point.anomaly:+.1f}"
-    if point.implausible:
-        odd = f'<span class="odd">{odd}, implausible</span>'
-    return (
-        f"<tr><th scope=row>{point.day}</th><td class=number>{point.batch}</td>"
-        f"<td class=number>{point.estimate:,.2f}</td>"
-        f"<td class=number>{point.low:,.1f} … {point.high:,.1f}</td>"
-        f"<td class=number>{point.reports:,}</td><td class=number>{odd}</td></tr>"
-    )
-
-
-def series_svg(label: str, points: Sequence[Point], series: Mapping[str, Any], scale: Scale) -> str:
-    """Estimates as dots on their intervals, by date. Places are in percent, so that a narrow page
-    moves the dots together and keeps letters and lines as they are."""
-    parts = [
-        *_lines(scale),
-        *_dates(series),
-        *_joined(points, series["tasks"], scale),
-        *(_dot(point, series["tasks"], scale) for point in points),
-    ]
-    return (
-        f'<svg class="series" role="img" aria-label="{escape(_words(label, points))}">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _words(label: str, points: Sequence[Point]) -> str:
-    """The picture in words."""
+def _described(label: str, points: Sequence[Point]) -> str:
+    """A chart in words."""
     ends = [points[0]] if len(points) == 1 else [points[0], points[-1]]
     said = ", then ".join(
         f"{one.estimate:,.1f} from {one.day} on (interval {one.low:,.1f} to {one.high:,.1f})"
         for one in ends
     )
-    return f"{label}, {counted(len(points), 'result')}: {said}. All of them are in the table."
+    return f"{label}, {counted(len(points), 'result')}: {said}. The table lists them all."
 
 
-def _x(point: Point, tasks: int) -> float:
-    return LEFT + (RIGHT - LEFT) * (point.place - 1 + point.across) / tasks
+def _x(periods: float, tasks: int) -> float:
+    """The position in percent of a moment, given in periods since the series began."""
+    return LEFT + (RIGHT - LEFT) * periods / tasks
 
 
-def _lines(scale: Scale) -> Iterator[str]:
-    for value in scale.ticks:
-        y, style = scale.height(value), "axis zero" if value == 0 else "axis"
-        yield f'<line class="{style}" x1="0%" x2="100%" y1="{y:.2f}%" y2="{y:.2f}%"/>'
-        yield (f'<text x="0" y="{y:.2f}%" dy="-.3em">{value:,.12g}</text>')
-
-
-def _dates(series: Mapping[str, Any]) -> Iterator[str]:
+def _dates(series: Mapping[str, Any]) -> Iterator[Date]:
     """The first day of the first, middle and last period."""
     tasks = series["tasks"]
-    places = sorted({0, (tasks - 1) // 2, tasks - 1}) if tasks > 2 else range(tasks)
-    for place in places:
-        x = LEFT + (RIGHT - LEFT) * (place + 0.5) / tasks
+    for place in sorted({0, (tasks - 1) // 2, tasks - 1}) if tasks > 2 else range(tasks):
         anchor = "end" if place == tasks - 1 and tasks > 1 else "start" if place == 0 else "middle"
-        style = ' class="between"' if anchor == "middle" else ""
-        text = day(series["begin"] + place * series["seconds"])
-        yield f'<text{style} x="{x:.2f}%" y="98%" text-anchor="{anchor}">{text}</text>'
+        when = series["begin"] + place * series["seconds"]
+        yield Date(_x(place + 0.5, tasks), anchor, day(when))
 
 
-def _joined(points: Sequence[Point], tasks: int, scale: Scale) -> Iterator[str]:
-    """Thin lines between estimates of periods that follow each other; none over a gap."""
-    for one, two in itertools.pairwise(points):
-        if two.place - one.place <= 1:
-            yield (
-                f'<line class="join" x1="{_x(one, tasks):.2f}%" x2="{_x(two, tasks):.2f}%" '
-                f'y1="{scale.height(one.estimate):.2f}%" y2="{scale.height(two.estimate):.2f}%"/>'
-            )
-
-
-def _dot(point: Point, tasks: int, scale: Scale) -> str:
-    x, style = _x(point, tasks), " doubtful" if point.implausible else ""
-    low, middle, high = (scale.height(one) for one in (point.low, point.estimate, point.high))
-    return (
-        f'<g class="point{style}"><title>{point.day}: {point.estimate:,.2f}, interval '
-        f"{point.low:,.1f} to {point.high:,.1f}</title>"
-        f'<line class="span" x1="{x:.2f}%" x2="{x:.2f}%" y1="{low:.2f}%" y2="{high:.2f}%"/>'
-        f'<circle class="dot" cx="{x:.2f}%" cy="{middle:.2f}%" r="5"/></g>'
-    )
+def _joined(points: Sequence[Point]) -> Iterable[tuple[Point, Point]]:
+    """Points of the same or of consecutive periods, which a thin line joins; none across a gap."""
+    pairs = itertools.pairwise(points)
+    return (pair for pair in pairs if pair[1].place - pair[0].place <= 1)

@@ -9,12 +9,12 @@ function say(text, bad = false) {
   part("message").className = bad ? "bad" : "";
 }
 
-/** This device's token; it is kept, so that a report can be sent again after an interruption. */
+/** This device's token, stored so that a report can be sent again after an interruption. */
 async function token() {
   let kept = localStorage.getItem("token");
   if (!kept) {
     const answer = await fetch("/token", { method: "POST" });
-    if (!answer.ok) throw new Error("This device could not be enrolled; load the page again.");
+    if (!answer.ok) throw new Error("This device could not be enrolled. Reload the page to try again.");
     kept = (await answer.json()).token;
     localStorage.setItem("token", kept);
   }
@@ -38,9 +38,9 @@ async function showConsent(task) {
 async function resume(client) {
   if ((await client.state()) !== "waiting") return;
   open(false);
-  say("Your answer is stored on this device and is being sent …");
+  say("Your answer is stored on this device. Sending it …");
   await client.resume();
-  say("Thank you: your answer has arrived.");
+  say("Thank you. Your answer has arrived.");
 }
 
 async function start() {
@@ -57,8 +57,8 @@ async function start() {
     say("Randomizing, encrypting and sending …");
     try {
       await client.send(value);
-      part("form").reset(); // nobody who looks at the screen later sees what was chosen
-      say("Thank you: your answer has arrived.");
+      part("form").reset(); // so that nobody sees the choice on the screen later
+      say("Thank you. Your answer has arrived.");
     } catch (error) {
       trouble(error);
       open((await client.state()) === "none");
@@ -67,7 +67,7 @@ async function start() {
   });
   const state = await client.state();
   open(state === "none");
-  // a one-time token is got before the answer, so that the times of the two say less
+  // fetch the one-time token early: its time then says less about when the answer is sent
   if (state === "none" && task.issuer) client.prepare().catch(trouble);
   if (state === "answered") say("You have answered this question.");
   await resume(client);
@@ -77,7 +77,7 @@ function draw({ estimate, interval: [low, high], confidence }, users) {
   const place = (value) => 10 + 580 * Math.min(Math.max(value / users, 0), 1);
   part("estimate").textContent = `About ${number(estimate)} of ${number(users)} say yes.`;
   const percent = Math.round(100 * confidence);
-  part("interval").textContent = `With ${percent}% confidence between ${number(low)} and ${number(high)}.`;
+  part("interval").textContent = `With ${percent} % confidence between ${number(low)} and ${number(high)}.`;
   part("drawing").setAttribute("aria-label", `${number(estimate)}, interval ${number(low)} to ${number(high)}`);
   part("drawing").querySelector(".span").setAttribute("x1", place(low));
   part("drawing").querySelector(".span").setAttribute("x2", place(high));
@@ -91,12 +91,12 @@ async function follow() {
     const { answers, users, result } = await (await fetch("/live.json", { cache: "no-store" })).json();
     part("count").textContent = result
       ? `All ${number(users)} answers are in.`
-      : `${number(answers)} of ${number(users)}: the result is computed when all are in.`;
+      : `${number(answers)} of ${number(users)} answers. The result appears when all are in.`;
     part("progress").max = users;
     part("progress").value = result ? users : answers;
     if (result) return draw(result, users);
   } catch {
-    part("count").textContent = "No news at the moment; trying again.";
+    part("count").textContent = "The server does not answer. Trying again …";
   }
   setTimeout(follow, 700);
 }

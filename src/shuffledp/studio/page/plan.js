@@ -2,17 +2,15 @@
 
 import { at, list, paragraphs, save, saveExport, show, stream, table } from './asking.js';
 import { drawFrontier, short } from './charts.js';
+import { LABELS, QUERIES } from './queries.js';
 
-const ABOUT = { count: 'The number of people', histogram: 'The number of people for each answer',
-  frequencies: 'The number of people for each answer looked for',
-  'integer-sum': 'The sum', 'real-sum': 'The sum', quantiles: 'The number of people below any value' };
-const FIELDS = { count: [], histogram: ['labels', 'other'], frequencies: ['labels'], 'integer-sum': ['largest'],
-  'real-sum': ['low'], quantiles: ['low', 'bins'] };
-const FINDS = { quantiles: ['messages'], frequencies: ['messages', 'error'] };
 const SLIDERS = { epsilon: [0.05, 8], error: [1, 1e5], messages: [1, 1e4] };
 const WORDS = { name: 'name', question: 'asked', collector: 'collector_name', shuffler: 'shuffler_name',
   analyzer: 'analyzer_name', decided: 'decided', afterwards: 'afterwards' };
 const WAIT = 180, KEPT = 'plan-form';
+
+for (const [name, { asks }] of Object.entries(QUERIES)) at('question').append(new Option(asks, name));
+for (const label of document.querySelectorAll('label[data-name]')) label.textContent = LABELS[label.htmlFor];
 
 export const state = { plan: null, form: null };
 const frontier = { key: '', ours: [], baselines: [], missing: [], central: 0 };
@@ -68,16 +66,16 @@ function slid(slider) {
 }
 
 function arrange() {
-  const question = at('question').value, finds = FINDS[question] ?? ['messages', 'error', 'epsilon'];
+  const { about, fields, finds, noise } = QUERIES[at('question').value];
   for (const part of document.querySelectorAll('[data-field]')) {
-    part.hidden = !FIELDS[question].includes(part.dataset.field);
+    part.hidden = !fields.includes(part.dataset.field);
   }
-  at('about').textContent = ABOUT[question];
+  at('about').textContent = about[0].toUpperCase() + about.slice(1);
   for (const radio of document.querySelectorAll('input[name="find"]')) {
     radio.disabled = !finds.includes(radio.value);
     if (radio.checked && radio.disabled) document.querySelector('input[name="find"][value="messages"]').checked = true;
   }
-  at('noise-label').hidden = question === 'quantiles';
+  at('noise-label').hidden = !noise;
   const find = document.querySelector('input[name="find"]:checked').value;
   for (const part of document.querySelectorAll('[data-slider]')) {
     const found = part.dataset.slider === find;

@@ -1,6 +1,7 @@
 // The second step: a file, a column, many runs beside the truth.
 
 import { at, post, show, stream, table, upload } from './asking.js';
+import { QUERIES } from './queries.js';
 import { drawAnswers, drawBars, drawIntervals, short } from './charts.js';
 import { state } from './plan.js';
 
@@ -14,7 +15,7 @@ export function describePlan(place, { plan }) {
 export function arrangeRehearsal() {
   const question = at('question').value;
   document.querySelector('[data-rehearse="equals"]').hidden = question !== 'count';
-  document.querySelector('[data-rehearse="clamp"]').hidden = ['count', 'histogram', 'frequencies'].includes(question);
+  document.querySelector('[data-rehearse="clamp"]').hidden = !QUERIES[question].clamp;
   at('run').disabled = !state.plan;
 }
 

@@ -1,0 +1,136 @@
+/** The bounded cell: its noise is cut off, so that a user sends a limited number of messages
+ * (docs/mathematics.md, "The bounded cell"). */
+import { fail } from "../errors.js";
+import { add, gcd, ONE, over, ZERO, type Rational } from "../numbers/rational.js";
+import { CutNoise, draw, finite, zeroWith, type Law, type Words } from "../numbers/sampling.js";
+import { choice, exactly, list, record, whole } from "../schema.js";
+import { EPSILON, USERS, type CellKind, type IndependentCell, type MessageLaws } from "./base.js";
+import { proveDirection, type Direction } from "./boundedProof.js";
+
+const CUT = whole(0, 65535);
+const DIRECTION = record({
+  epsilon: EPSILON,
+  decay: exactly(ZERO, ONE),
+  cut: CUT,
+  muted_cut: CUT,
+  odds: list(exactly(ZERO, [10n ** 30n, 1n]), 1, 65535),
+});
+const BOUNDED = record({
+  kind: choice("bounded"),
+  users: USERS,
+  largest: whole(1, 65535),
+  up: DIRECTION,
+  down: DIRECTION,
+});
+
+export class BoundedCell implements IndependentCell {
+  readonly kind = "bounded";
+  readonly absentValue = 0;
+  readonly users: number;
+  readonly largest: number;
+  readonly up: Direction;
+  readonly down: Direction;
+  readonly upLoss: Rational;
+  readonly mostMessages: number;
+  private readonly base: number;
+  private readonly mute: Law;
+  private readonly jumps: Law;
+  /** The odds of all branches as whole numbers, where sending the value has `scale`. */
+  readonly weights: readonly bigint[];
+  readonly scale: bigint;
+  readonly noise: {
+    readonly up: CutNoise;
+    readonly upMuted: CutNoise;
+    readonly down: CutNoise;
+    readonly downMuted: CutNoise;
+  };
+
+  constructor({ users, largest, up, down }: ReturnType<typeof BOUNDED>) {
+    this.users = users;
+    this.largest = largest;
+    this.up = up;
+    this.down = down;
+    this.upLoss = up.epsilon;
+    this.base = down.cut + down.muted_cut;
+    this.mostMessages = up.cut + up.muted_cut + this.base + largest;
+    const law = ({ decay }: Direction, cut: number) => new CutNoise(BigInt(users), decay, cut);
+    this.noise = {
+      up: law(up, up.cut),
+      upMuted: law(up, up.muted_cut),
+      down: law(down, down.cut),
+      downMuted: law(down, down.muted_cut),
+    };
+    const odds = [...up.odds, ...down.odds];
+    this.scale = commonDenominator(odds);
+    this.weights = odds.map(([n, d]) => (n * this.scale) / d);
+    this.jumps = finite(this.weights);
+    this.mute = zeroWith(over(ONE, odds.reduce(add, ONE))); // 0: the user sends the value
+  }
+
+  prove(up: Rational, down: Rational): void {
+    proveDirection(this.up, this, up);
+    proveDirection(this.down, this, down);
+  }
+
+  agrees(proof: {
+    most_messages?: unknown;
+    up?: { rule?: unknown };
+    down?: { rule?: unknown };
+  }): boolean {
+    const rule = (side: "up" | "down"): boolean =>
+      (this[side].cut === this[side].muted_cut
+        ? ["equal cuts"]
+        : ["closed form", "per index"]
+      ).includes(proof[side]?.rule as string);
+    return proof.most_messages === this.mostMessages && rule("up") && rule("down");
+  }
+
+  randomize(value: number, words: Words): readonly [number, number] {
+    let { up, down } = this.noise;
+    let v = value;
+    if (draw(this.mute, words)) {
+      const branch = draw(this.jumps, words);
+      if (branch < this.largest) {
+        v = this.up.cut + branch + 1;
+        up = this.noise.upMuted; // muted upwards: its noise upwards is cut shorter
+      } else {
+        v = 2 * this.largest - this.down.cut - branch - 1; // D − z_d − y, y = branch − D + 1
+        down = this.noise.downMuted;
+      }
+    }
+    const plus = draw(up, words);
+    return [this.base + v + plus - draw(down, words), 0];
+  }
+
+  async messageLaws(copies: number): Promise<MessageLaws> {
+    return (await import("./reserve.js")).boundedLaws(this, copies);
+  }
+}
+
+/** The least common denominator; too large a one is cut short, and refused by `read`. */
+function commonDenominator(odds: readonly Rational[]): bigint {
+  let found = 1n;
+  for (const [, d] of odds) if ((found = (found / gcd(found, d)) * d) >> 8192n) break;
+  return found;
+}
+
+export const boundedCell: CellKind = {
+  kind: "bounded",
+  read(data, name) {
+    const cell = BOUNDED(data, name);
+    for (const { decay, cut, muted_cut, odds } of [cell.up, cell.down])
+      if (
+        decay[0] === 0n ||
+        decay[0] === decay[1] ||
+        muted_cut > cut ||
+        odds.length !== cell.largest ||
+        odds.some(([n]) => n === 0n) ||
+        commonDenominator(odds) >> 4096n
+      )
+        fail(
+          "task",
+          `${name} needs 0 < decay < 1, muted_cut up to cut, and ${cell.largest} short odds above 0.`,
+        );
+    return new BoundedCell(cell);
+  },
+};

@@ -1,0 +1,187 @@
+/** The paper's cells, for tasks that use them:
+ *
+ *     loadTask(text, { cells: [paperCell] })
+ */
+import { bad, notPrivate } from "../errors.js";
+import { expBetween, type Between } from "../numbers/exponential.js";
+import {
+  add,
+  atMost,
+  ONE,
+  over,
+  rational,
+  subtract,
+  times,
+  ZERO,
+  type Rational,
+} from "../numbers/rational.js";
+import { above, below } from "../numbers/rounding.js";
+import { draw, zeroWith, type Law, type Words } from "../numbers/sampling.js";
+import { negativeBinomial, poisson, type UnboundedLaw } from "../numbers/unboundedLaws.js";
+import { choice, exactly, record, whole } from "../schema.js";
+import {
+  EPSILON,
+  MASS_BITS,
+  USERS,
+  type CellKind,
+  type IndependentCell,
+  type MessageLaws,
+} from "./base.js";
+
+const PAPER = record({
+  kind: choice("paper"),
+  users: USERS,
+  largest: whole(1, 10 ** 6),
+  up_epsilon: EPSILON,
+  down_epsilon: exactly([1n, 10n ** 9n], [10n ** 9n, 1n]),
+  mute_probability: exactly(ZERO, ONE),
+  input_pairs: whole(0, 10 ** 9),
+  flood_mean: exactly(ZERO, [10n ** 100n, 1n]),
+  stand_in: whole(0, 10 ** 6),
+});
+
+class PaperCell implements IndependentCell {
+  readonly kind = "paper";
+  readonly mostMessages = Infinity;
+  readonly users: number;
+  readonly largest: number;
+  readonly upLoss: Rational;
+  readonly absentValue: number;
+  private readonly laws: {
+    readonly mute: Law;
+    readonly plus: UnboundedLaw;
+    readonly minus: UnboundedLaw;
+    readonly flood: UnboundedLaw;
+  };
+
+  constructor(private readonly data: ReturnType<typeof PAPER>) {
+    this.users = data.users;
+    this.largest = data.largest;
+    this.upLoss = data.up_epsilon;
+    this.absentValue = data.stand_in;
+    this.laws = { mute: zeroWith(subtract(ONE, data.mute_probability)), ...this.noise(1) };
+  }
+
+  /** The noises of one user in `copies` cells together. */
+  private noise(copies: number) {
+    const { users, largest, up_epsilon, down_epsilon, flood_mean } = this.data;
+    const share = rational(copies, users);
+    return {
+      plus: negativeBinomial(share, over(up_epsilon, rational(largest))),
+      minus: negativeBinomial(share, over(down_epsilon, rational(largest))),
+      flood: poisson(times(flood_mean, share)),
+    };
+  }
+
+  agrees(proof: { inequality?: unknown }): boolean {
+    return proof.inequality === "down";
+  }
+
+  randomize(value: number, words: Words): readonly [number, number] {
+    const { input_pairs: s, stand_in: h } = this.data;
+    const kept = draw(this.laws.mute, words) === 0;
+    const plus = draw(this.laws.plus, words);
+    const minus = draw(this.laws.minus, words);
+    const both = draw(this.laws.flood, words);
+    return [(kept ? s + value : 0) + plus + both, (kept ? s + h : 0) + minus + both];
+  }
+
+  async messageLaws(copies: number, most: number): Promise<MessageLaws> {
+    const { input_pairs: s, stand_in: h, largest } = this.data;
+    const { plus, minus, flood } = this.noise(copies);
+    const pairs = flood
+      .masses(MASS_BITS, flood.last ? Math.floor(most / 2) : 0)
+      .flatMap((mass) => [mass, 0n]);
+    return {
+      sure: copies * (2 * s + h) + largest,
+      parts: [plus.masses(MASS_BITS, most), minus.masses(MASS_BITS, most), pairs].map((masses) => ({
+        masses,
+        count: 1,
+      })),
+    };
+  }
+
+  prove(up: Rational, down: Rational): void {
+    const { largest, stand_in } = this.data;
+    if (!atMost(this.upLoss, up)) notPrivate("a direction's loss exceeds what it may cost");
+    for (let delta = 1; delta <= largest; delta++)
+      for (const x of new Set(stand_in ? [0, largest - delta] : [largest - delta]))
+        if (!this.holds(down, delta, x)) notPrivate("a change downwards costs more than it may");
+  }
+
+  /** Whether g(m) > 1 for every m ≥ 0 (docs/mathematics.md, "The inequality"), which is convex in
+   * m. */
+  private holds(loss: Rational, delta: number, x: number): boolean {
+    const {
+      down_epsilon: b,
+      up_epsilon: a,
+      mute_probability: q,
+      flood_mean,
+      largest,
+      stand_in: h,
+      input_pairs,
+    } = this.data;
+    const t = Math.min(x, h);
+    const fade = over(add(times(a, rational(x - t)), times(b, rational(h - t))), rational(largest));
+    const odds = over(q, subtract(ONE, q));
+    const [grown, faded] = [expBetween(loss), expBetween([-fade[0], fade[1]])];
+    const lift = [0, 1].map((i) => times(times(subtract(grown[i]!, ONE), odds), faded[i]!)) as [
+      Rational,
+      Rational,
+    ];
+    if (flood_mean[0] === 0n) return !atMost(lift[0], ONE);
+    const data = expBetween(subtract(loss, over(times(b, rational(delta)), rational(largest))));
+    const known = new Map<bigint, Between<Rational>>();
+    const g = (m: bigint): Between<Rational> => {
+      let found = known.get(m);
+      if (!found) {
+        found = [below, above].map((round, i) => {
+          let total = lift[i]!;
+          for (let k = 1; k <= input_pairs + t; k++)
+            total = round(over(times(total, flood_mean), rational(m + BigInt(k))));
+          if (m < BigInt(delta)) return total;
+          let falling = data[i]!;
+          for (let k = 0; k < delta; k++)
+            falling = round(over(times(falling, rational(m - BigInt(k))), flood_mean));
+          return round(add(total, falling));
+        }) as [Rational, Rational];
+        known.set(m, found);
+      }
+      return found;
+    };
+    const rises = (m: bigint): boolean => !atMost(g(m + 1n)[0], g(m)[1]);
+    let [left, right] = [0n, 1n]; // the least place at which g certainly rises
+    while (!rises(right)) {
+      right *= 2n;
+      if (right > 1n << 400n) return false;
+    }
+    while (left < right) {
+      const middle = (left + right) / 2n;
+      if (rises(middle)) right = middle;
+      else left = middle + 1n;
+    }
+    for (let [place, steps] = [right, 0]; steps < 16; place--, steps++) {
+      if (atMost(g(place)[0], ONE)) return false;
+      if (place === 0n || !atMost(g(place - 1n)[0], g(place)[1])) return true;
+    }
+    return false;
+  }
+}
+
+export const paperCell: CellKind = {
+  kind: "paper",
+  read(data, name) {
+    const cell = PAPER(data, name);
+    const { mute_probability: q, flood_mean, input_pairs, stand_in, largest, down_epsilon } = cell;
+    const bare = input_pairs === 0 && stand_in === 0;
+    if (
+      q[0] === 0n ||
+      q[0] === q[1] ||
+      stand_in > largest ||
+      (flood_mean[0] === 0n && !bare) ||
+      !atMost(down_epsilon, rational(1000 * largest))
+    )
+      bad(`${name} has parameters that are not allowed`);
+    return new PaperCell(cell);
+  },
+};

@@ -1,0 +1,142 @@
+/** What this device agrees to; no task can raise it. The same names and defaults as Python's
+ * policy. */
+import { hex } from "../bytes.js";
+import { fail } from "../errors.js";
+import { add, atMost, parse, rational, show, ZERO, type Rational } from "../numbers/rational.js";
+import { anything, choice, list, record, whole, type Check } from "../schema.js";
+import { HEX32 } from "../task/forms.js";
+import type { Task } from "../task/task.js";
+import type { DeviceRecord } from "./storage.js";
+
+export interface PolicySettings {
+  /** All reports for one task together cost no more ε than this (2). */
+  readonly most_epsilon_per_task?: string | number;
+  /** All reports of `period_days` days together cost no more ε than this (4). */
+  readonly most_epsilon_per_period?: string | number;
+  readonly period_days?: number;
+  /** A report is hidden among those of at least this many users (100). */
+  readonly least_users?: number;
+  /** Whether to answer tasks that take more than one report of the same device (false). */
+  readonly allow_repeat?: boolean;
+  /** Whether to answer tasks whose batches may be closed early (false). */
+  readonly allow_short_batches?: boolean;
+  /** The analyzer keys that this device encrypts for, in hexadecimal digits. Without any: trust on
+   * first use, for each shuffler. */
+  readonly analyzer_keys?: readonly string[];
+  /** The keys that must have signed a task, in hexadecimal digits, by role. For a role without any:
+   * trust on first use, for each shuffler. */
+  readonly signing_keys?: {
+    readonly collector?: readonly string[];
+    readonly shuffler?: readonly string[];
+    readonly analyzer?: readonly string[];
+  };
+}
+
+export interface Policy {
+  readonly perTask: Rational;
+  readonly perPeriod: Rational;
+  readonly days: number;
+  readonly leastUsers: number;
+  readonly repeat: boolean;
+  readonly shortBatches: boolean;
+  readonly keys: readonly string[];
+  readonly signing: unknown;
+}
+
+/** An ε above 0, as a decimal or a fraction; undefined for the default. */
+const POSITIVE: Check<Rational | undefined> = (given, name) => {
+  if (given === undefined) return given;
+  const [, whole, part = ""] = /^(\d{1,20})(?:\.(\d{1,20}))?$/.exec(String(given)) ?? [];
+  const found = whole ? rational(BigInt(whole + part), 10n ** BigInt(part.length)) : parse(given);
+  return found && found[0] > 0n
+    ? found
+    : fail("policy", `${name} must be a number above 0, like "0.5"; correct your policy.`);
+};
+const BOOLEAN = choice(true, false);
+const SETTINGS = record(
+  {},
+  {
+    most_epsilon_per_task: POSITIVE,
+    most_epsilon_per_period: POSITIVE,
+    period_days: whole(1, 36500),
+    least_users: whole(1, 1e13),
+    allow_repeat: BOOLEAN,
+    allow_short_batches: BOOLEAN,
+    analyzer_keys: list(HEX32, 0, 1000),
+    signing_keys: anything,
+  },
+);
+
+/** The policy with these settings; everything else has its default. */
+export function readPolicy(settings: PolicySettings = {}): Policy {
+  const {
+    most_epsilon_per_task: perTask = rational(2),
+    most_epsilon_per_period: perPeriod = rational(4),
+    period_days: days = 30,
+    least_users: leastUsers = 100,
+    allow_repeat: repeat = false,
+    allow_short_batches: shortBatches = false,
+    analyzer_keys: keys = [],
+    signing_keys: signing,
+  } = SETTINGS(settings, "policy");
+  return { perTask, perPeriod, days, leastUsers, repeat, shortBatches, keys, signing };
+}
+
+const refuse = (message: string): never => fail("policy", message);
+
+/** Throws if a task asks for more than the policy allows any task. */
+export function checkPolicy({ epsilon, users, repeat, shortBatches, key, policy }: Task): void {
+  if (!atMost(epsilon, policy.perTask))
+    refuse(
+      `This task costs ε = ${show(epsilon)}; this device allows ${show(policy.perTask)} per task. Ask for a task with a smaller ε.`,
+    );
+  if (users < policy.leastUsers)
+    refuse(
+      `This task hides you among ${users} users; this device asks for ${policy.leastUsers}. Ask for a task with more users.`,
+    );
+  if (repeat && !policy.repeat)
+    refuse("This task takes several answers, and each costs ε. Ask for a task without repeats.");
+  if (shortBatches && !policy.shortBatches)
+    refuse(
+      "This task may close batches before enough users have answered. Ask for a task without at_least.",
+    );
+  if (policy.keys.length && !policy.keys.includes(hex(key.raw)))
+    refuse(
+      "This task has an analyzer key that analyzer_keys does not name. Ask the analyzer's operator.",
+    );
+}
+
+/** The sum of the ε of the charges for which `counts` is true. */
+export function spent(
+  record: DeviceRecord,
+  counts: (charge: DeviceRecord["charges"][number]) => boolean,
+): Rational {
+  let total = ZERO;
+  for (const charge of record.charges)
+    if (counts(charge)) total = add(total, parse(charge.epsilon)!);
+  return total;
+}
+
+/** Whether a charge falls into the policy's period. */
+export const recently =
+  (policy: Policy, now: number) =>
+  (charge: { readonly when: number }): boolean =>
+    charge.when > now - policy.days * 86400;
+
+/** Throws if one more report for this task is more than this device allows now. */
+export function checkBudget(
+  { id, epsilon, policy }: Task,
+  record: DeviceRecord,
+  now: number,
+): void {
+  const same = spent(record, (charge) => charge.task === id);
+  if (!atMost(add(same, epsilon), policy.perTask))
+    refuse(
+      `This device has spent ε = ${show(same)} on this task; it allows ${show(policy.perTask)} per task. Do not answer it again.`,
+    );
+  const recent = spent(record, recently(policy, now));
+  if (!atMost(add(recent, epsilon), policy.perPeriod))
+    refuse(
+      `This task costs ε = ${show(epsilon)}; this device has spent ${show(recent)} of ${show(policy.perPeriod)} in ${policy.days} days. Answer it later.`,
+    );
+}

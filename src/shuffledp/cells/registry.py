@@ -1,0 +1,142 @@
+"""Every kind of cell: a new one is a folder beside this file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from shuffledp.cells import bounded, digits, paper
+from shuffledp.cells.base import Cell, CellGroup, IndependentCell, Proof
+from shuffledp.cells.digit_search import SumTarget
+from shuffledp.cells.kind import CellKind
+from shuffledp.cells.search import BEST, CellTarget, FoundCells, checked_cell_choice
+from shuffledp.documents.schema import Tagged
+from shuffledp.errors import ParameterError, PlanningError
+
+KINDS: dict[str, CellKind] = {
+    kind.name: kind
+    for kind in (
+        bounded.KIND,
+        digits.KIND,
+        paper.KIND,
+    )
+}
+"""Every kind of cell by its name in JSON, in the order in which planners try them."""
+
+CELL = Tagged("kind", {kind.name: kind.schema for kind in KINDS.values()})
+"""What the JSON of a cell may hold."""
+
+DRAWN_AT_ONCE = (
+    "Cells that are drawn together are for the digits of a real sum only; plan this question again."
+)
+
+
+def cell_from_dict(data: Mapping[str, Any]) -> Cell:
+    """The cell behind `Cell.to_dict`."""
+    kind = KINDS.get(data["kind"])
+    if kind is None:
+        raise ParameterError(
+            f"There is no cell of kind {str(data['kind'])[:40]!r}; there are {', '.join(KINDS)}."
+        )
+    return kind.cell.from_dict(data)
+
+
+def independent_cell(cell: Cell) -> IndependentCell:
+    """The cell, which must have a randomizer of its own."""
+    if not isinstance(cell, IndependentCell):
+        raise ParameterError(DRAWN_AT_ONCE)
+    return cell
+
+
+def group_of_buckets(cell: Cell, buckets: int, up: Fraction, down: Fraction) -> CellGroup:
+    """As many equal cells as there are buckets, of which a user holds 1 in one; a change upwards
+    may cost `up`, one downwards `down`."""
+    make = KINDS[cell.kind].buckets
+    if make is None:
+        raise ParameterError(DRAWN_AT_ONCE)
+    return make(cell, buckets, up, down)
+
+
+def groups_of_digits(cells: Sequence[Cell]) -> tuple[CellGroup, ...]:
+    """What is drawn at once of a sum's cells, one per digit, in their order."""
+    makers = {KINDS[cell.kind].digits for cell in cells}
+    make = makers.pop() if len(makers) == 1 else None
+    if make is None:
+        raise ParameterError("Cells that share their way up cannot be mixed with others.")
+    return tuple(make(cells))
+
+
+def prove(
+    cell: Cell, up: Fraction, down: Fraction, progress: Callable[[int], None] | None = None
+) -> Proof:
+    """The proof that changing one user's value upwards costs at most `up`, downwards `down`.
+
+    Ensures: returns only if that was shown; raises `PrivacyViolation` with a witness where it
+    fails, `Undecided` where the precision limit comes first.
+    """
+    return KINDS[cell.kind].prove(cell, up, down, progress)
+
+
+# Searches among the kinds that the planners' argument `cell` allows
+
+
+def search_cell(cell: str, target: CellTarget, messages: float | None) -> FoundCells:
+    """One cell: the cheapest for the target's error, or of least error for so many messages."""
+    return _best(
+        cell,
+        messages,
+        lambda kind: kind.search_cell and partial(kind.search_cell, target, messages),
+    )
+
+
+def search_buckets(
+    cell: str, epsilon: Fraction, target: CellTarget, messages: float | None, buckets: int
+) -> FoundCells:
+    """The cell of each bucket, of which one may go up and one down at ε in all."""
+    return _best(
+        cell,
+        messages,
+        lambda kind: (
+            kind.search_buckets and partial(kind.search_buckets, epsilon, target, messages, buckets)
+        ),
+    )
+
+
+def search_digits(cell: str, target: SumTarget, messages: float | None) -> FoundCells:
+    """The cells of a sum's digits: the cheapest, or of least error for so many messages."""
+    return _best(
+        cell,
+        messages,
+        lambda kind: kind.search_digits and partial(kind.search_digits, target, messages),
+    )
+
+
+Search = Callable[[FoundCells | None], FoundCells | None]
+
+
+def _best(
+    cell: str, messages: float | None, search_of: Callable[[CellKind], Search | None]
+) -> FoundCells:
+    """What costs fewest messages or, within a number of messages, errs least.
+
+    Raises the last search's `PlanningError` where no search finds anything.
+    """
+    choice, least_error = checked_cell_choice(cell), messages is not None
+    refusal: PlanningError | None = None
+    best: FoundCells | None = None
+    for kind in KINDS.values():
+        search = search_of(kind) if choice in (BEST, kind.chosen_by) else None
+        if search is None:
+            continue
+        try:
+            found = search(best)
+        except PlanningError as error:
+            refusal = error
+            continue
+        if found is not None and (best is None or found.beats(best, least_error)):
+            best = found
+    if best is None:
+        raise refusal or PlanningError("No cell does it; allow a larger error.")
+    return best

@@ -1,0 +1,46 @@
+"""Answers for public groups on Apache Spark, each in its own release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shuffledp.engines.groups import publish_groups
+from shuffledp.engines.local import fill_of
+from shuffledp.engines.spark.columns import filled, values_of
+from shuffledp.engines.spark.errors import spark_failures
+from shuffledp.engines.spark.executor import check_column, drawn, refuse_local_options
+from shuffledp.engines.spark.joined_columns import group_column
+from shuffledp.errors import DataError
+from shuffledp.plans.certificate import certify
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import MISSING_GROUPS, public_labels
+from shuffledp.queries.by_group.query import GroupableQuery, check_public
+from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.release.publish import Drawn
+
+
+def answer(query: GroupableQuery, data: Any) -> GroupsResult:
+    """The answer to a query about a column of a Spark DataFrame, for each public group."""
+    groups = query.user_groups()
+    assert groups is not None
+    refuse_local_options(query)
+    check_public(query)
+    name = group_column(data, groups)
+    with spark_failures():
+        found = [row[0] for row in data.select(data[name]).distinct().collect()]
+    if None in found:
+        raise DataError(MISSING_GROUPS)
+    labels = public_labels(sorted(found), groups)
+    batches = [_of_one(query, data, name, label) for label in labels]
+    return publish_groups(query, batches, labels, groups)
+
+
+def _of_one(query: Query[Estimate], data: Any, name: str, label: Label) -> Drawn[Estimate]:
+    """The protocol of one public group, and the reports of its users."""
+    rows = values_of(data.where(data[name] == label), query.column, as_text=query.reads_texts)
+    rows = filled(rows, fill_of(query))
+    check_column(query, rows)
+    protocol, report = drawn(query, rows)
+    return Drawn(protocol, report, certify(protocol).to_dict())

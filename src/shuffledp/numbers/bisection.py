@@ -1,0 +1,71 @@
+"""Bisection: where a condition that, once true, stays true begins to hold.
+
+The condition is taken to fail at one end and to hold at the other, neither of which is asked. The
+result is always an end at which it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Found = TypeVar("Found")
+
+
+def first_whole(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least whole number in low+1..high at which the condition holds; it fails at `low`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def bisect(
+    holds: Callable[[float], bool],
+    low: float,
+    high: float,
+    *,
+    width: float = 0.0,
+    steps: int | None = None,
+) -> float:
+    """A number at which the condition holds, at most `width` from one at which it does not; or the
+    one that `steps` halvings find. It fails at `low`, which may also be the larger end."""
+    while steps is None or steps > 0:
+        if steps is None and not abs(high - low) > width:
+            break
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+        steps = None if steps is None else steps - 1
+    return high
+
+
+def bisect_arrays(
+    holds: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, steps: int
+) -> Floats:
+    """`bisect` with so many steps for each element of arrays, side by side."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        found = holds(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high
+
+
+def bisect_found(
+    find: Callable[[float], Found | None], low: float, high: float, width: float
+) -> Found | None:
+    """What `find` gives at the smallest number at which it gives anything, to within `width`; None
+    where it never does."""
+    best: Found | None = None
+
+    def holds(middle: float) -> bool:
+        nonlocal best
+        found = find(middle)
+        best = best if found is None else found
+        return found is not None
+
+    bisect(holds, low, high, width=width)
+    return best

@@ -1,0 +1,331 @@
+"""The query how many rows hold each label, of one column or each combination of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Annotated, Any, ClassVar, Self, cast
+
+import numpy as np
+
+from shuffledp.cells.registry import CELL, cell_from_dict
+from shuffledp.data.arrays import ColumnType, Values, as_label, as_labels
+from shuffledp.data.filling import BUCKET, MISSING_LABEL
+from shuffledp.data.values import WORDS
+from shuffledp.documents.schema import Either, Listing, Nothing
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.base import MOST_BUCKETS
+from shuffledp.protocols.results import HistogramResult
+from shuffledp.queries.base import BaselineArguments, Grouping, Query, StudioWords, query
+from shuffledp.queries.calls import call
+from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.histogram.protocol import (
+    HistogramProtocol,
+    Label,
+    checked_labels,
+    encode_labels,
+)
+from shuffledp.queries.histogram.result import combined, of_histogram
+from shuffledp.queries.options import Option
+from shuffledp.queries.records import BUCKET as BUCKET_JSON
+from shuffledp.queries.records import LABEL, protocol_record
+from shuffledp.queries.texts import LIST_WRITTEN, between_commas, labels_by_column, labels_or_number
+
+LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
+
+
+@query(
+    "histogram",
+    example="--column way --labels walk,bike,bus,train,car",
+    planner=plan_histogram,
+    plan_example="--labels walk,bike,bus",
+    protocol=HistogramProtocol,
+    protocol_json=protocol_record(
+        "histogram",
+        {
+            "cell": CELL,
+            "labels": Listing(LABEL, 2, MOST_BUCKETS),
+            "other": Either((Nothing(), *LABEL.schemas)),
+        },
+    ),
+    result_json={"buckets": Listing(BUCKET_JSON, 2, MOST_BUCKETS)},
+    studio=StudioWords(
+        asks="how many people choose each answer",
+        about="the number of people for each answer",
+        without=("domains",),
+    ),
+)
+class HistogramQuery(Query[HistogramResult]):
+    """How many rows of a column hold each label, or of several columns each combination.
+
+    Each row is one user with one label. All estimates are unbiased, and together they are
+    ε-differentially private in the shuffle model, proved by the certificate that they carry. Small
+    or empty buckets may come out below 0, because noise is not cut off.
+
+    Returns:
+        A `HistogramResult` (with `by` a `CrosstabResult`, which has `marginal` and `shares`):
+        `labels`, `values`, an interval `low` … `high` for each and `joint_low` … `joint_high` for
+        all at once, `rmse` of a bucket, `certificate`, `to_frame()`, `plot()`, `to_dict()`. With
+        `protocol`, it also carries that protocol's own privacy claim.
+
+    >>> import shuffledp
+    >>> ways = ["walk", "bike", "bike", "car"] * 500
+    >>> found = shuffledp.histogram(ways, epsilon=8, labels=["walk", "bike"], other="else")
+    >>> found.labels
+    ('walk', 'bike', 'else')
+    >>> found.values.round(-2).tolist()
+    [500.0, 1000.0, 500.0]
+    """
+
+    labels: Annotated[
+        int | Iterable[Label] | None,
+        Option(
+            "The texts, whole numbers or true/false to count, or B for the labels 0, 1, …, B−1. "
+            "They must be known without the data.",
+            "L,L,…",
+            read=labels_or_number,
+            written=LIST_WRITTEN,
+            one_by_one="label",
+            as_column=True,
+            plans=True,
+        ),
+    ] = None
+    other: Annotated[
+        Label | None,
+        Option(
+            "The label under which all other values are counted; without it they are refused.",
+            "LABEL",
+            plans=True,
+        ),
+    ] = None
+    by: Annotated[
+        Sequence[str] | None,
+        Option(
+            "Instead of `labels`: the columns whose combinations are counted.",
+            "C,C,…",
+            read=between_commas,
+        ),
+    ] = None
+    domains: Annotated[
+        Mapping[str, Iterable[Label]] | None,
+        Option(
+            "With `by`: the labels of each column.",
+            "C=L,L,…",
+            written="One option for each column.",
+            flag="domain",
+            repeated=True,
+            read=labels_by_column,
+            plans=True,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by is not None or self.domains is not None:
+            if self.labels is not None or self.other is not None:
+                raise ParameterError(
+                    "For several columns give by and domains, and neither labels nor other."
+                )
+            if self.by is None or self.domains is None:
+                raise ParameterError("For several columns give both by and domains.")
+            return
+        if self.labels is None:
+            raise ParameterError("Give labels for one column, or by and domains for several.")
+        other = cast("Label | None", as_label(self.other))
+        names = histogram_labels(self.labels, other)
+        if self.missing == BUCKET and MISSING_LABEL not in names:
+            names = histogram_labels([*names, MISSING_LABEL], other)
+        self._store(labels=names, other=other)
+
+    def as_asked(self) -> Query[HistogramResult]:
+        return self if self.by is None else CrosstabQuery.of(self)
+
+    @classmethod
+    def plan_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
+        labels, domains = given.pop("labels", None), given.pop("domains", None)
+        if (labels is None) == (domains is None) or (domains and given.get("other") is not None):
+            raise ParameterError(
+                "Give --labels (or --label) for one column, or a --domain for each of several "
+                "columns."
+            )
+        if domains is not None:
+            labels = combined([checked_labels(one) for one in domains.values()])
+        return {**given, "buckets": labels}
+
+    @property
+    def buckets(self) -> tuple[Label, ...]:
+        """All labels, with `other`."""
+        return cast("tuple[Label, ...]", self.labels)
+
+    def make_plan(self, users: int) -> Plan[HistogramResult]:
+        return plan_histogram(users, self.epsilon, self.buckets, other=self.other, **self.targets())
+
+    def for_planning(self) -> Self:
+        labels = tuple(truth_as_text(label) for label in self.buckets)
+        other = None if self.other is None else truth_as_text(self.other)
+        return super().for_planning().changed(labels=labels, other=other)
+
+    def prepare(self, values: Values) -> Values:
+        # protocols have texts for true and false, because True and 1 are the same to Python
+        if values.dtype != np.bool_:
+            return values
+        texts = np.array([truth_as_text(False), truth_as_text(True)], object)
+        return np.asarray(texts[values.astype(int)])
+
+    def finish(self, result: HistogramResult) -> HistogramResult:
+        return replace(result, labels=self.buckets)
+
+    @property
+    def missing_label(self) -> Label:
+        return MISSING_LABEL
+
+    @property
+    def reads_texts(self) -> bool:
+        named = [name for name in self.buckets if name != self.other]
+        return any(isinstance(name, str) and looks_typed(name) for name in named)
+
+    def _label_types(self) -> set[ColumnType]:
+        """What the labels are, without the one for all others."""
+        named = (name for name in self.buckets if name != self.other)
+        return {LABEL_TYPES[type(name)] for name in named} or {"text"}
+
+    def check_column(self, holds: ColumnType) -> None:
+        if holds not in ("text", "whole", "truth"):
+            raise ValueOutOfRange(
+                f"Labels must be texts, whole numbers or true/false; the column holds "
+                f"{WORDS[holds]}."
+            )
+        if holds not in self._label_types():
+            raise ValueOutOfRange(
+                f"The column holds {WORDS[holds]}, and no label is one; give labels of the "
+                "column's type."
+            )
+
+    def grouping(self, holds: ColumnType) -> Grouping:
+        self.check_column(holds)
+        if holds == "truth":
+            return Grouping()
+        named = self.buckets[:-1] if self.buckets[-1] == self.other else self.buckets
+        if holds == "whole" and named == tuple(range(len(named))):
+            return Grouping(largest=len(named) - 1)
+        return Grouping(few_values=False)
+
+    def truth(self, values: Values) -> list[float]:
+        plain = self.for_planning()
+        numbers = encode_labels(values, plain.buckets, plain.other)
+        return [float(count) for count in np.bincount(numbers, minlength=len(plain.buckets))]
+
+    def for_baseline(self) -> BaselineArguments:
+        plain = self.for_planning()
+        return BaselineArguments(
+            query="histogram",
+            prepare=lambda values: encode_labels(self.prepare(values), plain.buckets, plain.other),
+            buckets=plain.buckets,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrosstabQuery(Query[HistogramResult]):
+    """How many rows hold each combination of the labels of several columns."""
+
+    name: ClassVar[str] = "histogram"
+    columns: tuple[str, ...]
+    domains: tuple[tuple[Label, ...], ...]
+
+    @classmethod
+    def of(cls, asked: HistogramQuery) -> CrosstabQuery:
+        """The crosstab that a histogram with `by` and `domains` asks for."""
+        columns = _checked_columns(asked.by)
+        if asked.column is not None:
+            raise ParameterError("by names the columns; leave column out.")
+        domains = asked.domains
+        if not isinstance(domains, Mapping) or set(domains) != set(columns):
+            raise ParameterError(
+                "domains must give the labels of every column in by, and of no other; they must be "
+                "known without the data."
+            )
+        found = tuple(_checked_domain(domains[name], asked.missing) for name in columns)
+        if prod(len(labels) for labels in found) > MOST_BUCKETS:
+            raise ParameterError(
+                f"All combinations together are more than {MOST_BUCKETS:,}; give fewer labels."
+            )
+        return cls(**asked.options(), columns=columns, domains=found)
+
+    @property
+    def columns_together(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def label_lists(self) -> tuple[tuple[Label, ...], ...]:
+        return self.domains
+
+    @property
+    def combinations(self) -> int:
+        """How many combinations of labels there are."""
+        return prod(len(labels) for labels in self.domains)
+
+    def make_plan(self, users: int) -> Plan[HistogramResult]:
+        return plan_histogram(users, self.epsilon, self.combinations, **self.targets())
+
+    @property
+    def missing_label(self) -> Label:
+        return MISSING_LABEL
+
+    def reads_text_in(self, column: int) -> bool:
+        """Whether a column's values are meant as texts, also if they look like numbers."""
+        return any(isinstance(one, str) and looks_typed(one) for one in self.domains[column])
+
+    def check_columns(self, holds: Sequence[ColumnType]) -> None:
+        """Refuses columns that hold no labels of the declared type."""
+        for name, labels, found in zip(self.columns, self.domains, holds, strict=True):
+            wanted = LABEL_TYPES[type(labels[0])]
+            if found != wanted:
+                raise ValueOutOfRange(
+                    f"The labels of the column {name!r} are {WORDS[wanted]}, but it holds "
+                    f"{WORDS[found]}; give labels of the column's type."
+                )
+
+    def codes(self, columns: Iterable[Values]) -> Values:
+        """The number of each row's combination, in the order of the product."""
+        total: Any = 0
+        for values, labels in zip(columns, self.domains, strict=True):
+            numbers = encode_labels(values, labels, None)
+            total = total * len(labels) + np.asarray(numbers, np.int64)
+        return np.asarray(total, np.int64)
+
+    def grouping(self, holds: ColumnType) -> Grouping:
+        return Grouping(largest=self.combinations - 1)
+
+    def finish(self, result: HistogramResult) -> HistogramResult:
+        assert result.certificate is not None
+        cell = cell_from_dict(result.certificate["protocol"]["cell"])
+        zero, one = (cell.variance_at(1, value, value) for value in (0, 1))
+        held = np.clip(result.values, 0, result.users)
+        variances = result.users * zero + held * (one - zero)
+        return of_histogram(result, self.columns, self.domains, variances)
+
+
+def _checked_columns(by: object) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else tuple(by) if isinstance(by, Iterable) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ParameterError("by must be a list of columns' names.")
+    if len(set(names)) < len(names):
+        raise ParameterError("by names a column twice; name each once.")
+    return names
+
+
+def _checked_domain(labels: object, missing: object) -> tuple[Label, ...]:
+    if not isinstance(labels, str) and isinstance(labels, Iterable):
+        labels = as_labels(labels)
+        if missing == BUCKET and MISSING_LABEL not in labels:
+            labels = [*labels, MISSING_LABEL]
+    names = checked_labels(labels)
+    if len({type(name) for name in names}) > 1:
+        raise ParameterError("The labels of a column must all be texts, or all whole numbers.")
+    return names
+
+
+histogram = call(HistogramQuery)

@@ -1,0 +1,133 @@
+"""HTTP connections for code that is written once, as coroutines.
+
+`AsyncConnection` awaits the network. `BlockingConnection` has the same methods, but none of them
+ever suspends, so `run_blocking` can run such a coroutine to its end in an ordinary call: without an
+event loop, in the caller's thread, with Ctrl-C as usual, and also inside a notebook's running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, ParamSpec, TypeVar
+
+import httpx
+
+from shuffledp.service.answers import (
+    MOST_ANSWER_BYTES,
+    bounded_request,
+    bounded_request_async,
+)
+
+T = TypeVar("T")
+P = ParamSpec("P")
+DEFAULT_SECONDS = 30.0
+"""How long a device waits for a server."""
+
+
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine that never suspends, and returns its result."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("The coroutine awaits something; run it in an event loop instead.")
+
+
+@lru_cache(maxsize=1)
+def trusted_certificates() -> ssl.SSLContext:
+    """The certificates that clients trust, read once: reading takes longer than encrypting."""
+    return httpx.create_ssl_context()
+
+
+class Connection(ABC):
+    """Sends requests to servers; a context for coroutines that need a server, time or threads."""
+
+    @abstractmethod
+    async def request(
+        self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
+    ) -> httpx.Response:
+        """A server's answer; raises `AnswerTooLong` if it has more than `most` bytes. `content` is
+        what `httpx.Request` accepts: headers, content, json."""
+
+    @abstractmethod
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+
+    @abstractmethod
+    async def compute(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Calls a function that computes for long or writes to a disk."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Closes the connection."""
+
+
+class BlockingConnection(Connection):
+    """A connection whose coroutines never suspend. With `bare`, requests have only the headers
+    that are given."""
+
+    def __init__(
+        self,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        seconds: float = DEFAULT_SECONDS,
+        bare: bool = False,
+    ) -> None:
+        self._http = httpx.Client(
+            transport=transport, timeout=seconds, verify=trusted_certificates()
+        )
+        if bare:
+            self._http.headers.clear()
+
+    async def request(
+        self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
+    ) -> httpx.Response:
+        return bounded_request(self._http, method, url, most, **content)
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def compute(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        return function(*args, **options)
+
+    async def close(self) -> None:
+        self._http.close()
+
+
+class AsyncConnection(Connection):
+    """A connection in an event loop; `compute` uses a thread. With `bare`, requests have only the
+    headers that are given."""
+
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport | None = None,
+        *,
+        seconds: float = DEFAULT_SECONDS,
+        bare: bool = False,
+    ) -> None:
+        self._http = httpx.AsyncClient(
+            transport=transport, timeout=seconds, verify=trusted_certificates()
+        )
+        if bare:
+            self._http.headers.clear()
+
+    async def request(
+        self, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
+    ) -> httpx.Response:
+        return await bounded_request_async(self._http, method, url, most, **content)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def compute(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        return await asyncio.to_thread(function, *args, **options)
+
+    async def close(self) -> None:
+        await self._http.aclose()

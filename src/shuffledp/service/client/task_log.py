@@ -1,0 +1,141 @@
+"""Reads and checks the public log of tasks: is it one list, signed and append-only, and what is in
+it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from shuffledp.errors import ParameterError
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.collector import call
+from shuffledp.service.errors import Refused
+from shuffledp.tasks.errors import ProofError, TaskError
+from shuffledp.tasks.merkle import MerkleTree
+from shuffledp.tasks.signing import (
+    KEY_BYTES,
+    SHUFFLER,
+    SIGNATURE_BYTES,
+    TaskSignature,
+    head_text,
+    signed,
+)
+from shuffledp.tasks.task import Task, task_from_json
+from shuffledp.tasks.task_proof import Head, log_entry
+
+
+class Entry(NamedTuple):
+    """A task in the log, and the collector who has signed it."""
+
+    task_id: bytes
+    collector: TaskSignature
+
+
+class Log:
+    """The whole log of an analyzer, every entry and the head of which were checked."""
+
+    def __init__(self, analyzer: str) -> None:
+        """Reads the log; raises `ProofError` unless the entries are signed and are those of the
+        head."""
+        self._analyzer = analyzer.rstrip("/")
+        self.head = Head.from_dict(answer_json(call("GET", f"{self._analyzer}/log/head")))
+        self.head.check()
+        self.entries = list(self._read())
+        self._tree = MerkleTree(
+            log_entry(entry.task_id, *entry.collector) for entry in self.entries
+        )
+        if self._tree.root(self.head.size) != self.head.root:
+            raise _forked("The analyzer's log is not the one whose head it has signed")
+
+    def _read(self) -> Iterator[Entry]:
+        """All entries up to the head."""
+        place = 0
+        while place < self.head.size:
+            answer = answer_json(call("GET", f"{self._analyzer}/log/entries/{place}"))
+            given = list(answer.get("entries", []))[: self.head.size - place]
+            if not given:
+                raise _forked("The analyzer does not show all entries of its log")
+            for data in given:
+                entry = _entry(data)
+                if not entry.collector.holds(entry.task_id):
+                    raise _forked(f"Entry {place} of the log is not signed by its collector")
+                yield entry
+                place += 1
+
+    def check_continues(self, size: int, root: bytes, log_key: bytes) -> None:
+        """Raises `ProofError` unless this log begins with one that was seen before."""
+        if log_key != self.head.log_key:
+            raise _forked("The log is signed with another key than before")
+        if size > self.head.size or self._tree.root(size) != root:
+            raise _forked("The log does not continue the one that was seen before")
+
+    def check_witnessed(self, shuffler: str) -> bytes:
+        """The shuffler's key; raises `ProofError` unless what it has witnessed is this log."""
+        data = answer_json(call("GET", f"{shuffler.rstrip('/')}/log/head"))
+        try:
+            key, signature = (
+                bytes.fromhex(data.pop(name)) for name in ("shuffler_key", "shuffler_signature")
+            )
+        except (KeyError, ValueError, TypeError):
+            raise ProofError("form", "The shuffler's answer is no witnessed head.") from None
+        head = Head.from_dict(data)
+        head.check()
+        if not signed(key, signature, head_text(SHUFFLER, head.log_key, head.size, head.root)):
+            raise _forked("The shuffler's signature over its head does not hold")
+        self.check_continues(head.size, head.root, head.log_key)
+        return key
+
+    def tasks(self, each: Callable[[], None] = lambda: None) -> list[Task | None]:
+        """The task of every entry; None where the analyzer gives its text no more."""
+        found: list[Task | None] = []
+        for entry in self.entries:
+            found.append(self._task(entry.task_id))
+            each()
+        return found
+
+    def _task(self, task_id: bytes) -> Task | None:
+        try:
+            text = call("GET", f"{self._analyzer}/tasks/{task_id.hex()}").content
+            return task_from_json(text, task_id)
+        except (Refused, TaskError, ParameterError):
+            return None
+
+
+def same_questions(tasks: list[Task | None]) -> dict[int, list[int]]:
+    """For each place, the other places where the same question can be answered at the same time: a
+    task of somebody's own might be among them."""
+    found: dict[int, list[int]] = {}
+    for place, task in enumerate(tasks):
+        for other, known in enumerate(tasks[:place]):
+            if (
+                task is not None
+                and known is not None
+                and task.question == known.question
+                and task.not_before < known.expires
+                and known.not_before < task.expires
+            ):
+                found.setdefault(place, []).append(other)
+                found.setdefault(other, []).append(place)
+    return found
+
+
+def _entry(data: object) -> Entry:
+    """An entry in an answer; raises `ProofError` if it is none."""
+    try:
+        assert isinstance(data, dict)
+        task_id = bytes.fromhex(data["task"])
+        signature = TaskSignature(
+            bytes.fromhex(data["collector_key"]), bytes.fromhex(data["collector_signature"])
+        )
+        lengths = (len(task_id), len(signature.key), len(signature.signature))
+        if lengths != (KEY_BYTES, KEY_BYTES, SIGNATURE_BYTES):
+            raise ValueError
+    except (AssertionError, KeyError, ValueError, TypeError):
+        raise ProofError("form", "The analyzer's answer is no entry of a log.") from None
+    return Entry(task_id, signature)
+
+
+def _forked(what: str) -> ProofError:
+    return ProofError(
+        "log-forked", f"{what}, so that people could be shown different tasks; tell both operators."
+    )

@@ -1,0 +1,120 @@
+"""The same coroutines over both connections: blocking without an event loop, or awaited in one."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from logged_tasks import proof_of
+from service_trio import TRUSTING, Trio
+
+from shuffledp.service.answers import AnswerTooLong
+from shuffledp.service.client.connection import (
+    AsyncConnection,
+    BlockingConnection,
+    Connection,
+    run_blocking,
+)
+from shuffledp.service.client.sending import Client
+
+
+def echo(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, json={name: request.headers[name] for name in request.headers})
+
+
+async def walk(connection: Connection) -> tuple[dict[str, str], int]:
+    """A request, a pause, and a computation."""
+    answer = await connection.request("POST", "http://server/", json={"a": 1})
+    await connection.sleep(0.001)
+    threads = await connection.compute(lambda start: start + threading.get_ident(), 1)
+    await connection.close()
+    return answer.json(), threads
+
+
+def test_both_connections_give_the_same_answer() -> None:
+    transport = httpx.MockTransport(echo)
+    blocking, here = run_blocking(walk(BlockingConnection(transport)))
+    awaited, elsewhere = asyncio.run(walk(AsyncConnection(transport)))
+    assert blocking == awaited and "user-agent" in blocking
+    own = threading.get_ident() + 1
+    assert here == own and elsewhere != own  # asyncio computes in a thread
+
+
+@pytest.mark.parametrize("kind", [BlockingConnection, AsyncConnection])
+def test_a_bare_connection_names_no_program(
+    kind: type[BlockingConnection] | type[AsyncConnection],
+) -> None:
+    connection = kind(httpx.MockTransport(echo), bare=True)
+    got = connection.request("POST", "http://server/", content=b"x", headers={"Content-Type": "y"})
+    answer = run_blocking(got) if kind is BlockingConnection else asyncio.run(got)
+    assert set(answer.json()) == {"host", "content-type", "content-length"}
+
+
+def test_a_long_answer_is_cut_off() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(100)))
+    with pytest.raises(AnswerTooLong):
+        run_blocking(BlockingConnection(transport).request("GET", "http://server/", 99))
+    with pytest.raises(AnswerTooLong):
+        asyncio.run(AsyncConnection(transport).request("GET", "http://server/", 99))
+
+
+def test_what_suspends_is_refused_and_cleaned_up() -> None:
+    ended = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            ended.append(True)
+
+    with pytest.raises(RuntimeError, match="event loop"):
+        run_blocking(waits())
+    assert ended == [True]
+
+
+def test_errors_arrive_as_they_are() -> None:
+    async def fails() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        run_blocking(fails())
+
+
+def client(folder: Path, *statuses: int) -> Client:
+    """A client whose server gives these answers in turn."""
+    task, left = Trio(folder).task(), iter(statuses)
+    return Client(
+        task,
+        "http://s",
+        "t",
+        folder / "box",
+        policy=TRUSTING,
+        proof=proof_of(task),
+        transport=httpx.MockTransport(lambda _: httpx.Response(next(left))),
+    )
+
+
+def test_a_client_works_inside_a_running_loop(tmp_path: Path) -> None:
+    """A notebook runs cells inside an event loop."""
+
+    async def cell() -> None:
+        client(tmp_path, 503, 201).send(1)
+
+    asyncio.run(cell())
+
+
+def test_ctrl_c_ends_a_pause(tmp_path: Path) -> None:
+    device = client(tmp_path, *[503] * 8)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        device.send(1)
+    timer.join()
+    assert time.monotonic() - begin < 10
+    assert device.outbox.stored(device.task.id) is not None  # `resume` can send it
