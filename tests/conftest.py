@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from browsers import Browser, running_browser
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
-from tiers import OUTSIDE, tier_of
+from tiers import OUTSIDE, TIERS, tier_of
 
 SPARK = "tests/engines/spark/"
 FIRST = (
@@ -30,6 +30,8 @@ FIRST = (
 """What takes longest, so that no process is left alone with it at the end."""
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 _verdicts: dict[str, list[bool]] = {}
+_seconds: dict[str, dict[str, float]] = {}
+"""How long each test took, setup and teardown included, by tier."""
 
 
 def pytest_configure() -> None:
@@ -40,7 +42,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its tier and moves the longest ones to the front."""
     for item in items:
-        tier = tier_of(item.nodeid)
+        tier = tier_of(item.nodeid, getattr(getattr(item, "callspec", None), "params", None))
         if tier is None:
             raise pytest.UsageError(f"{item.nodeid} has no tier; add it to tests/support/tiers.py")
         needs = OUTSIDE & {*getattr(item, "fixturenames", ())}
@@ -78,12 +80,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    tier = next((name for name in TIERS if name in report.keywords), "")
+    spent = _seconds.setdefault(tier, {})
+    spent[report.nodeid] = spent.get(report.nodeid, 0.0) + report.duration
     name = dict(report.user_properties).get("attack")
     if name is not None and (report.when == "call" or report.failed):
         _verdicts.setdefault(str(name), []).append(bool(report.passed))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    shown = int(os.environ.get("SHUFFLEDP_SLOWEST", "0"))
+    for tier, spent in sorted(_seconds.items()) if shown else ():
+        slowest = sorted(spent.items(), key=lambda entry: -entry[1])[:shown]
+        terminalreporter.section(f"{tier}: {len(spent)} tests, {sum(spent.values()):.0f} s")
+        for nodeid, seconds in slowest:
+            terminalreporter.write_line(f"{seconds:8.2f} s  {nodeid}")
     if not FULL or not _verdicts:
         return
     width = max(map(len, _verdicts))
