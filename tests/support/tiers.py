@@ -29,6 +29,7 @@ PLACES = {
     "tests/documents/test_notebooks.py::test_all_notebooks_run": "system",
     "tests/documents/test_site.py::test_every_link_of_the_site_leads_somewhere": "system",
     "tests/documents/test_site.py::test_the_reference_holds_every_name_command_and_code": "system",
+    "tests/engines": "unit",
     "tests/engines/spark": "service",
     f"{PARTS}[paper]": "system",
     "tests/engines/spark/test_spark_faults.py": "system",
