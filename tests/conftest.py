@@ -73,17 +73,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report: pytest.TestReport = yield  # type: ignore[assignment]
-    marker = item.get_closest_marker("attack")
-    if marker is not None:
-        report.user_properties.append(("attack", marker.args[0]))
+    for marker in item.iter_markers():
+        if marker.name == "attack":
+            report.user_properties.append(("attack", marker.args[0]))
+        elif marker.name in TIERS:
+            report.user_properties.append(("tier", marker.name))
     return report  # type: ignore[return-value]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    tier = next((name for name in TIERS if name in report.keywords), "")
-    spent = _seconds.setdefault(tier, {})
+    found = dict(report.user_properties)
+    spent = _seconds.setdefault(str(found.get("tier")), {})
     spent[report.nodeid] = spent.get(report.nodeid, 0.0) + report.duration
-    name = dict(report.user_properties).get("attack")
+    name = found.get("attack")
     if name is not None and (report.when == "call" or report.failed):
         _verdicts.setdefault(str(name), []).append(bool(report.passed))
 
