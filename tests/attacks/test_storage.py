@@ -43,22 +43,28 @@ class Place:
         return [piece for piece in pieces if any(piece in content for content in contents)]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    roles = ("shuffler", "analyzer")
-    own = (tmp_path / "shuffler", tmp_path / "shuffler-keys")
-    if request.param == "sqlite":
-        database = [tmp_path / f"shuffler.db{end}" for end in ("", "-wal", "-shm", ".lock")]
-        stores = {role: f"sqlite:{tmp_path}/{role}.db" for role in roles}
-        yield Place(tmp_path, stores, (*own, *database))
-        return
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[Path, str]]:
+    """PostgreSQL's programs, and the folder of a server whose files are searched."""
     programs = postgres.programs()
     if programs is None:
         missing("PostgreSQL", postgres.HOW)
         return
     with postgres.running(programs) as folder:
-        stores = {role: postgres.new_database(programs, folder) for role in roles}
-        yield Place(tmp_path, stores, (*own, Path(folder, "data")))
+        yield programs, folder
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    roles = ("shuffler", "analyzer")
+    own = (tmp_path / "shuffler", tmp_path / "shuffler-keys")
+    if request.param == "sqlite":
+        database = [tmp_path / f"shuffler.db{end}" for end in ("", "-wal", "-shm", ".lock")]
+        stores = {role: f"sqlite:{tmp_path}/{role}.db" for role in roles}
+        return Place(tmp_path, stores, (*own, *database))
+    programs, folder = request.getfixturevalue("server")
+    stores = {role: postgres.new_database(programs, folder) for role in roles}
+    return Place(tmp_path, stores, (*own, Path(folder, "data")))
 
 
 def traces(bodies: Iterable[bytes]) -> list[bytes]:
