@@ -26,11 +26,11 @@ from shuffledp.service.client.collector import call, register
 from shuffledp.service.client.sending import new_report_id
 from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
 from shuffledp.service.tokens import EACH_PREFIX, token_hash
+from shuffledp.tasks.log import Head, log_entry
 from shuffledp.tasks.merkle import leaf_hash
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.signing import SigningKey, task_text
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import Head, log_entry
 from shuffledp.tasks.wire import REPORT_HEADER_BYTES, REPORT_ID_PART
 
 

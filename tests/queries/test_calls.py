@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp.errors import ParameterError, ShortBatchError, ShuffleDPError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.results import Result
 
 WORDS = np.array(["walk", "bike", "car"])

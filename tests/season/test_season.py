@@ -42,7 +42,7 @@ from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TokenRequest, task_challenge
 
 WEEK_DAYS = 7
 FORGER = (str(Path(season_forger.__file__)),)

@@ -16,7 +16,7 @@ from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Rows, Transaction
 from shuffledp.service.store.schema import Schema
-from shuffledp.tasks.checking import CheckLimits
+from shuffledp.tasks.sandbox import CheckLimits
 from shuffledp.tasks.signing import TaskSignature
 
 

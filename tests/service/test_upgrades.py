@@ -16,7 +16,7 @@ from rich.console import Console
 from service_trio import OPERATOR, Trio, bearing
 
 from shuffledp.cli.main import main
-from shuffledp.cli.task_keeping import _show
+from shuffledp.cli.task import _show_list
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
@@ -110,7 +110,7 @@ def test_a_server_goes_on_with_an_old_store(
                 "second": True,
             }
             out = Console(record=True, width=200)
-            _show(out, listed)
+            _show_list(out, listed)
             assert "1 of these tasks were registered before" in out.export_text()
             caplog.clear()
         await archive_old(trio, task)
@@ -126,5 +126,5 @@ async def archive_old(trio: Trio, task: Task) -> None:
     async with trio.running():
         listed = (await trio.to_shuffler.get("/tasks", headers=bearing(OPERATOR))).json()["tasks"]
         out = Console(record=True, width=200)
-        _show(out, listed)
+        _show_list(out, listed)
         assert "were registered before" not in out.export_text()

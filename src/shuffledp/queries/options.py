@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self, cast, get_type_hints
 import numpy as np
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.numbers.exact import (
     ExactNumber,
     as_written,
@@ -24,7 +24,6 @@ from shuffledp.numbers.exact import (
     truth,
     whole,
 )
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
 from shuffledp.release.ledger import Ledger
 

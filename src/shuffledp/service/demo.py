@@ -28,12 +28,11 @@ from shuffledp.service.client.retries import Retries
 from shuffledp.service.client.sending import Client, fetch_proof
 from shuffledp.service.errors import Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.signing import SIGNERS, SigningKey
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.tokens import IssuerKeyFolder, TokenIssuer
 
 Say = Callable[[str], None]
 RESULT_SECONDS = 120.0

@@ -26,8 +26,7 @@ from shuffledp.errors import (
     ShortBatchError,
     ValueOutOfRange,
 )
-from shuffledp.numbers.entropy import SYSTEM
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SYSTEM, SeededEntropy
 from shuffledp.protocols.report import shuffle
 from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.queries.count.query import CountQuery

@@ -17,10 +17,10 @@ from shuffledp.service.http.operations import (
     page,
 )
 from shuffledp.service.http.reasons import LONGEST_REASON
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.schema import KEY_STATES, PUBLIC_KEY
+from shuffledp.tasks.keys import KEY_STATES, PUBLIC_KEY
+from shuffledp.tasks.log import HEAD, PATH
+from shuffledp.tasks.results import PUBLISHED
 from shuffledp.tasks.series import EVERY_DAYS
-from shuffledp.tasks.task_proof import HEAD, PATH
 
 STATE: JsonSchema = {"type": "string"}
 _key = PUBLIC_KEY.json_schema()

@@ -21,9 +21,8 @@ from shuffledp.tasks.errors import BatchHeld, StateLost
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages, worker_pool
 from shuffledp.tasks.ordering import PAGE_ROWS
-from shuffledp.tasks.publish import publish_batch
-from shuffledp.tasks.replay_memory import ReplayMemory
-from shuffledp.tasks.replays import first_seen, put_in_order
+from shuffledp.tasks.replays import ReplayMemory, first_seen, put_in_order
+from shuffledp.tasks.results import publish_batch
 from shuffledp.tasks.task import Task
 
 TRY_AGAIN_SECONDS = 5.0

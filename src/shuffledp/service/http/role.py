@@ -34,8 +34,8 @@ from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
 from shuffledp.service.store.private import private_folder
 from shuffledp.service.store.schema import Schema
-from shuffledp.tasks.checking import CheckLimits
 from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.sandbox import CheckLimits
 from shuffledp.tasks.signing import SigningKey
 
 LEVELS = (

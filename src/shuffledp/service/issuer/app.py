@@ -35,10 +35,9 @@ from shuffledp.service.issuer.store import (
 from shuffledp.service.tokens import token_hash
 from shuffledp.tasks.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import REQUEST_BYTES, read_request
+from shuffledp.tasks.tokens import REQUEST_BYTES, IssuerKeyFolder, read_request
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 RESPONSE_TYPE = "application/private-token-response"

@@ -19,7 +19,7 @@ from shuffledp.service.shuffler.batches import Batch
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.tasks.ordering import order_file
-from shuffledp.tasks.top_up import encrypted_top_up
+from shuffledp.tasks.reports import encrypted_top_up
 from shuffledp.tasks.wire import BatchHeader
 
 CHUNK_BYTES = 1 << 20

@@ -40,8 +40,8 @@ from shuffledp.service.shuffler.operations import GATEWAY_PATH
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.uploads import UPLOAD_PATH, Uploads
 from shuffledp.service.store import open_lane
-from shuffledp.tasks.checking import CheckLimits
 from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.sandbox import CheckLimits
 
 DRAIN_SECONDS = 10.0
 """How long uploads that wait for the disk may take when this process ends."""

@@ -32,7 +32,7 @@ from shuffledp.tasks.oblivious import (
     open_request,
     seal_answer,
 )
-from shuffledp.tasks.schema import MOST_TASK_BYTES
+from shuffledp.tasks.task import MOST_TASK_BYTES
 
 PATH = re.compile(r"/tasks/(?P<task>[0-9a-f]{64})(?P<end>/reports|/proof|)|(?P<whole>/current)")
 REQUEST_ROOM = 2048

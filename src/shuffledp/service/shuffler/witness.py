@@ -21,6 +21,7 @@ from shuffledp.service.http.tasks import TASK_CACHING, Storing
 from shuffledp.service.shuffler import operations
 from shuffledp.service.store.database import Database, Transaction
 from shuffledp.tasks.errors import ProofError
+from shuffledp.tasks.log import Head, TaskProof, read_path
 from shuffledp.tasks.merkle import EMPTY_ROOT
 from shuffledp.tasks.signing import (
     ANALYZER,
@@ -32,7 +33,6 @@ from shuffledp.tasks.signing import (
     task_text,
 )
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import Head, TaskProof, read_path
 
 
 class Witness:

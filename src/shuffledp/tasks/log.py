@@ -1,8 +1,8 @@
-"""The proof that a task is the same for everybody: three signatures, and its place in the log.
+"""The public log of tasks, and the proof that a task is in it and signed by all three roles.
 
-A collector could give one person a task of their own, and make up everybody else in its batch. So
-devices answer only tasks that stand in a public log which the analyzer keeps and the shuffler
-watches: whoever reads the log sees every task that anybody can be asked.
+A collector could give one person a separate task and fill its batch with fake clients. So devices
+answer only tasks in a public log, which the analyzer keeps and the shuffler watches: anyone who
+reads the log sees every task that anybody can be asked.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from shuffledp.documents.json_text import read_json
-from shuffledp.documents.schema import Choice, Listing, Pattern, Record, Text, Whole
+from shuffledp.documents.schema import HASH_TEXT, Listing, OneOf, Record, Whole, hex_text
 from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.merkle import extends, includes
-from shuffledp.tasks.schema import KEY_TEXT
 from shuffledp.tasks.signing import (
     ANALYZER,
     COLLECTOR,
@@ -33,27 +32,27 @@ PROOF_FORMAT = "shuffledp task proof 1"
 MOST_PROOF_BYTES = 16 << 10
 MOST_LOG_SIZE = (1 << 53) - 1
 LONGEST_PATH = 64
-SIGNATURE_TEXT = Text(128, 128, Pattern("[0-9a-f]{128}"))
-PATH = Listing(KEY_TEXT, 0, LONGEST_PATH)
+SIGNATURE_TEXT = hex_text(64)
+PATH = Listing(HASH_TEXT, 0, LONGEST_PATH)
 HEAD = Record(
     {
         "size": Whole(0, MOST_LOG_SIZE),
-        "root": KEY_TEXT,
-        "analyzer_key": KEY_TEXT,
+        "root": HASH_TEXT,
+        "analyzer_key": HASH_TEXT,
         "analyzer_signature": SIGNATURE_TEXT,
     }
 )
 TASK_PROOF = Record(
     {
-        "format": Choice((PROOF_FORMAT,)),
-        "task": KEY_TEXT,
-        "keys": Record(dict.fromkeys(SIGNERS, KEY_TEXT)),
+        "format": OneOf((PROOF_FORMAT,)),
+        "task": HASH_TEXT,
+        "keys": Record(dict.fromkeys(SIGNERS, HASH_TEXT)),
         "signatures": Record(dict.fromkeys(SIGNERS, SIGNATURE_TEXT)),
         "log": Record(
             {
                 "index": Whole(0, MOST_LOG_SIZE),
                 "size": Whole(1, MOST_LOG_SIZE),
-                "root": KEY_TEXT,
+                "root": HASH_TEXT,
                 "path": PATH,
                 "analyzer_signature": SIGNATURE_TEXT,
                 "shuffler_signature": SIGNATURE_TEXT,
@@ -64,18 +63,18 @@ TASK_PROOF = Record(
 
 
 def log_entry(task_id: bytes, collector_key: bytes, signature: bytes) -> bytes:
-    """What stands in the log: a task's id, and the collector's key and signature."""
+    """An entry of the log: a task's id, and the collector's key and signature."""
     return task_id + collector_key + signature
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The log at one moment, as the analyzer signs it."""
+    """The state of the log at one moment, signed by the analyzer."""
 
     size: int
     root: bytes
     log_key: bytes
-    """The analyzer's key: a log is known by it."""
+    """The analyzer's key, which identifies the log."""
     signature: bytes
 
     @classmethod
@@ -91,12 +90,12 @@ class Head:
             raise ProofError("head", f"The head of the log of tasks is not signed; {_REPORT}")
 
     def check_extends(self, size: int, root: bytes, path: tuple[bytes, ...]) -> None:
-        """Raises `ProofError` unless the log behind this head begins with an earlier one."""
+        """Raises `ProofError` unless this log extends an earlier one."""
         if not extends(size, root, self.size, self.root, path):
             raise ProofError(
                 "log-forked",
-                "The analyzer's log of tasks does not continue the one that was seen before, so "
-                "that people could be shown different tasks; tell both operators.",
+                "The analyzer's log of tasks does not continue the one seen before, so people "
+                "could be shown different tasks; tell both operators.",
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,7 +124,7 @@ _REPORT = "do not answer this task, and tell the collector."
 
 @dataclass(frozen=True, kw_only=True)
 class TaskProof:
-    """Who has signed a task, and where it stands in the log."""
+    """Who signed a task, and where it is in the log."""
 
     task_id: bytes
     keys: Mapping[str, bytes]
@@ -139,10 +138,10 @@ class TaskProof:
     """The shuffler's signature over the head."""
 
     def check(self, task_id: bytes) -> None:
-        """Raises `ProofError` unless the three roles have signed this task and it stands in the log
+        """Raises `ProofError` unless the three roles have signed this task and it is in the log
         whose head the analyzer has signed and the shuffler has witnessed.
 
-        Ensures: whoever trusts `keys` knows that the task is in the one log of the analyzer's key.
+        Ensures: if you trust `keys`, the task is in the one log of the analyzer's key.
         """
         if self.task_id != task_id or self.head.log_key != self.keys[ANALYZER]:
             raise ProofError("task", f"The proof belongs to another task or log; {_REPORT}")

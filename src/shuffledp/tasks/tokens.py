@@ -2,8 +2,9 @@
 
     token = type ‖ nonce ‖ SHA-256(challenge) ‖ SHA-256(issuer's key) ‖ signature
 
-The challenge names the issuer, the task and the shuffler, so that a token counts in its own task
-alone. A device gets one signature per task from the issuer, who does not see the nonce.
+The challenge names the issuer, the task and the shuffler, so a token counts in that task only. A
+device gets one signature per task from the issuer, who does not see the nonce. `IssuerKeyFolder`
+holds the issuer's private keys: one per task, each in a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -17,9 +18,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.tasks.blind_rsa import BlindPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from shuffledp.documents.files import write_whole
+from shuffledp.documents.schema import Flag, Pattern, Record, Text
+from shuffledp.tasks.blind_rsa import EXPONENT, BlindPrivateKey, BlindPublicKey
 from shuffledp.tasks.errors import TaskError
 
 if TYPE_CHECKING:
@@ -38,6 +50,24 @@ _SPKI_HEAD = bytes.fromhex(
 )
 _SPKI_TAIL = bytes.fromhex("0203010001")
 SPKI_BYTES = len(_SPKI_HEAD) + MODULUS_BYTES + len(_SPKI_TAIL)
+SERVER_URL = Text(
+    300,
+    1,
+    Pattern(
+        r"(https://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])"
+        r"|http://(127\.0\.0\.1|localhost|\[::1\]))"
+        r"(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~-]+)*",
+        "a URL like https://shuffler.example, or http:// on this machine, without a slash at its "
+        "end",
+    ),
+)
+ISSUER = Record(
+    {
+        "url": SERVER_URL,
+        "key": Text(2 * SPKI_BYTES, 2 * SPKI_BYTES, Pattern("[0-9a-f]*", "hexadecimal digits")),
+        "attested": Flag(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +84,7 @@ class IssuerKey:
 
     @classmethod
     def from_hex(cls, text: str) -> IssuerKey:
-        """The key in a task; raises `TaskError` if it is none."""
+        """The key in a task; raises `TaskError` if it is malformed."""
         try:
             spki = bytes.fromhex(text)
         except ValueError:
@@ -67,7 +97,7 @@ class IssuerKey:
             or not spki[-len(_SPKI_TAIL) - 1] & 1
         ):
             raise TaskError(
-                "The issuer's key is malformed; ask for what `shuffledp issuer new-key` prints."
+                "The issuer's key is malformed; use what `shuffledp issuer new-key` prints."
             )
         return cls(spki)
 
@@ -84,7 +114,7 @@ class IssuerKey:
 
 @dataclass(frozen=True)
 class TokenIssuer:
-    """Who gives the one-time tokens of a task, as the task says."""
+    """Who issues the one-time tokens of a task."""
 
     url: str
     key: IssuerKey
@@ -98,7 +128,7 @@ class TokenIssuer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TokenIssuer:
-        """What a task holds; raises `TaskError` if its key is none."""
+        """The issuer in a task; raises `TaskError` if its key is malformed."""
         return cls(data["url"], IssuerKey.from_hex(data["key"]), data["attested"])
 
 
@@ -125,7 +155,7 @@ def _host(url: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRequest:
-    """What a device asks the issuer to sign, and what it keeps to use the answer. Secret."""
+    """What a device asks the issuer to sign, and what it needs to use the answer. Secret."""
 
     key: IssuerKey
     token_input: bytes
@@ -142,7 +172,7 @@ class TokenRequest:
         salt: bytes | None = None,
         blinding: int | None = None,
     ) -> TokenRequest:
-        """A fresh request; nonce, salt and blinding are for tests."""
+        """A fresh request; `nonce`, `salt` and `blinding` are for tests."""
         digest = hashlib.sha256(challenge).digest()
         token_input = TOKEN_TYPE + (nonce or os.urandom(NONCE_BYTES)) + digest + key.id
         blinded, inverse = key.blind.blind(token_input, salt=salt, blinding=blinding)
@@ -165,8 +195,8 @@ def read_request(body: bytes, key: IssuerKey) -> bytes:
     """The blinded message in a request; raises `TaskError` unless it is one for this key."""
     if len(body) != REQUEST_BYTES or body[:3] != TOKEN_TYPE + key.id[-1:]:
         raise TaskError(
-            f"A request for a token has {REQUEST_BYTES} bytes and names the task's issuer key; "
-            "make it from the task."
+            f"The token request is malformed: it must have {REQUEST_BYTES} bytes and name the "
+            "task's issuer key; make it from the task."
         )
     return body[3:]
 
@@ -189,7 +219,7 @@ class TaskToken:
 
     @property
     def name(self) -> bytes:
-        """Under which it is remembered as spent: the hash of everything but the signature."""
+        """The hash of everything but the signature, under which it is recorded as spent."""
         return hashlib.sha256(self.token_input).digest()
 
     @classmethod
@@ -200,7 +230,7 @@ class TaskToken:
             raw = base64.b64decode(text.removeprefix(TOKEN_PREFIX), altchars=b"-_", validate=True)
         token = cls(raw[:INPUT_BYTES], raw[INPUT_BYTES:])
         if len(raw) != TOKEN_BYTES or token.text != text:
-            raise TaskError("This is no token of a task; get one from the task's issuer.")
+            raise TaskError("This is not a one-time token; get one from the task's issuer.")
         return token
 
     def valid(self, key: IssuerKey, challenge: bytes) -> bool:
@@ -212,3 +242,49 @@ class TaskToken:
             and rest == digest + key.id
             and key.blind.verify(self.token_input, self.signature)
         )
+
+
+class IssuerKeyFolder:
+    """Keys by their ids. A file is read when its key is first used, so keys can be added while the
+    issuer runs."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._known: dict[bytes, BlindPrivateKey] = {}
+
+    def new(self) -> IssuerKey:
+        """Stores a fresh key durably and returns its public half."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private = generate_private_key(EXPONENT, 8 * MODULUS_BYTES)
+        key = IssuerKey.of(private.public_key().public_numbers().n)
+        text = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        write_whole(self._file(key), text, durable=True, secret=True)
+        return key
+
+    def find(self, key: IssuerKey) -> BlindPrivateKey | None:
+        """The private half of a key; None if it is not here."""
+        if key.id not in self._known:
+            file = self._file(key)
+            if not file.exists():
+                return None
+            self._known[key.id] = _read(file, key)
+        return self._known[key.id]
+
+    def count(self) -> int:
+        """How many keys there are."""
+        return sum(1 for _ in self.path.glob("issuer-*.pem")) if self.path.is_dir() else 0
+
+    def _file(self, key: IssuerKey) -> Path:
+        return self.path / f"issuer-{key.id.hex()}.pem"
+
+
+def _read(file: Path, key: IssuerKey) -> BlindPrivateKey:
+    try:
+        loaded = load_pem_private_key(file.read_bytes(), None)
+    except (OSError, ValueError, TypeError):
+        loaded = None
+    if isinstance(loaded, RSAPrivateKey):
+        numbers = loaded.private_numbers()
+        if IssuerKey.of(numbers.public_numbers.n) == key:
+            return BlindPrivateKey(numbers.p, numbers.q)
+    raise TaskError(f"The key file {file.name} cannot be read; restore it from a backup.")

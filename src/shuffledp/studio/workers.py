@@ -1,5 +1,5 @@
-"""Work in other processes, so that the page always answers: in every lane the newest request wins,
-and work that nobody waits for any more is ended."""
+"""Jobs in worker processes, so that the page always answers: of each kind of job only the newest
+request runs, and work that nobody waits for any more is killed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LONGEST_LINE = 64 << 20
 
 
 class Outdated(Exception):
-    """A newer request has taken the place of this one."""
+    """A newer request has replaced this one."""
 
 
-class Workers:
-    """Processes that wait for a job; one more than is needed is always kept ready."""
+class WorkerPool:
+    """Processes that wait for a job; one spare process is always kept ready."""
 
     def __init__(self) -> None:
         self._spare: asyncio.Task[Process] | None = None
@@ -55,13 +55,13 @@ class Workers:
         try:
             process = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            self._spare = self._spare or starting  # whoever comes next takes it
+            self._spare = self._spare or starting  # the next caller takes it
             raise
         self.prepare()
         return process
 
     def end(self, process: Process) -> None:
-        """Ends a process, whatever it does."""
+        """Kills a process, whatever it is doing."""
         self._all.discard(process)
         if process.returncode is None:
             process.kill()
@@ -78,28 +78,28 @@ class Workers:
         await asyncio.gather(*(process.wait() for process in ended))
 
 
-class Run:
-    """One job in a lane, from its start to its end."""
+class JobRun:
+    """One run of a job, from its start to its end."""
 
     def __init__(self) -> None:
         self.worker: Process | None = None
         self.over = asyncio.Event()
 
 
-class Lane:
-    """One kind of work, of which only the newest request matters."""
+class LatestJob:
+    """One kind of job, of which only the newest request matters."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: WorkerPool) -> None:
         self._workers = workers
         self._kept: Process | None = None
         """A process that has done its job and can do the next one."""
-        self._running: Run | None = None
-        self._newest: Run | None = None
+        self._running: JobRun | None = None
+        self._newest: JobRun | None = None
 
     async def run(self, job: str, given: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """The items of a job. Raises `Outdated` as soon as a newer job was asked for, and
         `ShuffleDPError` with the reason if the job is refused."""
-        mine = self._newest = Run()
+        mine = self._newest = JobRun()
         await self._wait_for_turn(mine)
         self._running = mine
         end: dict[str, Any] | None = None
@@ -122,8 +122,8 @@ class Lane:
         kept, self._kept = self._kept, None
         return kept if kept is not None else await self._workers.take()
 
-    async def _wait_for_turn(self, mine: Run) -> None:
-        """Waits until the lane is free, and makes it so if that takes too long."""
+    async def _wait_for_turn(self, mine: JobRun) -> None:
+        """Waits until the run before has ended, and ends it if that takes too long."""
         before = self._running
         if before is not None:
             try:
@@ -134,8 +134,8 @@ class Lane:
         if mine is not self._newest:
             raise Outdated
 
-    def _finish(self, run: Run, whole: bool) -> None:
-        """Keeps the process of a job that is done; ends that of any other."""
+    def _finish(self, run: JobRun, whole: bool) -> None:
+        """Keeps the process of a job that is done; kills that of any other."""
         if run.over.is_set():
             return
         run.over.set()

@@ -1,8 +1,8 @@
-"""Verifying a task in a process of its own, with limits on time and memory.
+"""Verifying a task in a separate process, with limits on time and memory.
 
 A certificate is proved again with numbers that somebody else chose. Bounds on every field keep the
-proof finite, but it may still take long: a server lets another process do it, goes on answering,
-and ends that process when it needs too much.
+proof finite, but it may still take long. A server leaves it to another process, keeps answering
+requests, and kills that process when it needs too much.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.task import task_from_json
 
 LOOK_SECONDS = 0.05
-"""How often the caller is asked whether it still waits."""
+"""How often `stop` is called while waiting."""
 START_SECONDS = 60.0
-"""For the first process to start, on a busy machine."""
+"""How long the first process may take to start on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def check_task(
     """Verifies the task in a text, in another process.
 
     Ensures: returns only if the task has this id and `Task.verify` accepted it. Raises `TaskError`
-    with the reason if it did not, `TooCostly` where a limit came first, and `InterruptedError` soon
-    after `stop` says so. The process has ended when this returns.
+    with the reason if it did not, `TooCostly` if a limit was reached first, and `InterruptedError`
+    soon after `stop` returns True. The process has ended when this returns.
     """
     context = _context()
     ours, theirs = context.Pipe()
@@ -53,7 +53,7 @@ def check_task(
     process.start()
     theirs.close()
     try:
-        _receive(ours, START_SECONDS, stop)  # it says when it begins
+        _receive(ours, START_SECONDS, stop)  # the message that it begins
         kind, reason = _receive(ours, limits.seconds, stop)
     except (EOFError, TimeoutError, ConnectionError):
         raise TooCostly(
@@ -71,8 +71,8 @@ def check_task(
 
 
 def _context() -> Any:
-    """How the other process is started: in milliseconds where a program that was loaded before can
-    be forked, from nothing elsewhere (Windows)."""
+    """How the other process is started: forked from a preloaded server in milliseconds where the
+    system can fork, from scratch elsewhere (Windows)."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -81,7 +81,7 @@ def _context() -> Any:
 
 
 def _receive(pipe: Connection, seconds: float, stop: Callable[[], bool]) -> tuple[str, str]:
-    """The next message of the other process, if it comes in time."""
+    """The next message of the other process; raises `TimeoutError` if none comes in time."""
     end = time.monotonic() + seconds
     while not pipe.poll(LOOK_SECONDS):
         if stop():
