@@ -23,7 +23,7 @@ dist: .venv/test-ready  ## wheel and source archive in dist/, checked as an inde
 	$(BIN)/python -m twine check --strict dist/*
 
 attack: .venv/test-ready  ## every attack on the deployed system, in full; prints a table
-	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/sealed
+	SHUFFLEDP_ATTACK=full $(BIN)/python -m pytest -m attack tests/attacks tests/service tests/tasks
 
 coverage: .venv/test-ready  ## how often intervals hold the truth, on the whole grid; writes docs/coverage.md
 	@mkdir -p build

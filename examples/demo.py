@@ -14,7 +14,7 @@ from walk import analyzer, device, shuffler
 
 from shuffledp import plan_count, verify
 from shuffledp.cli.plan import plan_table
-from shuffledp.queries.columns import column_of
+from shuffledp.data.columns import column_of
 
 
 def main() -> None:

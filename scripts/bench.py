@@ -28,12 +28,12 @@ from pathlib import Path
 import numpy as np
 
 import shuffledp
-from shuffledp.cells.paper import PaperCell
-from shuffledp.exact.entropy import SYSTEM
-from shuffledp.exact.laws import DiscreteLaplace
-from shuffledp.exact.sampler import sampler
-from shuffledp.planning.bounded_digits import bounded_sum
-from shuffledp.planning.digits import SumTask
+from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.numbers.laws import DiscreteLaplace
+from shuffledp.numbers.sampler import sampler
+from shuffledp.queries.real_sum.bounded_digits import bounded_sum
+from shuffledp.queries.real_sum.digits import SumTask
 from shuffledp.protocols.results import Result
 
 Row = tuple[str, str, str]
@@ -159,7 +159,7 @@ def randomizing(users: int) -> list[Row]:
                 f"we need {per_draw * 1e9:.2f} ns: {exact / per_draw:,.0f}×",
             )
         )
-    from shuffledp.exact.laws import Poisson
+    from shuffledp.numbers.laws import Poisson
 
     for rate in (1, 80):
         law = Poisson(Fraction(rate))

@@ -22,12 +22,12 @@ import numpy as np
 from bench_machine import cpu_seconds, disk_bytes, held_to, postgres_seconds
 from bench_tasks import USERS, new_task, say
 
-from shuffledp.sealed.merkle import leaf_hash
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.signing import SigningKey, task_text
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import Head, log_entry
-from shuffledp.sealed.wire import REPORT_HEADER_BYTES, REPORT_ID_PART
+from shuffledp.tasks.merkle import leaf_hash
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.signing import SigningKey, task_text
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import Head, log_entry
+from shuffledp.tasks.wire import REPORT_HEADER_BYTES, REPORT_ID_PART
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.client.sending import new_report_id
 from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready

@@ -31,18 +31,14 @@ from bench_intake import bench_intake
 from bench_machine import writes
 from bench_tasks import new_task, say
 
-from shuffledp.sealed.encryption import encrypt_all, open_all
-from shuffledp.sealed.keys import KeyFolder, PublicKey
-from shuffledp.sealed.opening import AllowedNumbers, count_messages, worker_pool
-from shuffledp.sealed.ordering import order_file
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.signing import SigningKey
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import (
-    DUMMY_NUMBER,
-    MESSAGE_BYTES,
-    BatchHeader,
-)
+from shuffledp.tasks.encryption import encrypt_all, open_all
+from shuffledp.tasks.keys import KeyFolder, PublicKey
+from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
+from shuffledp.tasks.ordering import order_file
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES, BatchHeader
 from shuffledp.service.client.collector import call, register
 from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
 

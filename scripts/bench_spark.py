@@ -55,7 +55,7 @@ def in_turns(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     """Seconds of our queries and of Spark's own, on the same file."""
-    from shuffledp import spark as cluster
+    from shuffledp.engines import spark as cluster
 
     session = cluster.session(f"local[{cores}]")
     frame = session.read.parquet(path)
@@ -85,11 +85,11 @@ def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
 
 def encrypted_batch(folder: Path) -> tuple[Any, Any, Path]:
     """(task, key, file) of a batch: a new task, its key, and a file of encrypted reports."""
-    from shuffledp.planning.counting import plan_count
-    from shuffledp.sealed.keys import KeyFolder
-    from shuffledp.sealed.reports import encrypt_report
-    from shuffledp.sealed.rules import BatchRule
-    from shuffledp.sealed.task import Task
+    from shuffledp.queries.count.planner import plan_count
+    from shuffledp.tasks.keys import KeyFolder
+    from shuffledp.tasks.reports import encrypt_report
+    from shuffledp.tasks.rules import BatchRule
+    from shuffledp.tasks.task import Task
 
     key = KeyFolder(folder / "keys").new()
     plan = plan_count(BATCH_REPORTS, 1).to_dict()
@@ -104,12 +104,12 @@ def bench_opening(cores: int) -> dict[str, Any]:
     """Messages opened per second and core, on Spark and in the analyzer's own pool."""
     import threading
 
-    from shuffledp import spark as cluster
-    from shuffledp.sealed.opening import AllowedNumbers, count_messages, worker_pool
-    from shuffledp.sealed.replays import first_seen
-    from shuffledp.sealed.wire import BATCH_HEADER_BYTES
-    from shuffledp.spark import batch_parts as batches
-    from shuffledp.spark.batch_jobs import open_batch, shuffle_batch
+    from shuffledp.engines import spark as cluster
+    from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
+    from shuffledp.tasks.replays import first_seen
+    from shuffledp.tasks.wire import BATCH_HEADER_BYTES
+    from shuffledp.engines.spark import batch_parts as batches
+    from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

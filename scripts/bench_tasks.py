@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.task import Task
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Task
 
 USERS = 10_000
 

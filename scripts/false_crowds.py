@@ -15,14 +15,14 @@ from functools import partial
 import numpy as np
 
 from shuffledp.cells.base import Cell
-from shuffledp.planning.counting import plan_count
-from shuffledp.planning.frequencies import plan_frequencies
-from shuffledp.planning.histogram import plan_histogram
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.frequencies import Frequencies
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.sealed.rules import IMPLAUSIBLE_DEVIATIONS
+from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 HONEST_SHARE = 0.3
 PER_MILLE = (1, 10, 50)
@@ -56,7 +56,7 @@ def expected(protocol: Protocol[Result], users: int, false: int, each: int) -> t
 
 
 def expected_frequency(
-    protocol: Frequencies, users: int, false: int, each: int
+    protocol: FrequenciesProtocol, users: int, false: int, each: int
 ) -> tuple[float, float]:
     """The same for a label of frequencies: all groups have equally many users, other labels are
     spread evenly, and false clients send to the label's cell of their group."""
@@ -94,10 +94,10 @@ def rows(name: str, users: int, expect: Expected, sent: int) -> Iterator[str]:
 
 def planned_frequencies(
     users: int, epsilon: Fraction | int, most: int, *, padded: bool
-) -> Frequencies:
+) -> FrequenciesProtocol:
     """A plan for frequencies with at most so many messages, with hash functions that stay."""
     plan = plan_frequencies(users, epsilon, max_messages=most, padded=padded)
-    return Frequencies.from_dict({**plan.protocol.to_dict(), "hash_seed": HASH_SEED})
+    return FrequenciesProtocol.from_dict({**plan.protocol.to_dict(), "hash_seed": HASH_SEED})
 
 
 def table() -> list[str]:

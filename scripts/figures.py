@@ -14,9 +14,9 @@ from pathlib import Path
 from shuffledp.cli.compare import cells_of, number
 from shuffledp.plots.frontier import frontier
 from shuffledp.plots.scaling import AXES, scaling
-from shuffledp.rivals import Task
-from shuffledp.rivals.base import Query
-from shuffledp.rivals.table import Table, compare
+from shuffledp.baselines import Task
+from shuffledp.baselines.base import Query
+from shuffledp.baselines.table import Table, compare
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEADINGS = ("protocol", "RMSE", "over central", "messages", "bits per user", "privacy", "trust")

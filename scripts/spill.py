@@ -15,11 +15,11 @@ from fractions import Fraction
 from flint import arb, arb_poly, ctx
 
 from shuffledp import plan_count
-from shuffledp.accuracy.message_law import PRECISION_BITS, NoiseMessages, tails
-from shuffledp.cells.paper import PaperCell
-from shuffledp.exact.laws import NegativeBinomial
-from shuffledp.exact.numbers import ball
-from shuffledp.planning.plan import Plan
+from shuffledp.numbers.message_law import PRECISION_BITS, NoiseMessages, tails
+from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.numbers.laws import NegativeBinomial
+from shuffledp.numbers.exact import ball
+from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 
 PLANNERS: dict[str, Callable[[int], Plan[Estimate]]] = {

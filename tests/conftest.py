@@ -15,7 +15,7 @@ from browsers import Browser, running_browser
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 TOGETHER = (
-    "tests/spark/",
+    "tests/engines/spark/",
     "tests/browser/test_package.py",
     "tests/documents/test_site.py",
     "tests/packaging/test_wheel.py",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from naive_proof import ROLES, Data, accepted, head_text, made, public_of, secret_of, task_text
 
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.task import Task
 
 TASK_NAME = "count, bounded"
 PINNED: Data = {role: public_of(role).hex() for role in ROLES}

@@ -10,7 +10,7 @@ from typing import Any
 from client_tasks import BEGIN, END, KEY, text_of
 from naive_laws import Data, F
 
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.task import Task
 
 CELL = "certificate.protocol.cell."
 CLAIM = "certificate.cells.0."

@@ -11,10 +11,10 @@ from naive_laws import Data, F, Law, cut_negative_binomial, finite
 from naive_shared import uniform
 
 from shuffledp import certify
-from shuffledp.planning.digits import SumTask
-from shuffledp.planning.shared_digits import shared_sum
-from shuffledp.protocols.real_sum import RealSum
-from shuffledp.sealed.task import Task
+from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.queries.real_sum.shared_digits import shared_sum
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.tasks.task import Task
 
 SHARED, DITHERED = "real sum, shared", "real sum, shared with a dither"
 LAST = (1 << 64) - 1
@@ -35,7 +35,7 @@ def shared_tasks() -> dict[str, Task]:
         )
         choice = shared_sum(asked)
         assert choice is not None, name
-        protocol = RealSum(
+        protocol = RealSumProtocol(
             epsilon=F(2), digits=choice.cells, low=F(-1), high=F(5, 2), dither=dither
         )
         found[name] = make_task(certify(protocol).to_dict(), name)

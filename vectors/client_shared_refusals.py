@@ -15,7 +15,7 @@ from client_shared import DITHERED, SHARED, cells_of
 from client_tasks import BEGIN, text_of
 from naive_laws import Data, F
 
-from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.tasks.task import Task, task_from_json
 
 DIGITS = "certificate.protocol.digits"
 

@@ -20,12 +20,12 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
-from shuffledp.protocols.frequencies import Frequencies
-from shuffledp.protocols.quantiles import Level, Quantiles
-from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.series import Series
-from shuffledp.sealed.task import Operators, Task
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.series import Series
+from shuffledp.tasks.task import Operators, Task
 
 BEGIN, END = 1_700_000_000, 2_000_000_000
 SECRET = hashlib.sha256(b"the analyzer of vectors/client.json").digest()
@@ -33,14 +33,14 @@ KEY = PublicKey(3, 7, public(SECRET))
 OPERATORS = Operators("Survey Office", "Shuffler Ltd", "Université · Analyse")
 
 
-def levels(cell: str) -> Quantiles:
+def levels(cell: str) -> QuantilesProtocol:
     """Quantiles on two levels, 4 and 8 buckets, of half the budget each."""
     coarse, fine = (
         plan_histogram(100, 1, buckets, mse_overhead=16, cell=cell).protocol.uses[0]
         for buckets in (4, 8)
     )
     parts = tuple(Level(use.copies, use.cell, use.down) for use in (coarse, fine))
-    return Quantiles(epsilon=F(2), levels=parts, low=F(0), high=F(1))
+    return QuantilesProtocol(epsilon=F(2), levels=parts, low=F(0), high=F(1))
 
 
 Planner = Callable[[str], Any]
@@ -119,7 +119,7 @@ def frequency_tasks() -> dict[str, Task]:
             ("frequencies of numbers", 4, plan_histogram(100, 1, 4, mse_overhead=16, cell=cell)),
         ):
             name = f"{name}, {cell}"
-            protocol = Frequencies(
+            protocol = FrequenciesProtocol(
                 epsilon=F(1),
                 reports=700,
                 groups=5,

@@ -12,11 +12,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.bounded_direction import Direction
-from shuffledp.planning.bounded_search import cheapest_bounded_cell
-from shuffledp.planning.cell_task import CellTask
-from shuffledp.planning.target import laplace_variance
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.search import cheapest_bounded_cell
+from shuffledp.cells.target import CellTarget
+from shuffledp.plans.target import laplace_variance
 
 Data = dict[str, Any]
 CELLS = {
@@ -106,7 +106,7 @@ def main() -> None:
     for name, (users, largest, up, down) in CELLS.items():
         losses = Fraction(up), Fraction(down)
         mse = Fraction(3, 2) * laplace_variance((losses[0] + losses[1]) / 2 / largest)
-        task = CellTask(
+        task = CellTarget(
             users=users,
             expected=users,
             largest=largest,

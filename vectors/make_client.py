@@ -37,7 +37,7 @@ from naive_client import report_numbers
 from naive_encryption import info_of, report_bytes, sealed
 from naive_laws import LAWS, Data, Words
 
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.task import Task
 
 FILE = Path(__file__).resolve().parent / "client.json"
 NOTE = (

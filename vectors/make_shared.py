@@ -15,9 +15,9 @@ from typing import Any
 
 from make_bounded import lower_last_digit, lower_odds
 
-from shuffledp.cells.shared import SharedCell
-from shuffledp.planning.digits import SumTask
-from shuffledp.planning.shared_digits import shared_sum
+from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.queries.real_sum.shared_digits import shared_sum
 
 Data = dict[str, Any]
 Damage = Callable[[Data], None]

@@ -15,10 +15,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import IssuerKey, TokenIssuer
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import IssuerKey, TokenIssuer
 
 HERE = Path(__file__).resolve().parent
 ISSUER, SHUFFLER = "https://issuer.example:8443/tokens", "https://shuffler.example/survey"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp
-from shuffledp.planning.plan import Plan
+from shuffledp.plans.plan import Plan
 
 Data = dict[str, Any]
 

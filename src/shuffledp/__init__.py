@@ -2,7 +2,7 @@
 
     shuffledp.count(data, epsilon=1)             a query on a column that this machine holds
     shuffledp.plan_count(1_000_000, 1)           a plan for users who randomize on their devices
-    shuffledp.spark                              the same queries on Apache Spark
+    shuffledp.engines.spark                              the same queries on Apache Spark
 
 docs/glossary.md explains every word.
 """
@@ -24,28 +24,28 @@ from shuffledp.errors import (
     Undecided,
     ValueOutOfRange,
 )
-from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.planning.by_group import plan_by_group
-from shuffledp.planning.counting import plan_count
-from shuffledp.planning.frequencies import plan_frequencies
-from shuffledp.planning.heavy_hitters import plan_heavy_hitters
-from shuffledp.planning.histogram import plan_histogram
-from shuffledp.planning.integer_sum import plan_integer_sum
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.quantiles import plan_quantiles
-from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.privacy.certificate import Certificate, certify, verify
-from shuffledp.protocols.crosstab_result import CrosstabResult
-from shuffledp.protocols.frequencies_result import FrequenciesResult
-from shuffledp.protocols.groups_result import GroupsResult
-from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.queries.by_group.planner import plan_by_group
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.integer_sum.planner import plan_integer_sum
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.quantiles.planner import plan_quantiles
+from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.plans.certificate import Certificate, certify, verify
+from shuffledp.queries.histogram.crosstab_result import CrosstabResult
+from shuffledp.queries.frequencies.result import FrequenciesResult
+from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.quantiles.result import QuantilesResult
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.queries.calls import count, integer_sum, mean, real_sum
-from shuffledp.queries.label_calls import frequencies, histogram, quantiles
-from shuffledp.queries.ledger import Ledger
+from shuffledp.engines.calls import count, integer_sum, mean, real_sum
+from shuffledp.engines.label_calls import frequencies, histogram, quantiles
+from shuffledp.release.ledger import Ledger
 from shuffledp.queries.options import QueryOptions
-from shuffledp.queries.word_calls import heavy_hitters
+from shuffledp.engines.word_calls import heavy_hitters
 from shuffledp.version import __version__
 
 __all__ = [

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import shuffledp
-from shuffledp import protocols, spark
+from shuffledp import protocols
+from shuffledp.engines import spark
 from shuffledp.cli.main import parser
 
 ROOT = Path(__file__).parents[2]

@@ -24,10 +24,10 @@ from service_trio import (
     small_plan,
 )
 
-from shuffledp.sealed.encryption import encrypt_all
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import MESSAGE_BYTES
+from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MESSAGE_BYTES
 
 Walk = Callable[[Trio, Task], Awaitable[None]]
 

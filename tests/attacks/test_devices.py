@@ -19,22 +19,17 @@ from logged_tasks import proof_of
 from shuffledp.cli.main import main, parser
 from shuffledp.cli.send import given_policy, given_value
 from shuffledp.errors import ParameterError
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.clock import DAY_SECONDS
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import read_upload
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.clock import DAY_SECONDS
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import read_upload
 from shuffledp.service.client import retries
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
-from shuffledp.service.errors import (
-    AlreadyAnswered,
-    DeviceRecordLost,
-    PolicyRefused,
-    Unreachable,
-)
+from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused, Unreachable
 
 MakeTask = Callable[..., Task]
 

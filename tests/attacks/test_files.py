@@ -25,14 +25,14 @@ from service_trio import (
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
 from shuffledp.errors import ParameterError, TooCostly
-from shuffledp.exact.deadline import time_limit
-from shuffledp.exact.json_text import read_json
-from shuffledp.exact.numbers import exact
-from shuffledp.planning.plan import Plan
-from shuffledp.privacy.certificate import verify
-from shuffledp.sealed.canonical import canonical_text
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.deadline import time_limit
+from shuffledp.documents.json_text import read_json
+from shuffledp.numbers.exact import exact
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.certificate import verify
+from shuffledp.tasks.canonical import canonical_text
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Task
 
 Json = dict[str, Any]
 PLANS: dict[str, Callable[[], Any]] = {

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from service_trio import USERS, Trio
 
-from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.tasks.task import Task
 
 
 def laws(task: Task, runs: int) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
     """What the published number is computed from, for a victim with 0 and with 1, when all other
     reports are dummies: the forger's best choice, since it knows them."""
-    from shuffledp.sealed.opening import Tally
-    from shuffledp.sealed.results import OpenedBatch
+    from shuffledp.tasks.opening import Tally
+    from shuffledp.tasks.results import OpenedBatch
 
     found = []
     for value in (0, 1):
@@ -74,9 +74,9 @@ def test_nothing_published_depends_on_the_view_but_through_the_noise(
     tmp_path: Path, cell: str
 ) -> None:
     """Two views that differ in every count, but not in what is released, are published alike."""
-    from shuffledp.queries.publish import publish
-    from shuffledp.sealed.opening import Tally
-    from shuffledp.sealed.results import OpenedBatch, published
+    from shuffledp.release.publish import publish
+    from shuffledp.tasks.opening import Tally
+    from shuffledp.tasks.results import OpenedBatch, published
 
     task = Trio(tmp_path).task(cell=cell, publish_noise="full")
     batches = []

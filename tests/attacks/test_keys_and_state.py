@@ -17,11 +17,11 @@ from service_deliveries import batch_of, deliver, made_reports
 from service_states import settled, waiting_with_reason
 from service_trio import OPERATOR, USERS, Trio, bearing
 
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.ordering import ordered
-from shuffledp.sealed.replays import first_seen
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import MESSAGE_BYTES
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.ordering import ordered
+from shuffledp.tasks.replays import first_seen
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MESSAGE_BYTES
 
 
 async def deliver_honest(trio: Trio, task: Task) -> bytes:
@@ -122,7 +122,7 @@ def test_many_small_batches_stay_in_a_few_files(
 ) -> None:
     """Without waiting for the disk, which is not what this is about."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    from shuffledp.sealed.replay_memory import ReplayMemory
+    from shuffledp.tasks.replay_memory import ReplayMemory
 
     batches, size = 10_000 if scale > 1 else 300, 5
     random = np.random.default_rng(13)
@@ -152,7 +152,7 @@ def test_many_small_batches_stay_in_a_few_files(
 def test_replay_memory_survives_a_crash_at_any_step(
     tmp_path: Path, stop_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shuffledp.sealed.replay_memory as module
+    import shuffledp.tasks.replay_memory as module
 
     def add_run(number: int) -> bytes:
         entries = np.sort(np.frombuffer(os.urandom(16 * 10), "S16"))

@@ -20,7 +20,7 @@ from service_trio import (
     bearing,
 )
 
-from shuffledp.sealed.reports import encrypt_report
+from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.demo import free_port
 
 CONF = Path(__file__).resolve().parents[2] / "deploy" / "nginx.conf"

@@ -11,10 +11,10 @@ import pytest
 from logged_tasks import KEYS, proof_of
 from service_trio import TRUSTING, Trio, as_collector
 
-from shuffledp.sealed.errors import ProofError
-from shuffledp.sealed.signing import SIGNERS, SigningKey
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import TaskProof
+from shuffledp.tasks.errors import ProofError
+from shuffledp.tasks.signing import SIGNERS, SigningKey
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import TaskProof
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import PolicyRefused, Refused

@@ -18,8 +18,8 @@ from service_programs import Programs
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing
 
 from shuffledp import plan_histogram
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
 
 MEGABYTE = 1 << 20
 MOST_GROWTH_MB = 40.0

@@ -14,9 +14,9 @@ from service_needs import missing
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, REPORT_HEADER_BYTES
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, REPORT_HEADER_BYTES
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict

@@ -10,11 +10,11 @@ import pytest
 from service_issuer import IssuerParty, code, kill_the_issuer
 from service_trio import Trio
 
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.issuer_keys import IssuerKeyFolder
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import TaskToken, TokenRequest, task_challenge
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TaskToken, TokenRequest, task_challenge
 
 
 def forged(task: Task, folder: Path) -> list[str]:

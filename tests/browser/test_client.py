@@ -14,13 +14,13 @@ from client_site import POLICY, check_count, client_site
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
-from shuffledp.planning.by_group import plan_by_group
-from shuffledp.planning.frequencies import plan_frequencies
-from shuffledp.planning.histogram import plan_histogram
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
+from shuffledp.queries.by_group.planner import plan_by_group
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
 from shuffledp.service.client.sending import Client
 
 OPEN = """

@@ -16,13 +16,13 @@ from browsers import Browser
 from client_site import POLICY, check_count, client_site
 from service_issuer import IssuerProgram
 
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.blind_rsa import BlindPrivateKey
-from shuffledp.sealed.issuer_keys import IssuerKeyFolder
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import TokenIssuer
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.blind_rsa import BlindPrivateKey
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TokenIssuer
 from shuffledp.service.client.collector import enrol, gateway_key, register, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client

@@ -20,12 +20,12 @@ from bounded_laws import (
 )
 from chi2 import p_value
 
-from shuffledp.cells import bounded_crowd
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.bounded_law import exact_message_masses, exact_moments, message_masses
+from shuffledp.cells.bounded import batch as bounded_crowd
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.law import exact_message_masses, exact_moments, message_masses
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import to_float
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 CELLS = pytest.mark.parametrize("cell", [DIGIT, BIT, RARE], ids=["digit", "bit", "rare"])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from bounded_laws import BIT, DIGIT, RARE, direction, sums
 
-from shuffledp.accuracy.inversion import first_true
-from shuffledp.cells import bounded_error
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.bounded_error import (
+from shuffledp.numbers.inversion import first_true
+from shuffledp.cells.bounded import error as bounded_error
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.error import (
     error_law,
     error_range,
     intervals,
@@ -18,8 +18,8 @@ from shuffledp.cells.bounded_error import (
     log_characteristic,
     transform,
 )
-from shuffledp.exact.numbers import to_float
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 

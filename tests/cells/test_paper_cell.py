@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffledp.cells.paper import PaperCell
+from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.report import Report, View, count_messages, release, shuffle
 
 F = Fraction

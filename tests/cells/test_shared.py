@@ -25,10 +25,10 @@ from shared_laws import (
     together,
 )
 
-from shuffledp.cells import shared_crowd
-from shuffledp.cells.shared import SharedCell
-from shuffledp.exact.numbers import ball
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.cells.digits import batch as shared_crowd
+from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.numbers.exact import ball
+from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 Group = tuple[SharedCell, ...]

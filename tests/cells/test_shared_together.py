@@ -12,7 +12,7 @@ from bounded_laws import variance_of
 from shared_laws import BITS, DIGITS, RARE, inputs, of_one_cell, sent
 
 from shuffledp.cells import cell_from_dict
-from shuffledp.cells.shared import SharedCell
+from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.errors import ParameterError
 
 F = Fraction

@@ -16,7 +16,7 @@ from command_line import run
 
 from shuffledp.cli.main import GROUPS, joined, parser
 from shuffledp.cli.tokens import given_token
-from shuffledp.sealed.keys import KeyFolder
+from shuffledp.tasks.keys import KeyFolder
 
 
 def leaves(

@@ -27,7 +27,7 @@ from quantile_bound import (
 )
 from quantile_grid import DATA, PROBABILITIES, Case, plan_of, true_quantile
 
-from shuffledp.cells.bounded import BoundedCell
+from shuffledp.cells.bounded.cell import BoundedCell
 
 FULL = os.environ.get("SHUFFLEDP_COVERAGE") == "full"
 RUNS = 400 if FULL else 60

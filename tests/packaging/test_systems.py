@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed import files
-from shuffledp.sealed.files import lock, sync, write_whole
+from shuffledp.documents import files
+from shuffledp.documents.files import lock, sync, write_whole
 
 POSIX_ONLY = """
 import os, sys
@@ -33,7 +33,7 @@ import warnings
 warnings.simplefilter("ignore")  # filelock says that it has no fcntl
 """
 LIBRARY = """
-import shuffledp.sealed.files as files
+import shuffledp.documents.files as files
 files.WINDOWS = True
 from pathlib import Path
 import shuffledp
@@ -51,7 +51,7 @@ assert folder.destroyed(key.key_id) and not folder.all()
 assert main(["plan", "count", "--users", "100", "--epsilon", "1", "--output", str(here / "p")]) == 0
 """
 CLIENT = """
-import shuffledp.sealed.files as files
+import shuffledp.documents.files as files
 files.WINDOWS = True
 from pathlib import Path
 import httpx
@@ -60,7 +60,7 @@ from shuffledp.sealed.rules import BatchRule
 from shuffledp.sealed.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
-import shuffledp, shuffledp.service.roles, shuffledp.service.storage.sqlite
+import shuffledp, shuffledp.service.roles, shuffledp.service.store.sqlite
 here = Path(sys.argv[1])
 plan = shuffledp.plan_count(100, 1, padded=True).to_dict()
 task = Task.create(
@@ -190,7 +190,7 @@ def test_locks_are_exclusive_between_programs(tmp_path: Path) -> None:
 
 def test_a_program_that_is_killed_gives_its_lock_back(tmp_path: Path) -> None:
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom shuffledp.sealed.files import lock\n"
+        "import sys, time\nfrom pathlib import Path\nfrom shuffledp.documents.files import lock\n"
         "with lock(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(600)\n"
     )
     path = tmp_path / "lock"

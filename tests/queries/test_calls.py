@@ -15,13 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 import shuffledp
-from shuffledp.errors import (
-    ParameterError,
-    ShortBatchError,
-    ShuffleDPError,
-    ValueOutOfRange,
-)
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.errors import ParameterError, ShortBatchError, ShuffleDPError, ValueOutOfRange
+from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.results import Result
 
 WORDS = np.array(["walk", "bike", "car"])

@@ -14,10 +14,10 @@ from command_line import run
 import shuffledp
 from shuffledp import Ledger, plan_count
 from shuffledp.errors import ParameterError
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.queries.options import Options
-from shuffledp.queries.publish import publish
-from shuffledp.rivals import run as run_rival
+from shuffledp.release.publish import publish
+from shuffledp.baselines import run as run_rival
 
 PLAN = plan_count(50, 1)
 BATCH = PLAN.aggregate(np.ones(50, np.int64))

@@ -16,13 +16,13 @@ from command_line import run
 import shuffledp
 from shuffledp import SeededEntropy, plan_heavy_hitters
 from shuffledp.errors import InputError, ParameterError, PlanningError
-from shuffledp.protocols.heavy_hitters import (
+from shuffledp.queries.heavy_hitters.protocol import (
     END,
     MORE,
     OTHER,
     UNKNOWN,
     FoundWord,
-    HeavyHitters,
+    HeavyHittersProtocol,
     word_of,
 )
 
@@ -38,9 +38,9 @@ def english() -> tuple[np.ndarray, dict[str, int]]:
     return np.repeat(np.array(words, object), counts), dict(zip(words, counts, strict=True))
 
 
-def tree(**asked: Any) -> HeavyHitters:
+def tree(**asked: Any) -> HeavyHittersProtocol:
     what = plan_heavy_hitters(**{"users": USERS, "epsilon": 2, **asked}).protocol
-    assert isinstance(what, HeavyHitters)
+    assert isinstance(what, HeavyHittersProtocol)
     return what
 
 

@@ -13,8 +13,8 @@ from command_line import run
 import shuffledp
 from shuffledp import Ledger, Plan
 from shuffledp.errors import ParameterError
-from shuffledp.exact import memory
-from shuffledp.queries import local
+from shuffledp.numbers import memory
+from shuffledp.engines import local
 
 ROWS = 500
 PLANS: dict[str, tuple[Plan[Any], Any]] = {

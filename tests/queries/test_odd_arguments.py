@@ -10,7 +10,7 @@ import pytest
 
 import shuffledp
 from shuffledp.errors import ParameterError, PrivacyViolation
-from shuffledp.planning import plan as plans
+from shuffledp.plans import plan as plans
 
 BITS = [True, False] * 50
 

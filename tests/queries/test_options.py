@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import shuffledp
-from shuffledp import spark
+from shuffledp.engines import spark
 from shuffledp.errors import ParameterError
-from shuffledp.queries.ledger import Ledger
+from shuffledp.release.ledger import Ledger
 from shuffledp.queries.options import ERRORS, MEANINGS, Options, QueryOptions
 
 QUERIES = ("count", "integer_sum", "real_sum", "mean", "histogram", "quantiles")

@@ -20,8 +20,8 @@ from command_line import run
 import shuffledp
 from shuffledp import Ledger, SeededEntropy
 from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
-from shuffledp.queries.filling import is_missing
-from shuffledp.queries.persons import kept, numbered, summed
+from shuffledp.data.filling import is_missing
+from shuffledp.engines.persons import kept, numbered, summed
 
 USERS = 3_000
 

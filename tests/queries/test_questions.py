@@ -11,64 +11,75 @@ import pytest
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.queries.options import Options
-from shuffledp.queries.quantile_question import Quantiles
-from shuffledp.queries.query import ColumnType, Grouping
-from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, RealSum
-from shuffledp.queries.values import comparable
+from shuffledp.queries.quantiles.query import QuantilesQuery
+from shuffledp.queries.base import ColumnType, Grouping
+from shuffledp.queries.questions import (
+    CountQuery,
+    HistogramQuery,
+    IntegerSumQuery,
+    MeanQuery,
+    RealSumQuery,
+)
+from shuffledp.data.values import comparable
 
 NOTHING = Options()
 KINDS: tuple[ColumnType, ...] = get_args(ColumnType)
 
 
 def test_a_plan_is_made_once_for_equal_queries() -> None:
-    one, two = Count.of(NOTHING, 1), Count.of(NOTHING, "1", equals=["unhashable"])
+    one, two = CountQuery.of(NOTHING, 1), CountQuery.of(NOTHING, "1", equals=["unhashable"])
     assert one.plan(50) is two.plan(50)
     assert one.plan(50) is not one.plan(51)
-    assert one.plan(50) is not Count.of(Options.checked({"rmse": 9}), 1).plan(50)
-    assert RealSum.of(NOTHING, 8, (0, 1), False) != Mean.of(NOTHING, 8, (0, 1), False)
+    assert one.plan(50) is not CountQuery.of(Options.checked({"rmse": 9}), 1).plan(50)
+    assert RealSumQuery.of(NOTHING, 8, (0, 1), False) != MeanQuery.of(NOTHING, 8, (0, 1), False)
 
 
 def test_queries_travel_to_workers() -> None:
     for query in (
-        Count.of(NOTHING, 1),
-        IntegerSum.of(NOTHING, 1, 5, True),
-        Histogram.of(NOTHING, 1, ["a", "b"], "c"),
-        Quantiles.of(NOTHING, 1, (0, 1), 0.5, 8, True),
+        CountQuery.of(NOTHING, 1),
+        IntegerSumQuery.of(NOTHING, 1, 5, True),
+        HistogramQuery.of(NOTHING, 1, ["a", "b"], "c"),
+        QuantilesQuery.of(NOTHING, 1, (0, 1), 0.5, 8, True),
     ):
         assert pickle.loads(pickle.dumps(query)) == query
 
 
 def test_which_columns_may_be_grouped() -> None:
-    count = Count.of(NOTHING, 1)
+    count = CountQuery.of(NOTHING, 1)
     assert count.grouping("truth") == Grouping()
     assert count.grouping("whole") == count.grouping("real") == Grouping(largest=1)
-    total = IntegerSum.of(NOTHING, 1, 5, True)
+    total = IntegerSumQuery.of(NOTHING, 1, 5, True)
     assert total.grouping("whole") == Grouping(largest=5, clamp=True)
-    assert all(RealSum.of(NOTHING, 1, (0, 1), False).grouping(kind) is None for kind in KINDS)
-    numbered, named = Histogram.of(NOTHING, 1, 7, None), Histogram.of(NOTHING, 1, ["a", "b"], None)
+    assert all(RealSumQuery.of(NOTHING, 1, (0, 1), False).grouping(kind) is None for kind in KINDS)
+    numbered, named = (
+        HistogramQuery.of(NOTHING, 1, 7, None),
+        HistogramQuery.of(NOTHING, 1, ["a", "b"], None),
+    )
     assert numbered.grouping("whole") == Grouping(largest=6)
     assert named.grouping("text") == Grouping(few_values=False)
 
 
 def test_unknown_numbers_are_grouped_only_where_another_label_takes_them() -> None:
-    with_other = Histogram.of(NOTHING, 1, 3, "else")
+    with_other = HistogramQuery.of(NOTHING, 1, 3, "else")
     assert with_other.labels == (0, 1, 2, "else")
     assert with_other.grouping("whole") == Grouping(largest=2)
-    last_takes_all = Histogram.of(NOTHING, 1, 3, 2)
+    last_takes_all = HistogramQuery.of(NOTHING, 1, 3, 2)
     assert last_takes_all.grouping("whole") == Grouping(largest=1)  # 2 and −1 both go to 2
-    assert Histogram.of(NOTHING, 1, [1, 2], None).grouping("whole") == Grouping(few_values=False)
+    assert HistogramQuery.of(NOTHING, 1, [1, 2], None).grouping("whole") == Grouping(
+        few_values=False
+    )
 
 
 @pytest.mark.parametrize("kind", ["text", "date", "other"])
 def test_columns_that_a_count_cannot_take(kind: ColumnType) -> None:
     with pytest.raises(ValueOutOfRange, match="equals="):
-        Count.of(NOTHING, 1).grouping(kind)
+        CountQuery.of(NOTHING, 1).grouping(kind)
     with pytest.raises(ValueOutOfRange, match="whole numbers"):
-        IntegerSum.of(NOTHING, 1, 5, False).grouping(kind)
+        IntegerSumQuery.of(NOTHING, 1, 5, False).grouping(kind)
 
 
 def test_a_mean_is_its_sum_divided_by_the_rows() -> None:
-    query = Mean.of(NOTHING, 8, (0, 4), False)
+    query = MeanQuery.of(NOTHING, 8, (0, 4), False)
     plan = query.plan(1000)
     total = plan.run(np.full(1000, 3.0))
     found = query.finish(total)
@@ -78,12 +89,12 @@ def test_a_mean_is_its_sum_divided_by_the_rows() -> None:
 
 
 def test_one_quantile_or_several() -> None:
-    assert Quantiles.of(NOTHING, 1, (0, 1), "0.5", 8, False).probabilities == (0.5,)
-    assert Quantiles.of(NOTHING, 1, (0, 1), (0.1, "0.9"), 8, False).probabilities == (0.1, 0.9)
+    assert QuantilesQuery.of(NOTHING, 1, (0, 1), "0.5", 8, False).probabilities == (0.5,)
+    assert QuantilesQuery.of(NOTHING, 1, (0, 1), (0.1, "0.9"), 8, False).probabilities == (0.1, 0.9)
     mistakes: list[Any] = [[], 1, [0.5, 2], "x"]
     for wrong in mistakes:
         with pytest.raises(ParameterError):
-            Quantiles.of(NOTHING, 1, (0, 1), wrong, 8, False)
+            QuantilesQuery.of(NOTHING, 1, (0, 1), wrong, 8, False)
 
 
 def test_a_value_to_count_gets_the_columns_type() -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from shuffledp.errors import DataError, ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.planning.counting import plan_count
+from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries import questions
-from shuffledp.queries.frequency_question import Frequencies
+from shuffledp.queries.frequencies.query import FrequenciesQuery
 from shuffledp.queries.options import Options
-from shuffledp.queries.quantile_question import Quantiles
-from shuffledp.queries.query import Query
-from shuffledp.queries.rehearsal import Comparison, Rehearsal
+from shuffledp.queries.quantiles.query import QuantilesQuery
+from shuffledp.queries.base import Query
+from shuffledp.engines.rehearsal import Comparison, Rehearsal
 from shuffledp.queries.truth import truth
 
 SEEDED = Options.checked({"seed": 18})
@@ -24,14 +24,14 @@ WAYS = np.array(["walk", "bike", "bus"] * (N // 3), object)
 NUMBERS = np.arange(N) % 7
 REALS = np.linspace(0, 3, N)
 CASES: list[tuple[Query[Any], Any, list[float]]] = [
-    (questions.Count.of(PLAIN, 1), NUMBERS % 2, [float((NUMBERS % 2).sum())]),
-    (questions.Count.of(PLAIN, 1, "bike"), WAYS, [200.0]),
-    (questions.IntegerSum.of(PLAIN, 1, 6, False), NUMBERS, [float(NUMBERS.sum())]),
-    (questions.RealSum.of(PLAIN, 1, (0, 3), False), REALS, [900.0]),
-    (questions.Mean.of(PLAIN, 1, (0, 3), False), REALS, [1.5]),
-    (questions.Histogram.of(PLAIN, 1, ["bus", "walk"], "else"), WAYS, [200.0, 200.0, 200.0]),
-    (Frequencies.of(PLAIN, 1, ["bike", "tram"], 1000), WAYS, [200.0, 0.0]),
-    (Quantiles.of(PLAIN, 8, (0, 3), (0.5,), 6, False), REALS, [REALS[299]]),
+    (questions.CountQuery.of(PLAIN, 1), NUMBERS % 2, [float((NUMBERS % 2).sum())]),
+    (questions.CountQuery.of(PLAIN, 1, "bike"), WAYS, [200.0]),
+    (questions.IntegerSumQuery.of(PLAIN, 1, 6, False), NUMBERS, [float(NUMBERS.sum())]),
+    (questions.RealSumQuery.of(PLAIN, 1, (0, 3), False), REALS, [900.0]),
+    (questions.MeanQuery.of(PLAIN, 1, (0, 3), False), REALS, [1.5]),
+    (questions.HistogramQuery.of(PLAIN, 1, ["bus", "walk"], "else"), WAYS, [200.0, 200.0, 200.0]),
+    (FrequenciesQuery.of(PLAIN, 1, ["bike", "tram"], 1000), WAYS, [200.0, 0.0]),
+    (QuantilesQuery.of(PLAIN, 8, (0, 3), (0.5,), 6, False), REALS, [REALS[299]]),
 ]
 
 
@@ -51,7 +51,7 @@ def test_every_query_is_rehearsed_beside_its_truth(
 
 def test_noise_that_the_analyzer_adds_widens_errors_and_intervals_alike() -> None:
     """150 seeded runs: coverage within 4 standard deviations of 0.95 or above, bias within 4."""
-    query = questions.Histogram.of(PLAIN, 1, ["bus", "walk"], "else")
+    query = questions.HistogramQuery.of(PLAIN, 1, ["bus", "walk"], "else")
     plain, noisy = (Rehearsal(query, WAYS, SEEDED, noise_shares=n) for n in (0, N))
     results = [Comparison.of([one.run() for _ in range(150)], one.truth) for one in (plain, noisy)]
     without, added = results
@@ -65,7 +65,7 @@ def test_noise_that_the_analyzer_adds_widens_errors_and_intervals_alike() -> Non
 
 
 def test_a_given_plan_is_used_and_a_short_column_refused() -> None:
-    query, plan = questions.Count.of(PLAIN, 1), plan_count(500, 1)
+    query, plan = questions.CountQuery.of(PLAIN, 1), plan_count(500, 1)
     setup = Rehearsal(query, NUMBERS % 2, SEEDED, plan=plan)
     assert setup.plan is plan and setup.run().users == N
     with pytest.raises(ShortBatchError):
@@ -73,7 +73,7 @@ def test_a_given_plan_is_used_and_a_short_column_refused() -> None:
 
 
 def test_what_cannot_be_rehearsed_is_refused() -> None:
-    query = questions.Count.of(PLAIN, 1)
+    query = questions.CountQuery.of(PLAIN, 1)
     with pytest.raises(ValueOutOfRange):
         Rehearsal(query, NUMBERS, SEEDED)
     with pytest.raises(ValueOutOfRange):

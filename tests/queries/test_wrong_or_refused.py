@@ -111,7 +111,7 @@ def test_an_empty_line_is_a_missing_value_in_a_file_of_one_column(tmp_path: Path
 
 
 def test_a_type_that_only_later_lines_show(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("shuffledp.queries.column_files.BLOCK_BYTES", 64)
+    monkeypatch.setattr("shuffledp.data.files.BLOCK_BYTES", 64)
     path = tmp_path / "late.csv"
     path.write_text("id,n\n" + "1,1\n" * 100 + "2,1.5\n")
     found = shuffledp.count(path, column="n", equals="1.5", epsilon=8)

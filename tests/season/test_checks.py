@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import season_checks as checks
 
-from shuffledp.planning.histogram import plan_histogram
-from shuffledp.queries.batches import publish_batch
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.opening import Tally
-from shuffledp.sealed.replay_memory import ReplayMemory
-from shuffledp.sealed.replays import KEPT_KEY_BYTES
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.results import OpenedBatch
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import INPUT_BYTES, MODULUS_BYTES, TaskToken
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.tasks.publish import publish_batch
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.opening import Tally
+from shuffledp.tasks.replay_memory import ReplayMemory
+from shuffledp.tasks.replays import KEPT_KEY_BYTES
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import INPUT_BYTES, MODULUS_BYTES, TaskToken
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 
 USERS, BATCHES = 100, 12

@@ -35,11 +35,11 @@ from season_play import (
 from season_stage import COMMAND, KILLED, command
 from service_issuer import code
 
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.opening import Tally
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.opening import Tally
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
 from shuffledp.service.client.one_time import spent_name
 from shuffledp.service.errors import PolicyRefused
 from shuffledp.service.tokens import token_hash

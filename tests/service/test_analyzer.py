@@ -18,12 +18,12 @@ from service_states import settled
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
-from shuffledp.sealed.encryption import encrypt_all
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.results import result_lines
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import MESSAGE_BYTES
+from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.results import result_lines
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MESSAGE_BYTES
 
 Walk = Callable[[Trio, Task], Awaitable[None]]
 

@@ -18,13 +18,13 @@ from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
-from shuffledp.exact.entropy import Entropy
-from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.protocols.counting import Counting
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.protocols.report import Report
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
 from shuffledp.service.client import retries
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.sending import AsyncClient, Client
@@ -240,16 +240,16 @@ def test_a_wrong_value_leaves_nothing_behind(task: Task, tmp_path: Path) -> None
 
 def test_an_overflowing_draw_is_drawn_again(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    real = Counting.randomize
+    real = CountProtocol.randomize
 
-    def randomize(self: Counting, value: int, entropy: Entropy) -> Report:
+    def randomize(self: CountProtocol, value: int, entropy: Entropy) -> Report:
         report = real(self, value, entropy)
         drawn.append(1)
         if len(drawn) < 3:
             report.plus[0] = task.report_size + 1
         return report
 
-    monkeypatch.setattr(Counting, "randomize", randomize)
+    monkeypatch.setattr(CountProtocol, "randomize", randomize)
     assert len(encrypt_report(task, 1)) == task.report_bytes and len(drawn) == 3
 
 

@@ -11,7 +11,7 @@ from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.roles import serve_role
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.web.config import load_config
+from shuffledp.service.http.config import load_config
 
 GOOD = f"""
 [shuffler]

@@ -14,12 +14,12 @@ import pytest
 from logged_tasks import proof_of
 
 from shuffledp.cli.main import main
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.clock import DAY_SECONDS, system_clock
-from shuffledp.sealed.issuer_keys import IssuerKeyFolder
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.task import Operators, Task
-from shuffledp.sealed.task_tokens import TokenIssuer
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.clock import DAY_SECONDS, system_clock
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Operators, Task
+from shuffledp.tasks.task_tokens import TokenIssuer
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.one_time import OneTimeToken
 from shuffledp.service.client.policy import ClientPolicy

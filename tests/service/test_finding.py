@@ -19,12 +19,12 @@ from service_trio import TRUSTING, Trio
 
 from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.keys import KeyFolder, PrivateKey
-from shuffledp.sealed.oblivious import GatewayKey, open_request, seal_answer
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.keys import KeyFolder, PrivateKey
+from shuffledp.tasks.oblivious import GatewayKey, open_request, seal_answer
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
 from shuffledp.service.binary_http import BinaryResponse, read_request
 from shuffledp.service.client import relaying
 from shuffledp.service.client.collector import enrol, gateway_key, register

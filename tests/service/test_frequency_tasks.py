@@ -12,28 +12,28 @@ import pytest
 from service_trio import Trio
 
 from shuffledp import certify, plan_count, plan_histogram
-from shuffledp.protocols.frequencies import Frequencies
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.protocols.report import Report
-from shuffledp.queries.batches import publish_batch
-from shuffledp.sealed.errors import BatchHeld
-from shuffledp.sealed.opening import AllowedNumbers, Tally
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.result_schema import PUBLISHED
-from shuffledp.sealed.results import OpenedBatch
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.tasks.publish import publish_batch
+from shuffledp.tasks.errors import BatchHeld
+from shuffledp.tasks.opening import AllowedNumbers, Tally
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task, task_from_json
 
 USERS = 40
 
 
-def protocol(cells: int = 2) -> Frequencies:
+def protocol(cells: int = 2) -> FrequenciesProtocol:
     """Two groups that need four of forty users each."""
     plan = (
         plan_count(4, 4, cell="bounded", rmse=4)
         if cells == 2
         else plan_histogram(4, 4, cells, cell="bounded", rmse=6)
     )
-    return Frequencies(
+    return FrequenciesProtocol(
         epsilon=Fraction(4),
         reports=USERS,
         groups=2,
@@ -45,7 +45,7 @@ def protocol(cells: int = 2) -> Frequencies:
     )
 
 
-def task_of(trio: Trio, what: Frequencies, **options: object) -> Task:
+def task_of(trio: Trio, what: FrequenciesProtocol, **options: object) -> Task:
     rule = BatchRule(USERS, **options.pop("batch", {}))  # type: ignore[arg-type]
     key = trio.keys.all()[-1].public
     return Task.create(certify(what).to_dict(), key, "drinks", rule, **options)  # type: ignore[arg-type]
@@ -92,7 +92,7 @@ def opened(report: Report, bad: int = 0) -> OpenedBatch:
     )
 
 
-def batch_of(what: Frequencies, present: tuple[int, int]) -> Report:
+def batch_of(what: FrequenciesProtocol, present: tuple[int, int]) -> Report:
     """A batch in which the groups have so many users."""
     tally = np.zeros((2, what.cells_per_group), np.int64)
     tally[:, 0] = present

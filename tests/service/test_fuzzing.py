@@ -12,9 +12,9 @@ from service_deliveries import batch_of, deliver, made_reports
 from service_trio import USERS, Trio
 from starlette.types import ASGIApp, Message
 
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import BATCH_HEADER_BYTES
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import BATCH_HEADER_BYTES
 
 FUZZED = 60_000 if os.environ.get("SHUFFLEDP_ATTACK") == "full" else 10_000
 Request = tuple[str, list[tuple[bytes, bytes]], bytes]

@@ -10,13 +10,13 @@ import pytest
 from service_trio import Trio
 
 from shuffledp import certify, plan_by_group, plan_histogram
-from shuffledp.planning.plan import Plan
-from shuffledp.protocols.crosstab_result import combined
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.result_schema import PUBLISHED
-from shuffledp.sealed.results import results_csv
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.histogram.crosstab_result import combined
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.results import results_csv
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task, task_from_json
 
 USERS = 30
 PLANS: dict[str, Plan[Any]] = {

@@ -15,9 +15,9 @@ import pytest
 from service_issuer import IssuerParty, code, kill_the_issuer
 from service_trio import OPERATOR, USERS, Trio, bearing, sha
 
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task_tokens import REQUEST_BYTES, TokenRequest, task_challenge
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task_tokens import REQUEST_BYTES, TokenRequest, task_challenge
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 

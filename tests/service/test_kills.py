@@ -15,7 +15,7 @@ from service_shards import further, task_in
 from service_states import stored_tallies
 from service_trio import DELIVERY, Trio, bearing, known_report
 
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.task import Task
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.tokens import ONCE_PREFIX
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import postgres_server as postgres
 from service_trio import Trio
 
-from shuffledp.sealed.reports import encrypt_report
+from shuffledp.tasks.reports import encrypt_report
 
 
 def test_a_dump_of_a_running_server_is_restored(

@@ -16,7 +16,7 @@ from service_programs import Programs
 from service_states import settled
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
 
-from shuffledp.sealed.reports import encrypt_report
+from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import wait_ready
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from service_trio import Trio
 
-from shuffledp.sealed.checking import CheckLimits
-from shuffledp.sealed.signing import TaskSignature
+from shuffledp.tasks.checking import CheckLimits
+from shuffledp.tasks.signing import TaskSignature
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.storage import open_database
-from shuffledp.service.storage.database import Rows, Transaction
-from shuffledp.service.storage.schema import Schema
-from shuffledp.service.web.tasks import TaskRegistry
+from shuffledp.service.store import open_database
+from shuffledp.service.store.database import Rows, Transaction
+from shuffledp.service.store.schema import Schema
+from shuffledp.service.http.tasks import TaskRegistry
 
 
 def test_migrations_run_once_and_roles_do_not_share(tmp_path: Path, stores: dict[str, str]) -> None:
@@ -138,7 +138,7 @@ def test_tasks_that_arrive_together_get_numbers_of_their_own(
 def test_two_services_do_not_share_a_file(tmp_path: Path) -> None:
     async def walk() -> None:
         first = await open_database(f"sqlite:{tmp_path}/a.db", SHUFFLER_SCHEMA)
-        from shuffledp.service.storage import sqlite
+        from shuffledp.service.store import sqlite
 
         patience, sqlite.BUSY_MILLISECONDS = sqlite.BUSY_MILLISECONDS, 50
         try:

@@ -15,7 +15,7 @@ import pytest
 
 import shuffledp
 from shuffledp.errors import DataError, ParameterError, PlanningError
-from shuffledp.planning.plan import Plan
+from shuffledp.plans.plan import Plan
 from shuffledp.studio.cautions import cautions, smaller_epsilon
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import number, whole_number

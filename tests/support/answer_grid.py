@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp import Plan, Result
-from shuffledp.exact.entropy import Entropy
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.seeded import SeededEntropy
 
 Floats = NDArray[np.float64]
 USERS = (30, 333, 10_000)

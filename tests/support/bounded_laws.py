@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.bounded_direction import Direction
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.direction import Direction
 
 F = Fraction
 

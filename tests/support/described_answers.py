@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from shuffledp.service.web.operations import Operation
-from shuffledp.service.web.role import Role
+from shuffledp.service.http.operations import Operation
+from shuffledp.service.http.role import Role
 
 NO_SUCH_ROUTE = {404, 405}
 

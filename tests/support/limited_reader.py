@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.exact.deadline import time_limit
-from shuffledp.sealed.task import task_from_json
+from shuffledp.numbers.deadline import time_limit
+from shuffledp.tasks.task import task_from_json
 
 MEMORY_BYTES = 512 << 20
 VERIFY_SECONDS = 2.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from shuffledp.sealed.merkle import MerkleTree
-from shuffledp.sealed.signing import (
+from shuffledp.tasks.merkle import MerkleTree
+from shuffledp.tasks.signing import (
     ANALYZER,
     COLLECTOR,
     SHUFFLER,
@@ -15,8 +15,8 @@ from shuffledp.sealed.signing import (
     head_text,
     task_text,
 )
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import Head, TaskProof, log_entry
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import Head, TaskProof, log_entry
 
 KEYS = {role: SigningKey(hashlib.sha256(f"test {role}".encode()).digest()) for role in SIGNERS}
 """The signing keys of everybody in the tests."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.paper import PaperCell
-from shuffledp.planning.plan import Plan
-from shuffledp.protocols import Histogram, IntegerSum, Quantiles, RealSum
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.catalogue import (
+    HistogramProtocol,
+    IntegerSumProtocol,
+    QuantilesProtocol,
+    RealSumProtocol,
+)
 from shuffledp.protocols.results import Result
 
 Part = TypeVar("Part")
@@ -38,17 +43,17 @@ def bounded_cells(plan: Plan[Result]) -> list[BoundedCell]:
     return [_as(cell, BoundedCell) for cell in plan.protocol.cells]
 
 
-def integer_sum(plan: Plan[Result]) -> IntegerSum:
-    return _as(plan.protocol, IntegerSum)
+def integer_sum(plan: Plan[Result]) -> IntegerSumProtocol:
+    return _as(plan.protocol, IntegerSumProtocol)
 
 
-def histogram(plan: Plan[Result]) -> Histogram:
-    return _as(plan.protocol, Histogram)
+def histogram(plan: Plan[Result]) -> HistogramProtocol:
+    return _as(plan.protocol, HistogramProtocol)
 
 
-def real_sum(plan: Plan[Result]) -> RealSum:
-    return _as(plan.protocol, RealSum)
+def real_sum(plan: Plan[Result]) -> RealSumProtocol:
+    return _as(plan.protocol, RealSumProtocol)
 
 
-def quantiles(plan: Plan[Result]) -> Quantiles:
-    return _as(plan.protocol, Quantiles)
+def quantiles(plan: Plan[Result]) -> QuantilesProtocol:
+    return _as(plan.protocol, QuantilesProtocol)

@@ -26,11 +26,11 @@ from quantile_grid import (
 )
 
 from shuffledp.cells.base import Cell
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.bounded_law import message_masses
-from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.protocols.quantiles import Quantiles
-from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.law import message_masses
+from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.queries.quantiles.protocol import QuantilesProtocol
+from shuffledp.queries.quantiles.result import QuantilesResult
 
 PRECISION_BITS = 200
 MIRRORED = "mirror image of "
@@ -62,7 +62,9 @@ def _affinity(cell: BoundedCell, users: int, fewer: int, more: int) -> arb:
     return affinity(_law(cell, users, fewer), _law(cell, users, more))
 
 
-def of_views(protocol: Quantiles, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+def of_views(
+    protocol: QuantilesProtocol, one: NDArray[np.int64], other: NDArray[np.int64]
+) -> float:
     """A lower bound of ∫√(fg) of the views on two datasets, given by how many users each of the
     finest buckets holds."""
     users, product = int(one.sum()), arb(1)
@@ -84,7 +86,7 @@ class Dataset:
     name: str
     values: Floats
 
-    def tally(self, protocol: Quantiles) -> NDArray[np.int64]:
+    def tally(self, protocol: QuantilesProtocol) -> NDArray[np.int64]:
         return np.asarray(protocol.tally(protocol.encode(self.values)))
 
 
@@ -106,9 +108,9 @@ def mirror(data: Dataset) -> Dataset:
     return Dataset(name, np.clip(1 - data.values, 0.0, 1 - 1e-9))
 
 
-def _protocol(case: Case) -> Quantiles:
+def _protocol(case: Case) -> QuantilesProtocol:
     protocol = plan_of(case.users, case.epsilon, case.bins).protocol
-    assert isinstance(protocol, Quantiles)
+    assert isinstance(protocol, QuantilesProtocol)
     return protocol
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import plan_quantiles
-from shuffledp.accuracy.range_errors import steps_below
-from shuffledp.exact.seeded import SeededEntropy
-from shuffledp.planning.plan import Plan
-from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.queries.quantiles.range_errors import steps_below
+from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.quantiles.result import QuantilesResult
 
 Floats = NDArray[np.float64]
 USERS = (30, 333, 10_000)

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles
 from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.base import Protocol
-from shuffledp.queries import local
+from shuffledp.engines import local
 from shuffledp.queries.options import Options
-from shuffledp.queries.quantile_question import Quantiles
-from shuffledp.queries.query import Query
-from shuffledp.queries.questions import Count, Histogram, IntegerSum
+from shuffledp.queries.quantiles.query import QuantilesQuery
+from shuffledp.queries.base import Query
+from shuffledp.queries.questions import CountQuery, HistogramQuery, IntegerSumQuery
 
 LABELS = ("a", "b,c", "Köln")
 WORDS = (*LABELS, 'say "no"', " x ", "東京", "$5 $6", "line\nbreak")
@@ -31,18 +31,18 @@ BOUNDS = (0, 5)
 HOW = Options()
 
 QUERIES: dict[str, Query[Any]] = {
-    "count": Count.of(HOW, 8),
-    "count of a text": Count.of(HOW, 8, "b,c"),
-    "count of a number": Count.of(HOW, 8, 1),
-    "count of a day": Count.of(HOW, 8, "2020-02-29"),
-    "integer sum": IntegerSum.of(HOW, 8, 5, False),
-    "integer sum, clamped": IntegerSum.of(HOW, 8, 5, True),
-    "histogram of texts": Histogram.of(HOW, 8, LABELS, None),
-    "histogram of texts and others": Histogram.of(HOW, 8, LABELS, "else"),
-    "histogram of numbers": Histogram.of(HOW, 8, 4, None),
-    "histogram of true and false": Histogram.of(HOW, 8, [True, False], None),
-    "quantiles": Quantiles.of(HOW, 8, BOUNDS, 0.5, 8, False),
-    "quantiles, clamped": Quantiles.of(HOW, 8, BOUNDS, 0.5, 8, True),
+    "count": CountQuery.of(HOW, 8),
+    "count of a text": CountQuery.of(HOW, 8, "b,c"),
+    "count of a number": CountQuery.of(HOW, 8, 1),
+    "count of a day": CountQuery.of(HOW, 8, "2020-02-29"),
+    "integer sum": IntegerSumQuery.of(HOW, 8, 5, False),
+    "integer sum, clamped": IntegerSumQuery.of(HOW, 8, 5, True),
+    "histogram of texts": HistogramQuery.of(HOW, 8, LABELS, None),
+    "histogram of texts and others": HistogramQuery.of(HOW, 8, LABELS, "else"),
+    "histogram of numbers": HistogramQuery.of(HOW, 8, 4, None),
+    "histogram of true and false": HistogramQuery.of(HOW, 8, [True, False], None),
+    "quantiles": QuantilesQuery.of(HOW, 8, BOUNDS, 0.5, 8, False),
+    "quantiles, clamped": QuantilesQuery.of(HOW, 8, BOUNDS, 0.5, 8, True),
 }
 
 
@@ -50,12 +50,12 @@ QUERIES: dict[str, Query[Any]] = {
 def protocol_of(name: str) -> Protocol[Any]:
     """A protocol that takes the query's values; for how many users does not matter here."""
     query = QUERIES[name]
-    if isinstance(query, Histogram):
+    if isinstance(query, HistogramQuery):
         plain = query.for_planning()
         return plan_histogram(9, 8, plain.labels, other=plain.other).protocol
-    if isinstance(query, Quantiles):
+    if isinstance(query, QuantilesQuery):
         return plan_quantiles(9, 8, BOUNDS, bins=8).protocol
-    if isinstance(query, IntegerSum):
+    if isinstance(query, IntegerSumQuery):
         return plan_integer_sum(9, 8, 5).protocol
     return plan_count(9, 8).protocol
 

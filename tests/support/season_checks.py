@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.protocols.histogram import Histogram
-from shuffledp.sealed.encryption import open_all
-from shuffledp.sealed.keys import PrivateKey
-from shuffledp.sealed.opening import Tally
-from shuffledp.sealed.replay_memory import ReplayMemory
-from shuffledp.sealed.replays import KEPT_KEY_BYTES
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import INPUT_BYTES, NONCE_BYTES, TOKEN_PREFIX, TOKEN_TYPE
-from shuffledp.sealed.wire import DUMMY_NUMBER, MESSAGE_BYTES, read_upload
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.tasks.encryption import open_all
+from shuffledp.tasks.keys import PrivateKey
+from shuffledp.tasks.opening import Tally
+from shuffledp.tasks.replay_memory import ReplayMemory
+from shuffledp.tasks.replays import KEPT_KEY_BYTES
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import INPUT_BYTES, NONCE_BYTES, TOKEN_PREFIX, TOKEN_TYPE
+from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES, read_upload
 
 OUTSIDE = 1e-7
 """How likely a right result is to miss its forecast here: a test must not fail by chance."""
@@ -103,7 +103,7 @@ def too_often(events: int, tries: int, chance: float) -> bool:
 
 
 def _cell(task: Task) -> Any:
-    assert isinstance(task.protocol, Histogram)
+    assert isinstance(task.protocol, HistogramProtocol)
     return task.protocol.cell
 
 

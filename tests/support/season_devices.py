@@ -17,9 +17,9 @@ from typing import Any
 import httpx
 from season_stage import Stage
 
-from shuffledp.sealed.encryption import encrypt_all
-from shuffledp.sealed.task import Task, task_from_json
-from shuffledp.sealed.wire import Upload
+from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.task import Task, task_from_json
+from shuffledp.tasks.wire import Upload
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy

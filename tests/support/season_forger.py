@@ -9,7 +9,7 @@ from shuffledp.cli.main import main
 from shuffledp.service.shuffler import door, doors, uploads
 from shuffledp.service.shuffler.admission import Admission, admission
 from shuffledp.service.tokens import token_hash
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.http.tasks import RegisteredTask
 
 FORGED_PREFIX = "forged-"
 DOOR = "shuffler.door"

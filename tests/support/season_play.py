@@ -24,8 +24,8 @@ from season_browser import BrowserPerson
 from season_devices import FalseClient, Person
 from season_stage import KILLED, PATIENCE_SECONDS, Stage, command
 
-from shuffledp.sealed.signing import SigningKey
-from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Task, task_from_json
 from shuffledp.service.client.policy import ClientPolicy
 
 DEVICES, GUESTS, FALSE = 300, 4, 60

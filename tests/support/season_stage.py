@@ -22,7 +22,7 @@ from raw_sockets import wait_for
 from service_needs import missing
 
 from shuffledp.cli.main import main
-from shuffledp.sealed.clock import DAY_SECONDS
+from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.service.demo import configuration, free_port, new_tokens
 
 ROLES = ("analyzer", "shuffler", "issuer", "relay")

@@ -11,9 +11,9 @@ import httpx
 import numpy as np
 from service_trio import DELIVERY, USERS, Trio, bearing, known_report
 
-from shuffledp.sealed.ordering import ordered
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import MESSAGE_BYTES, REPORT_HEADER_BYTES, BatchHeader
+from shuffledp.tasks.ordering import ordered
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MESSAGE_BYTES, REPORT_HEADER_BYTES, BatchHeader
 
 
 def batch_of(

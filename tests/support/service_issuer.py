@@ -17,14 +17,9 @@ import httpx
 from described_answers import described_by
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, Trio, as_collector, bearing, sha
 
-from shuffledp.sealed.issuer_keys import IssuerKeyFolder
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import (
-    TaskToken,
-    TokenIssuer,
-    TokenRequest,
-    task_challenge,
-)
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TaskToken, TokenIssuer, TokenRequest, task_challenge
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.issuer.app import Issuer

@@ -11,8 +11,8 @@ import httpx
 from service_issuer import ByHost
 from service_trio import TRUSTING, Trio
 
-from shuffledp.sealed.oblivious import GatewayKey, seal_request
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.oblivious import GatewayKey, seal_request
+from shuffledp.tasks.task import Task
 from shuffledp.service.client.relaying import AsyncRelayTransport, gateway_of
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.relay.app import Relay

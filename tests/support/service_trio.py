@@ -15,14 +15,14 @@ import httpx
 from described_answers import described_by
 from logged_tasks import KEYS
 
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.clock import system_clock
-from shuffledp.sealed.encryption import encrypt_all
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.wire import Upload, plain_numbers
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.clock import system_clock
+from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import Upload, plain_numbers
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.client.collector import signature_headers

@@ -5,9 +5,9 @@ from dataclasses import replace
 from fractions import Fraction
 from math import comb, prod
 
-from shuffledp.cells.bounded_direction import Direction
-from shuffledp.cells.shared import SharedCell, Together
-from shuffledp.exact.numbers import round_to
+from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.digits.cell import SharedCell, Together
+from shuffledp.numbers.exact import round_to
 
 F = Fraction
 TINY = F(1, 2**50)

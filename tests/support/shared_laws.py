@@ -10,8 +10,8 @@ import numpy as np
 from bounded_laws import direction, mu
 from shared_groups import fitted
 
-from shuffledp.cells.bounded_direction import Direction
-from shuffledp.cells.shared import SharedCell, Together
+from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.digits.cell import SharedCell, Together
 
 F = Fraction
 Values = tuple[int, ...]

@@ -10,11 +10,11 @@ from shuffledp.cells.base import (
     MOST_USERS,
     SMALLEST_EPSILON_OF_CELL,
 )
-from shuffledp.cells.bounded import BoundedCell
-from shuffledp.cells.bounded_direction import LARGEST_ODDS, MOST_BOUNDED_VALUE, MOST_CUT
-from shuffledp.cells.paper import LARGEST_FLOOD_MEAN, MOST_INPUT_PAIRS, PaperCell
-from shuffledp.cells.shared import MOST_COMBINATIONS, MOST_TOGETHER, SharedCell
-from shuffledp.exact.schema import Choice, Listing, Rational, Record, Tagged, Whole
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.direction import LARGEST_ODDS, MOST_BOUNDED_VALUE, MOST_CUT
+from shuffledp.cells.paper.cell import LARGEST_FLOOD_MEAN, MOST_INPUT_PAIRS, PaperCell
+from shuffledp.cells.digits.cell import MOST_COMBINATIONS, MOST_TOGETHER, SharedCell
+from shuffledp.documents.schema import Choice, Listing, Rational, Record, Tagged, Whole
 
 CELL_EPSILON = Rational(SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL)
 PROBABILITY = Rational(Fraction(0), Fraction(1))

@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
 
 def run_backup(args: argparse.Namespace) -> None:
     """Makes a backup."""
-    from shuffledp.service.storage.backups import back_up
+    from shuffledp.service.store.backups import back_up
 
     size = back_up(args.store, file_only(args.output))
     emit(
@@ -52,7 +52,7 @@ def run_backup(args: argparse.Namespace) -> None:
 
 def run_restore(args: argparse.Namespace) -> None:
     """Puts a backup back."""
-    from shuffledp.service.storage.backups import restore
+    from shuffledp.service.store.backups import restore
 
     restore(args.backup, args.store)
     emit(

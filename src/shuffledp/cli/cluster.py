@@ -10,7 +10,7 @@ from typing import Any
 
 from shuffledp.cli.needs import file_only
 from shuffledp.cli.output import Commands, add_command, emit, facts, write_output
-from shuffledp.exact.numbers import checked_confidence, counted
+from shuffledp.numbers.exact import checked_confidence, counted
 
 
 def add_to(commands: Commands) -> None:
@@ -61,7 +61,7 @@ def add_to(commands: Commands) -> None:
 @contextmanager
 def cluster(master: str | None) -> Iterator[Any]:
     """A Spark session that ends with the command."""
-    from shuffledp.spark import session
+    from shuffledp.engines.spark import session
 
     found = session(master)
     try:
@@ -72,7 +72,7 @@ def cluster(master: str | None) -> Iterator[Any]:
 
 def run_shuffle(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
-    from shuffledp.spark.batch_jobs import shuffle_batch
+    from shuffledp.engines.spark.batch_jobs import shuffle_batch
 
     file_only(args.output)
     task, name = read_task(args.task), _batch_id(args.batch_id)
@@ -97,10 +97,10 @@ def run_shuffle(args: argparse.Namespace) -> None:
 
 def run_open(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
-    from shuffledp.sealed.errors import TaskError
-    from shuffledp.sealed.keys import KeyFolder
-    from shuffledp.sealed.results import result_lines
-    from shuffledp.spark.batch_jobs import open_batch
+    from shuffledp.tasks.errors import TaskError
+    from shuffledp.tasks.keys import KeyFolder
+    from shuffledp.tasks.results import result_lines
+    from shuffledp.engines.spark.batch_jobs import open_batch
 
     task = read_task(args.task)
     key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)

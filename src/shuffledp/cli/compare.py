@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, show
-from shuffledp.rivals.base import Task
-from shuffledp.rivals.claim import BASES
-from shuffledp.rivals.ours import OUR_SIDE
-from shuffledp.rivals.table import Row, Table, compare
+from shuffledp.numbers.exact import counted, show
+from shuffledp.baselines.base import Task
+from shuffledp.baselines.claim import BASES
+from shuffledp.baselines.ours import OUR_SIDE
+from shuffledp.baselines.table import Row, Table, compare
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -27,7 +27,7 @@ def run_check(args: argparse.Namespace) -> None:
     from shuffledp.service.checking import check_config
     from shuffledp.service.errors import ConfigError
     from shuffledp.service.roles import ROLE_CONFIGS
-    from shuffledp.service.web.config import read_config
+    from shuffledp.service.http.config import read_config
 
     config = read_config(args.config, ROLE_CONFIGS[args.role])
     found = check_config(config, args.config)

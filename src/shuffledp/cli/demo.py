@@ -7,7 +7,7 @@ import signal
 from types import FrameType
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, note
-from shuffledp.exact.numbers import percent, whole
+from shuffledp.numbers.exact import percent, whole
 
 
 def add_to(commands: Commands) -> None:

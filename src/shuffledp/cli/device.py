@@ -22,7 +22,7 @@ from shuffledp.cli.send import add_policy, given_policy
 from shuffledp.cli.task import read_task
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, show
+from shuffledp.numbers.exact import counted, show
 
 if TYPE_CHECKING:
     from rich.console import Console

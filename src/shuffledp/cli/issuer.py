@@ -12,8 +12,8 @@ from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_
 from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
-    from shuffledp.sealed.task import Task
-    from shuffledp.sealed.task_tokens import IssuerKey, TokenIssuer
+    from shuffledp.tasks.task import Task
+    from shuffledp.tasks.task_tokens import IssuerKey, TokenIssuer
 
 
 def add_to(commands: Commands) -> None:
@@ -45,7 +45,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_new_key(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.issuer_keys import IssuerKeyFolder
+    from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 
     print(json.dumps({"issuer_key": IssuerKeyFolder(args.folder).new().spki.hex()}))
 
@@ -73,7 +73,7 @@ def add_issuer(parser: argparse.ArgumentParser) -> None:
 
 def given_issuer(args: argparse.Namespace) -> TokenIssuer | None:
     """The issuer that the options name; None if they name none."""
-    from shuffledp.sealed.task_tokens import TokenIssuer
+    from shuffledp.tasks.task_tokens import TokenIssuer
 
     if not (args.issuer or args.issuer_key or args.attested):
         return None
@@ -84,7 +84,7 @@ def given_issuer(args: argparse.Namespace) -> TokenIssuer | None:
 
 def read_issuer_key(file: str) -> IssuerKey:
     """The issuer's key in a file that `issuer new-key` printed."""
-    from shuffledp.sealed.task_tokens import IssuerKey
+    from shuffledp.tasks.task_tokens import IssuerKey
 
     data = read_json(file)
     text = data.get("issuer_key") if isinstance(data, dict) else None

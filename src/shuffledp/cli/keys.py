@@ -53,14 +53,14 @@ def add_to(commands: Commands) -> None:
 
 
 def run_new(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.tasks.keys import KeyFolder
 
     print(json.dumps(KeyFolder(args.folder).new().public.to_dict()))
 
 
 def run_show(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.errors import TaskError
-    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.tasks.errors import TaskError
+    from shuffledp.tasks.keys import KeyFolder
 
     active = [key for key in KeyFolder(args.folder).all() if key.state == "active"]
     if not active:
@@ -69,7 +69,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def run_signing(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.signing import SigningKey
+    from shuffledp.tasks.signing import SigningKey
 
     new = not Path(args.file).exists()
     key = SigningKey.create(args.file) if new else SigningKey.load(args.file)
@@ -77,7 +77,7 @@ def run_signing(args: argparse.Namespace) -> None:
 
 
 def run_retire(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.tasks.keys import KeyFolder
 
     key = KeyFolder(args.folder).retire(args.id)
     emit(
@@ -88,7 +88,7 @@ def run_retire(args: argparse.Namespace) -> None:
 
 
 def run_destroy(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.keys import KeyFolder
+    from shuffledp.tasks.keys import KeyFolder
 
     folder = KeyFolder(args.folder)
     folder.known(args.id)  # a wrong number is not asked about

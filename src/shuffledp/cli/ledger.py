@@ -6,9 +6,9 @@ import argparse
 
 from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import decimals, percent, show, whole
-from shuffledp.queries.ledger import Entry, Ledger
-from shuffledp.sealed.results import ResultLine, result_lines
+from shuffledp.numbers.exact import decimals, percent, show, whole
+from shuffledp.release.ledger import Entry, Ledger
+from shuffledp.tasks.results import ResultLine, result_lines
 
 
 def add_to(commands: Commands) -> None:

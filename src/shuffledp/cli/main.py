@@ -15,7 +15,7 @@ from shuffledp.cli.needs import check_needs
 from shuffledp.cli.output import add_loudness, speak_plainly
 from shuffledp.cli.parsing import Parser
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
-from shuffledp.exact.json_text import is_text
+from shuffledp.documents.json_text import is_text
 from shuffledp.version import __version__
 
 COMMANDS = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from shuffledp.errors import ParameterError
 from shuffledp.extras import require
-from shuffledp.sealed.files import check_writable
+from shuffledp.documents.files import check_writable
 
 Needs = Sequence[str] | Callable[[argparse.Namespace], Sequence[str]]
 """The extras of shuffledp that a command needs, always or as its arguments say."""

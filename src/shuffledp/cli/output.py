@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.needs import STANDARD, Needs
 from shuffledp.errors import ParameterError
-from shuffledp.exact.json_text import MOST_JSON_BYTES, read_json_file
-from shuffledp.exact.json_text import read_json as json_of
+from shuffledp.documents.json_text import MOST_JSON_BYTES, read_json_file
+from shuffledp.documents.json_text import read_json as json_of
 from shuffledp.protocols.base import Progress
-from shuffledp.sealed.files import write_whole
+from shuffledp.documents.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console

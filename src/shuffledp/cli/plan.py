@@ -35,14 +35,14 @@ from shuffledp.cli.plan_arguments import (
     targets_of,
 )
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted
-from shuffledp.planning.choice import CELL_CHOICES
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.plan_text import describe_plan
-from shuffledp.protocols.crosstab_result import combined
-from shuffledp.protocols.groups_result import ANSWERS
-from shuffledp.protocols.histogram import checked_labels
-from shuffledp.sealed.wire import MOST_REPORT_SIZE
+from shuffledp.numbers.exact import counted
+from shuffledp.cells.choice import CELL_CHOICES
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.text import describe_plan
+from shuffledp.queries.histogram.crosstab_result import combined
+from shuffledp.queries.by_group.result import ANSWERS
+from shuffledp.queries.histogram.protocol import checked_labels
+from shuffledp.tasks.wire import MOST_REPORT_SIZE
 
 AnyPlan = Plan[Any]
 EXAMPLES = {
@@ -262,7 +262,7 @@ def run(args: argparse.Namespace, make: Callable[[argparse.Namespace], AnyPlan])
     plan = make(args)
     data, tables = plan.to_dict(), []
     if args.fleet:
-        from shuffledp.spark.rates import fleet_for
+        from shuffledp.engines.spark.rates import fleet_for
 
         fleet = fleet_for(plan)
         data["fleet"] = fleet.to_dict()

@@ -10,13 +10,7 @@ import shuffledp
 from shuffledp import samples
 from shuffledp.cli.cluster import cluster
 from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import (
-    Commands,
-    add_command,
-    emit,
-    progress_bar,
-    standard_input,
-)
+from shuffledp.cli.output import Commands, add_command, emit, progress_bar, standard_input
 from shuffledp.cli.plan_arguments import (
     add_bounds,
     add_candidates,
@@ -35,12 +29,12 @@ from shuffledp.cli.plan_arguments import (
 )
 from shuffledp.cli.query_table import result_table
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.exact.numbers import counted
+from shuffledp.numbers.exact import counted
 from shuffledp.protocols.results import Result
 from shuffledp.queries.checks import is_whole, labels_of_type
-from shuffledp.queries.columns import FileFormat, column_of
-from shuffledp.queries.query import ColumnType
-from shuffledp.queries.sources import Source
+from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.queries.base import ColumnType
+from shuffledp.data.sources import Source
 
 EXAMPLES = {
     "count": "--column bikes",
@@ -317,8 +311,8 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
 
 
 def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
-    from shuffledp import spark
-    from shuffledp.spark.columns import read
+    from shuffledp.engines import spark
+    from shuffledp.engines.spark.columns import read
 
     ask: Callable[..., Result] = getattr(spark, name)
     with cluster(args.master) as session:

@@ -7,8 +7,8 @@ from typing import Any
 
 import shuffledp
 from shuffledp.cli.output import facts
-from shuffledp.exact.numbers import counted, percent, show
-from shuffledp.protocols.groups_result import GroupsResult
+from shuffledp.numbers.exact import counted, percent, show
+from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.protocols.results import NEIGHBOURS, Result
 
 

@@ -11,7 +11,7 @@ from shuffledp.cli.serve import add_serve
 from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
-    from shuffledp.sealed.oblivious import GatewayKey
+    from shuffledp.tasks.oblivious import GatewayKey
 
 
 def add_to(commands: Commands) -> None:
@@ -46,7 +46,7 @@ def add_gateway(parser: argparse.ArgumentParser) -> None:
 
 def given_gateway(args: argparse.Namespace) -> GatewayKey | None:
     """The gateway's key that the option names; None if it names none."""
-    from shuffledp.sealed.oblivious import GatewayKey
+    from shuffledp.tasks.oblivious import GatewayKey
 
     if not args.gateway_key:
         return None

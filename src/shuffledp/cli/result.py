@@ -10,7 +10,7 @@ from typing import Any
 from shuffledp.cli.output import Commands, add_command, emit
 from shuffledp.cli.task import read_task
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, percent
+from shuffledp.numbers.exact import counted, percent
 
 
 def add_to(commands: Commands) -> None:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
 def run_series(args: argparse.Namespace) -> None:
     """Prints the results of a series by date, with their intervals."""
     from shuffledp.cli.task_series import read_series
-    from shuffledp.sealed.results import date_text, series_csv
+    from shuffledp.tasks.results import date_text, series_csv
     from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
 
@@ -91,7 +91,7 @@ def run_series(args: argparse.Namespace) -> None:
 def _show_series(out: Any, found: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    from shuffledp.sealed.results import result_lines
+    from shuffledp.tasks.results import result_lines
 
     table = Table("from", "batch", "", "estimate", "interval", "")
     for one in found:
@@ -128,7 +128,7 @@ def show_all(
 
 def show(out: Any, one: dict[str, Any]) -> None:
     """Prints one batch's result for people."""
-    from shuffledp.sealed.results import result_lines
+    from shuffledp.tasks.results import result_lines
 
     result, dropped = one["result"], one["dropped"]
     out.print(

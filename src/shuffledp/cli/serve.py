@@ -9,7 +9,7 @@ import re
 from shuffledp.cli.output import Commands, add_command, add_group, emit
 from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, whole
+from shuffledp.numbers.exact import counted, whole
 
 LONGEST_REASON = 200
 
@@ -126,7 +126,7 @@ def run_serve(args: argparse.Namespace) -> None:
 def run_discard(args: argparse.Namespace) -> None:
     from shuffledp.service.shuffler.config import ShufflerConfig
     from shuffledp.service.shuffler.report_keys import ReportKeys
-    from shuffledp.service.web.config import load_config
+    from shuffledp.service.http.config import load_config
 
     number = whole(args.batch, "batch")
     if not re.fullmatch("[0-9a-f]{64}", args.task):

@@ -8,7 +8,7 @@ import sys
 import webbrowser
 
 from shuffledp.cli.output import Commands, add_command
-from shuffledp.exact.numbers import whole
+from shuffledp.numbers.exact import whole
 
 
 def add_to(commands: Commands) -> None:

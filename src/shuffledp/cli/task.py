@@ -26,9 +26,9 @@ from shuffledp.cli.task_log import add_log
 from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, collector_tokens, given_token
 from shuffledp.errors import ParameterError
-from shuffledp.exact.deadline import time_limit
-from shuffledp.exact.numbers import counted, show
-from shuffledp.sealed.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
+from shuffledp.numbers.deadline import time_limit
+from shuffledp.numbers.exact import counted, show
+from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
 VERIFY_SECONDS = 600.0
 TASK_FILE = "the task file; - is standard input"
@@ -36,7 +36,7 @@ SHUFFLER = "its URL (the one that the task names)"
 
 
 if TYPE_CHECKING:
-    from shuffledp.sealed.task import Task
+    from shuffledp.tasks.task import Task
 
 
 def add_to(commands: Commands) -> None:
@@ -155,10 +155,10 @@ def _add_create(actions: Commands) -> None:
 
 
 def run_create(args: argparse.Namespace) -> None:
-    from shuffledp.privacy.certificate import verify
-    from shuffledp.sealed.keys import PublicKey
-    from shuffledp.sealed.rules import BatchRule
-    from shuffledp.sealed.task import Operators, Task
+    from shuffledp.plans.certificate import verify
+    from shuffledp.tasks.keys import PublicKey
+    from shuffledp.tasks.rules import BatchRule
+    from shuffledp.tasks.task import Operators, Task
 
     plan, key = read_json(args.plan), read_json(args.key)
     certificate = verify(plan)
@@ -213,8 +213,8 @@ def moment_text(seconds: int) -> str:
 
 def read_task(path: str) -> Task:
     """The task in a file, not yet verified."""
-    from shuffledp.sealed.schema import MOST_TASK_BYTES
-    from shuffledp.sealed.task import task_from_json
+    from shuffledp.tasks.schema import MOST_TASK_BYTES
+    from shuffledp.tasks.task import task_from_json
 
     if path == STANDARD:
         return task_from_json(standard_input(MOST_TASK_BYTES))
@@ -238,8 +238,8 @@ def summary(task: Task) -> dict[str, Any]:
 
 def table(task: Task) -> Any:
     """The task as a table for people."""
-    from shuffledp.protocols.report_size import promise
-    from shuffledp.sealed.results import AGAINST_WHOM
+    from shuffledp.cells.report_size import promise
+    from shuffledp.tasks.results import AGAINST_WHOM
 
     protocol, rule, who = task.protocol, task.batch, task.operators
     top_up = {
@@ -311,7 +311,7 @@ def run_verify(args: argparse.Namespace) -> None:
 
 
 def run_register(args: argparse.Namespace) -> None:
-    from shuffledp.sealed.signing import SigningKey
+    from shuffledp.tasks.signing import SigningKey
     from shuffledp.service.client.collector import register_everywhere
 
     task = read_task(args.task)

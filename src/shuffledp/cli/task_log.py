@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import Commands, add_command, emit, progress_bar, read_json
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted
-from shuffledp.sealed.files import write_whole
+from shuffledp.numbers.exact import counted
+from shuffledp.documents.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shuffledp.sealed.task import Task
+    from shuffledp.tasks.task import Task
     from shuffledp.service.client.watching import Log
 
 
@@ -74,8 +74,8 @@ def run_log(args: argparse.Namespace) -> None:
 
 
 def _check_seen(log: Log, path: str) -> None:
-    from shuffledp.sealed.errors import ProofError
-    from shuffledp.sealed.task_proof import Head
+    from shuffledp.tasks.errors import ProofError
+    from shuffledp.tasks.task_proof import Head
 
     try:
         seen = Head.from_dict(read_json(path))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json, write_output
 from shuffledp.errors import BudgetExceeded, ParameterError
-from shuffledp.exact.numbers import positive, show
-from shuffledp.sealed.files import write_whole
-from shuffledp.sealed.series import EVERY_DAYS, MOST_TASKS, Series
+from shuffledp.numbers.exact import positive, show
+from shuffledp.documents.files import write_whole
+from shuffledp.tasks.series import EVERY_DAYS, MOST_TASKS, Series
 
 if TYPE_CHECKING:
-    from shuffledp.sealed.keys import PublicKey
-    from shuffledp.sealed.oblivious import GatewayKey
-    from shuffledp.sealed.task import Task
-    from shuffledp.sealed.task_tokens import TokenIssuer
+    from shuffledp.tasks.keys import PublicKey
+    from shuffledp.tasks.oblivious import GatewayKey
+    from shuffledp.tasks.task import Task
+    from shuffledp.tasks.task_tokens import TokenIssuer
 
 SUFFIX = ".task.json"
 
@@ -150,7 +150,7 @@ def _gateway(args: argparse.Namespace) -> GatewayKey | None:
 
 def run_series(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import moment, read_task
-    from shuffledp.sealed.keys import PublicKey
+    from shuffledp.tasks.keys import PublicKey
 
     pattern = read_task(args.task)
     pattern.verify()
@@ -237,7 +237,7 @@ def _member(
     pattern: Task, start: int, series: Series, key: PublicKey, issuer: TokenIssuer | None
 ) -> Task:
     """The task of a series that begins at this time; it ends when the next one begins."""
-    from shuffledp.sealed.task import task_from_json
+    from shuffledp.tasks.task import task_from_json
 
     day = datetime.fromtimestamp(start, UTC).strftime("%Y-%m-%d")
     task = replace(

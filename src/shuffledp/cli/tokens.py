@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import write_output
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted
+from shuffledp.numbers.exact import counted
 
 LONGEST_TOKEN = 1000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
-from shuffledp.exact.deadline import time_limit
-from shuffledp.exact.numbers import show
-from shuffledp.planning.plan_text import proof_lines
-from shuffledp.privacy.certificate import verify
+from shuffledp.numbers.deadline import time_limit
+from shuffledp.numbers.exact import show
+from shuffledp.plans.text import proof_lines
+from shuffledp.plans.certificate import verify
 
 VERIFY_SECONDS = 600.0
 

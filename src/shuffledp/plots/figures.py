@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.files import check_writable, write_whole
+from shuffledp.documents.files import check_writable, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

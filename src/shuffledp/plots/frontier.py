@@ -9,16 +9,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shuffledp.errors import PlanningError
-from shuffledp.exact.numbers import counted, show
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.real_sum import plan_real_sum
+from shuffledp.numbers.exact import counted, show
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.real_sum.planner import plan_real_sum
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.labels import SOFT, Labelled, label_points
 from shuffledp.protocols.results import Estimate
-from shuffledp.rivals.base import Query, Task
-from shuffledp.rivals.ours import OUR_SIDE, our_plan
-from shuffledp.rivals.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
-from shuffledp.rivals.table import Row, Table
+from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.ours import OUR_SIDE, our_plan
+from shuffledp.baselines.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
+from shuffledp.baselines.table import Row, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

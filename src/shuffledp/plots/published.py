@@ -7,10 +7,10 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import percent
+from shuffledp.numbers.exact import percent
 from shuffledp.plots.figures import BAND, BAR, DOTS_PER_INCH, INK, new_figure, save
 from shuffledp.plots.fonts import set_plainly, shown_labels
-from shuffledp.sealed.results import result_lines
+from shuffledp.tasks.results import result_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

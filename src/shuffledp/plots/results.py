@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, decimals, percent
+from shuffledp.numbers.exact import counted, decimals, percent
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
 from shuffledp.plots.fonts import set_plainly, shown_labels
-from shuffledp.protocols.groups_result import GroupsResult
-from shuffledp.protocols.quantiles_result import QuantilesResult
+from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.quantiles.result import QuantilesResult
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
 if TYPE_CHECKING:

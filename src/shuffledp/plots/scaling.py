@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from shuffledp.exact.numbers import counted, show
+from shuffledp.numbers.exact import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.frontier import GRID, OURS
 from shuffledp.plots.labels import SOFT
-from shuffledp.rivals.base import Query, Task
-from shuffledp.rivals.table import Row, Table, compare, our_name
+from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.table import Row, Table, compare, our_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.lattice import lattice_bins
-from shuffledp.exact.numbers import counted
-from shuffledp.planning.plan import Plan
+from shuffledp.numbers.lattice import lattice_bins
+from shuffledp.numbers.exact import counted
+from shuffledp.plans.plan import Plan
 from shuffledp.plots.figures import BAND, BAR, INK, new_figure, save
 from shuffledp.protocols.results import ErrorLaw, Estimate
 

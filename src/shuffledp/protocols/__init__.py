@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.by_group import ByGroup
-from shuffledp.protocols.counting import Counting
-from shuffledp.protocols.frequencies import Frequencies
-from shuffledp.protocols.heavy_hitters import HeavyHitters
-from shuffledp.protocols.histogram import Histogram
-from shuffledp.protocols.integer_sum import IntegerSum
-from shuffledp.protocols.quantiles import Quantiles
-from shuffledp.protocols.real_sum import RealSum
+from shuffledp.queries.by_group.protocol import ByGroupProtocol
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.queries.quantiles.protocol import QuantilesProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp.protocols.results import Result
-from shuffledp.protocols.schema import PROTOCOL
+from shuffledp.queries.schema import PROTOCOL
 
 __all__ = [
     "ByGroup",
@@ -32,14 +32,14 @@ __all__ = [
 PROTOCOLS: dict[str, type[Protocol[Result]]] = {
     protocol.query: protocol
     for protocol in (
-        Counting,
-        IntegerSum,
-        RealSum,
-        Histogram,
-        Quantiles,
-        Frequencies,
-        HeavyHitters,
-        ByGroup,
+        CountProtocol,
+        IntegerSumProtocol,
+        RealSumProtocol,
+        HistogramProtocol,
+        QuantilesProtocol,
+        FrequenciesProtocol,
+        HeavyHittersProtocol,
+        ByGroupProtocol,
     )
 }
 """Every protocol by what it answers; a new one is added here."""
@@ -49,7 +49,7 @@ def protocol_from_dict(data: Any) -> Protocol[Result]:
     """The protocol behind `Protocol.to_dict`; refuses what is not one.
 
     Ensures: raises `ParameterError`, and nothing else, before anything is computed with a number
-    that is out of its bounds (`shuffledp.protocols.schema`).
+    that is out of its bounds (`shuffledp.queries.schema`).
     """
     PROTOCOL.check(data, "protocol")
     return PROTOCOLS[data["query"]].from_dict(data)

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.accuracy.chernoff import Unlikely, as_anomaly
+from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import checked_confidence, to_float
-from shuffledp.protocols import report_size as sizes
-from shuffledp.protocols.cell_use import CellUse
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import checked_confidence, to_float
+from shuffledp.cells import report_size as sizes
+from shuffledp.cells.use import CellUse
 from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import show
+from shuffledp.numbers.exact import show
 
 LARGEST_BOUND = 10**100
 """Of the bounds of real values, which are taken as floats too."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shuffledp.accuracy.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
+from shuffledp.numbers.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
 from shuffledp.cells.base import Cell, Counts, Floats
 
 UP, DOWN = 1, -1

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError, ShortBatchError
-from shuffledp.exact.arrangement import arrange, permutation
-from shuffledp.exact.entropy import SYSTEM, Entropy
+from shuffledp.numbers.arrangement import arrange, permutation
+from shuffledp.numbers.entropy import SYSTEM, Entropy
 
 Counts = NDArray[np.int64]
 Messages = NDArray[np.int64]

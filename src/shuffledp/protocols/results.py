@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.exact.numbers import counted, decimals, percent, show
+from shuffledp.numbers.exact import counted, decimals, percent, show
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import Any, TypedDict, TypeVar, cast
 import numpy as np
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.exact.numbers import ExactNumber, as_written, checked_confidence, truth, whole
-from shuffledp.exact.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ExactNumber, as_written, checked_confidence, truth, whole
+from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
-from shuffledp.queries.ledger import Ledger
+from shuffledp.release.ledger import Ledger
 
 MEANINGS = {
     "column": "The column of a data frame or file; may be left out where there is only one.",

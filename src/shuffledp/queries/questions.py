@@ -12,16 +12,16 @@ from typing import ClassVar, cast
 import numpy as np
 
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.exact.numbers import ExactNumber, positive_as_written, truth, whole
-from shuffledp.planning.checks import checked_bounds
-from shuffledp.planning.counting import plan_count
-from shuffledp.planning.histogram import plan_histogram
-from shuffledp.planning.integer_sum import plan_integer_sum
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.protocols.histogram import Label, encode_labels
+from shuffledp.numbers.exact import ExactNumber, positive_as_written, truth, whole
+from shuffledp.plans.checks import checked_bounds
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.integer_sum.planner import plan_integer_sum
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.queries.histogram.protocol import Label, encode_labels
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
-from shuffledp.queries.arrays import as_label
+from shuffledp.data.arrays import as_label
 from shuffledp.queries.checks import (
     NUMBERS,
     check_numbers,
@@ -29,30 +29,23 @@ from shuffledp.queries.checks import (
     looks_typed,
     truth_as_text,
 )
-from shuffledp.queries.filling import BUCKET, MISSING_LABEL
+from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.queries.options import Options
-from shuffledp.queries.query import (
-    ColumnType,
-    Grouping,
-    GroupQuestion,
-    Query,
-    RivalQuestion,
-    Values,
-)
-from shuffledp.queries.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
+from shuffledp.queries.base import ColumnType, Grouping, GroupQuestion, Query, RivalQuestion, Values
+from shuffledp.data.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 
 Bounds = tuple[ExactNumber, ExactNumber]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count(Query[Estimate]):
+class CountQuery(Query[Estimate]):
     """How many rows are true (or 1), or equal to a value."""
 
     name: ClassVar[str] = "count"
     equals: object | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> Count:
+    def of(cls, options: Options, epsilon: ExactNumber, equals: object | None = None) -> CountQuery:
         """The question that a call asks, made of its arguments after they were checked."""
         epsilon = positive_as_written(epsilon, "epsilon")
         return cls(epsilon=epsilon, targets=options.targets, equals=equals)
@@ -91,7 +84,7 @@ class Count(Query[Estimate]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegerSum(Query[Estimate]):
+class IntegerSumQuery(Query[Estimate]):
     """The sum of a column of whole numbers 0..largest."""
 
     name: ClassVar[str] = "integer-sum"
@@ -99,7 +92,9 @@ class IntegerSum(Query[Estimate]):
     clamp: bool = False
 
     @classmethod
-    def of(cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool) -> IntegerSum:
+    def of(
+        cls, options: Options, epsilon: ExactNumber, largest: int, clamp: bool
+    ) -> IntegerSumQuery:
         """The question that a call asks, made of its arguments after they were checked."""
         return cls(
             epsilon=positive_as_written(epsilon, "epsilon"),
@@ -116,14 +111,14 @@ class IntegerSum(Query[Estimate]):
             return values
         return clamped(values, Fraction(0), Fraction(self.largest), whole_numbers=True)
 
-    def for_planning(self) -> IntegerSum:
+    def for_planning(self) -> IntegerSumQuery:
         return replace(self, clamp=False)
 
     @property
     def adds_up(self) -> bool:
         return True
 
-    def of_sums(self) -> IntegerSum:
+    def of_sums(self) -> IntegerSumQuery:
         return replace(self, clamp=True)
 
     def check_column(self, holds: ColumnType) -> None:
@@ -152,7 +147,7 @@ class IntegerSum(Query[Estimate]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealSum(Query[Estimate]):
+class RealSumQuery(Query[Estimate]):
     """The sum of a column of real values within bounds."""
 
     name: ClassVar[str] = "real-sum"
@@ -161,7 +156,9 @@ class RealSum(Query[Estimate]):
     clamp: bool = False
 
     @classmethod
-    def of(cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool) -> RealSum:
+    def of(
+        cls, options: Options, epsilon: ExactNumber, bounds: Bounds, clamp: bool
+    ) -> RealSumQuery:
         """The question that a call asks, made of its arguments after they were checked."""
         epsilon = positive_as_written(epsilon, "epsilon")
         low, high = checked_bounds(bounds)
@@ -172,14 +169,14 @@ class RealSum(Query[Estimate]):
         bounds = self.low, self.high
         return plan_real_sum(users, self.epsilon, bounds=bounds, **self.targets.all())
 
-    def for_planning(self) -> RealSum:
+    def for_planning(self) -> RealSumQuery:
         return replace(self, clamp=False)
 
     @property
     def adds_up(self) -> bool:
         return True
 
-    def of_sums(self) -> RealSum:
+    def of_sums(self) -> RealSumQuery:
         return replace(self, clamp=True)
 
     def check_column(self, holds: ColumnType) -> None:
@@ -201,7 +198,7 @@ class RealSum(Query[Estimate]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(RealSum):
+class MeanQuery(RealSumQuery):
     """The mean of real values within bounds: their sum over the public number of rows."""
 
     name: ClassVar[str] = "mean"
@@ -238,7 +235,7 @@ class Mean(RealSum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Query[HistogramResult]):
+class HistogramQuery(Query[HistogramResult]):
     """How many rows of a column hold each label."""
 
     name: ClassVar[str] = "histogram"
@@ -252,7 +249,7 @@ class Histogram(Query[HistogramResult]):
         epsilon: ExactNumber,
         labels: int | Iterable[Label],
         other: Label | None,
-    ) -> Histogram:
+    ) -> HistogramQuery:
         """The question that a call asks, made of its arguments after they were checked; `other` is
         added to the labels if it is not among them."""
         other = cast("Label | None", as_label(other))
@@ -271,7 +268,7 @@ class Histogram(Query[HistogramResult]):
             users, self.epsilon, self.labels, other=self.other, **self.targets.all()
         )
 
-    def for_planning(self) -> Histogram:
+    def for_planning(self) -> HistogramQuery:
         labels = tuple(truth_as_text(label) for label in self.labels)
         other = None if self.other is None else truth_as_text(self.other)
         return replace(self, labels=labels, other=other)

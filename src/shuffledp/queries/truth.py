@@ -10,13 +10,19 @@ from typing import Any
 import numpy as np
 
 from shuffledp.errors import ParameterError
-from shuffledp.planning.quantiles import checked_axis
-from shuffledp.protocols.dates import date_numbers
-from shuffledp.protocols.histogram import encode_labels
-from shuffledp.queries.frequency_question import Frequencies
-from shuffledp.queries.quantile_question import Quantiles
-from shuffledp.queries.query import Query, Values
-from shuffledp.queries.questions import Count, Histogram, IntegerSum, Mean, RealSum
+from shuffledp.queries.quantiles.planner import checked_axis
+from shuffledp.queries.quantiles.dates import date_numbers
+from shuffledp.queries.histogram.protocol import encode_labels
+from shuffledp.queries.frequencies.query import FrequenciesQuery
+from shuffledp.queries.quantiles.query import QuantilesQuery
+from shuffledp.queries.base import Query, Values
+from shuffledp.queries.questions import (
+    CountQuery,
+    HistogramQuery,
+    IntegerSumQuery,
+    MeanQuery,
+    RealSumQuery,
+)
 
 
 @singledispatch
@@ -26,36 +32,36 @@ def truth(query: Query[Any], values: Values) -> list[float]:
     raise ParameterError(f"The true answer to {query.name} is not known here; rehearse another.")
 
 
-@truth.register(Count)
-@truth.register(IntegerSum)
-@truth.register(RealSum)
+@truth.register(CountQuery)
+@truth.register(IntegerSumQuery)
+@truth.register(RealSumQuery)
 def true_sum(query: Query[Any], values: Values) -> list[float]:
     """The sum of all values, correctly rounded."""
     return [math.fsum(values.tolist())]
 
 
-@truth.register(Mean)
-def true_mean(query: Mean, values: Values) -> list[float]:
+@truth.register(MeanQuery)
+def true_mean(query: MeanQuery, values: Values) -> list[float]:
     """The mean of all values."""
     return [math.fsum(values.tolist()) / len(values)]
 
 
-@truth.register(Histogram)
-def true_counts(query: Histogram, values: Values) -> list[float]:
+@truth.register(HistogramQuery)
+def true_counts(query: HistogramQuery, values: Values) -> list[float]:
     """How many values each label has."""
     plain = query.for_planning()
     numbers = encode_labels(values, plain.labels, plain.other)
     return [float(count) for count in np.bincount(numbers, minlength=len(plain.labels))]
 
 
-@truth.register(Frequencies)
-def true_frequencies(query: Frequencies, values: Values) -> list[float]:
+@truth.register(FrequenciesQuery)
+def true_frequencies(query: FrequenciesQuery, values: Values) -> list[float]:
     """How many values each candidate has."""
     return [float(np.count_nonzero(values == label)) for label in query.candidates]
 
 
-@truth.register(Quantiles)
-def true_quantiles(query: Quantiles, values: Values) -> list[float]:
+@truth.register(QuantilesQuery)
+def true_quantiles(query: QuantilesQuery, values: Values) -> list[float]:
     """The least values that so many of all values do not exceed."""
     unit = checked_axis(query.bounds)[2]
     numbers = date_numbers(values, unit) if unit else values

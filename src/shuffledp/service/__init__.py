@@ -5,7 +5,7 @@
     shuffler    collect ──▶ close a full batch ──▶ order its messages ──▶ deliver ──▶ scrub
     analyzer    open ──▶ drop replays ──▶ tally ──▶ release ──▶ publish
 
-Shuffler and analyzer share `shuffledp.sealed` (tasks, bytes, rules), `web` (serving) and `storage`
+Shuffler and analyzer share `shuffledp.tasks` (tasks, bytes, rules), `web` (serving) and `storage`
 (databases), and nothing else. They must have different operators: together they learn every value.
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.json_text import read_json
+from shuffledp.documents.json_text import read_json
 
 MOST_ANSWER_BYTES = 64 << 20
 """Published results of many batches are the longest answers."""

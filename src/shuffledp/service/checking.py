@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.queries.ledger import Ledger
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.signing import SigningKey
+from shuffledp.release.ledger import Ledger
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.signing import SigningKey
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.storage import check_database
-from shuffledp.service.web.config import ServerConfig, place, read_tables
+from shuffledp.service.store import check_database
+from shuffledp.service.http.config import ServerConfig, place, read_tables
 
 
 def check_config(config: ServerConfig, path: str | Path | None = None) -> list[str]:

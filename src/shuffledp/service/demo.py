@@ -19,14 +19,14 @@ from typing import Any
 
 import httpx
 
-from shuffledp.exact.entropy import SYSTEM
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.issuer_keys import IssuerKeyFolder
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.signing import SIGNERS, SigningKey
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_tokens import TokenIssuer
+from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.signing import SIGNERS, SigningKey
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TokenIssuer
 from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.proving import ProofSource

@@ -11,7 +11,7 @@ from shuffledp.service.errors import ConfigError
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.web.config import ServerConfig, load_config
+from shuffledp.service.http.config import ServerConfig, load_config
 
 ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
     "shuffler": ShufflerConfig,
@@ -30,8 +30,8 @@ def serve_role(
     from shuffledp.service.analyzer.app import Analyzer
     from shuffledp.service.issuer.app import Issuer
     from shuffledp.service.relay.app import serve_relay
-    from shuffledp.service.web.lifecycle import serve
-    from shuffledp.service.web.logs import plain_reason
+    from shuffledp.service.http.lifecycle import serve
+    from shuffledp.service.http.logs import plain_reason
 
     os.umask(0o077)
     try:
@@ -52,7 +52,7 @@ def serve_role(
 def _serve_shuffler(config: ShufflerConfig, processes: int | None) -> None:
     from shuffledp.service.shuffler.app import Shuffler
     from shuffledp.service.shuffler.doors import serve_with_doors
-    from shuffledp.service.web.lifecycle import serve
+    from shuffledp.service.http.lifecycle import serve
 
     config = replace(config, processes=config.processes if processes is None else processes)
     found = config.problems()

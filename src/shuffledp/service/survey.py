@@ -26,10 +26,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shuffledp.planning.counting import plan_count
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Operators, Task
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Operators, Task
 from shuffledp.service.client.collector import results
 from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
 

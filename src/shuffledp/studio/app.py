@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from shuffledp.errors import ShuffleDPError
 from shuffledp.samples import commute
-from shuffledp.service.web.bodies import read_json_body
-from shuffledp.service.web.problems import Problem, exception_answers
+from shuffledp.service.http.bodies import read_json_body
+from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import whole_number
 from shuffledp.studio.jobs import JOBS

@@ -6,18 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import PlanningError
-from shuffledp.exact.numbers import show
-from shuffledp.planning.checks import SMALLEST_EPSILON
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.within import reach
+from shuffledp.numbers.exact import show
+from shuffledp.plans.checks import SMALLEST_EPSILON
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.within import reach
 from shuffledp.studio.fields import Form, number
-from shuffledp.studio.questions import (
-    best_plan,
-    confidence_of,
-    epsilon_of,
-    error_of,
-    question_of,
-)
+from shuffledp.studio.questions import best_plan, confidence_of, epsilon_of, error_of, question_of
 from shuffledp.studio.words import published_reach, short
 
 LARGE_EPSILON = 4

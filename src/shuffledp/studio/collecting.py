@@ -10,12 +10,12 @@ from typing import Any
 from platformdirs import user_data_path
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import show
-from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.results import result_lines
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.signing import SigningKey
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.exact import show
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.results import result_lines
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Task
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_everywhere
 from shuffledp.studio.purpose import Purpose

@@ -11,7 +11,7 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.plots.published import published_png
-from shuffledp.sealed.results import results_csv
+from shuffledp.tasks.results import results_csv
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import as_written
+from shuffledp.numbers.exact import as_written
 
 Form = Mapping[str, Any]
 LABELS = {

@@ -7,19 +7,13 @@ from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plots.frontier import MOST_MESSAGES
-from shuffledp.rivals.base import Query, Task
-from shuffledp.rivals.claim import BASES
-from shuffledp.rivals.ours import OUR_SIDE
-from shuffledp.rivals.registry import rivals_for
-from shuffledp.rivals.table import Row, rival_row
+from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.claim import BASES
+from shuffledp.baselines.ours import OUR_SIDE
+from shuffledp.baselines.registry import rivals_for
+from shuffledp.baselines.table import Row, rival_row
 from shuffledp.studio.fields import LABELS, Form, number
-from shuffledp.studio.questions import (
-    bounds_of,
-    epsilon_of,
-    question_of,
-    service_targets,
-    users_of,
-)
+from shuffledp.studio.questions import bounds_of, epsilon_of, question_of, service_targets, users_of
 
 Item = dict[str, Any]
 

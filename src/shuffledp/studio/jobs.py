@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from shuffledp.errors import PlanningError
-from shuffledp.exact.numbers import show
-from shuffledp.planning.fleet import Rates, fleet
-from shuffledp.planning.plan import Plan
-from shuffledp.sealed.task import checked_report_size
-from shuffledp.sealed.wire import MOST_BATCH_REPORTS, report_bytes
-from shuffledp.spark.rates import measure
+from shuffledp.numbers.exact import show
+from shuffledp.plans.fleet import Rates, fleet
+from shuffledp.plans.plan import Plan
+from shuffledp.tasks.task import checked_report_size
+from shuffledp.tasks.wire import MOST_BATCH_REPORTS, report_bytes
+from shuffledp.engines.spark.rates import measure
 from shuffledp.studio.cautions import cautions, smaller_epsilon
 from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier

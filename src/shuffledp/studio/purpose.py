@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from shuffledp.sealed.task import NOT_NAMED, Operators
+from shuffledp.tasks.task import NOT_NAMED, Operators
 from shuffledp.studio.words import Rows
 
 NOT_WRITTEN = "not written down"

@@ -9,20 +9,20 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.planning.counting import plan_count
-from shuffledp.planning.frequencies import DEFAULT_SPREAD, plan_frequencies
-from shuffledp.planning.histogram import plan_histogram
-from shuffledp.planning.integer_sum import plan_integer_sum
-from shuffledp.planning.plan import Plan
-from shuffledp.planning.quantiles import plan_quantiles
-from shuffledp.planning.real_sum import plan_real_sum
-from shuffledp.planning.within import plan_within
-from shuffledp.protocols import PROTOCOLS
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD, plan_frequencies
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.integer_sum.planner import plan_integer_sum
+from shuffledp.plans.plan import Plan
+from shuffledp.queries.quantiles.planner import plan_quantiles
+from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.plans.within import plan_within
+from shuffledp.queries.catalogue import PROTOCOLS
 from shuffledp.queries import questions as columns
-from shuffledp.queries.frequency_question import Frequencies
+from shuffledp.queries.frequencies.query import FrequenciesQuery
 from shuffledp.queries.options import Options
-from shuffledp.queries.quantile_question import Quantiles
-from shuffledp.queries.query import Query
+from shuffledp.queries.quantiles.query import QuantilesQuery
+from shuffledp.queries.base import Query
 from shuffledp.studio.fields import LABELS, Form, number, positive, whole_number
 
 AnyPlan = Plan[Any]
@@ -97,7 +97,7 @@ QUESTIONS = {
             about="the number of people",
             fields=(),
             make=lambda form, n, epsilon, targets: plan_count(n, epsilon, **targets),
-            query=lambda form, how, epsilon: columns.Count.of(
+            query=lambda form, how, epsilon: columns.CountQuery.of(
                 how, epsilon, form.get("equals") or None
             ),
         ),
@@ -109,7 +109,7 @@ QUESTIONS = {
             make=lambda form, n, epsilon, targets: plan_histogram(
                 n, epsilon, _labels(form), other=_other(form), **targets
             ),
-            query=lambda form, how, epsilon: columns.Histogram.of(
+            query=lambda form, how, epsilon: columns.HistogramQuery.of(
                 how,
                 epsilon,
                 _labels(form),
@@ -124,7 +124,7 @@ QUESTIONS = {
             make=lambda form, n, epsilon, targets: plan_frequencies(
                 n, epsilon, candidates=_labels(form), **targets
             ),
-            query=lambda form, how, epsilon: Frequencies.of(
+            query=lambda form, how, epsilon: FrequenciesQuery.of(
                 how, epsilon, _labels(form), DEFAULT_SPREAD
             ),
             finds=("messages", "error"),
@@ -139,7 +139,7 @@ QUESTIONS = {
             make=lambda form, n, epsilon, targets: plan_integer_sum(
                 n, epsilon, whole_number(form, "largest"), **targets
             ),
-            query=lambda form, how, epsilon: columns.IntegerSum.of(
+            query=lambda form, how, epsilon: columns.IntegerSumQuery.of(
                 how,
                 epsilon,
                 whole_number(form, "largest"),
@@ -155,7 +155,7 @@ QUESTIONS = {
             make=lambda form, n, epsilon, targets: plan_real_sum(
                 n, epsilon, bounds=bounds_of(form), **targets
             ),
-            query=lambda form, how, epsilon: columns.RealSum.of(
+            query=lambda form, how, epsilon: columns.RealSumQuery.of(
                 how, epsilon, bounds_of(form), bool(form.get("clamp"))
             ),
             each=lambda form: bounds_of(form)[1] - bounds_of(form)[0],
@@ -169,7 +169,7 @@ QUESTIONS = {
             make=lambda form, n, epsilon, targets: plan_quantiles(
                 n, epsilon, bounds_of(form), bins=whole_number(form, "bins", least=2), **targets
             ),
-            query=lambda form, how, epsilon: Quantiles.of(
+            query=lambda form, how, epsilon: QuantilesQuery.of(
                 how,
                 epsilon,
                 bounds_of(form),

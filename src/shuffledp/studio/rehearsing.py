@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.accuracy.lattice import lattice_bins
+from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.errors import DataError, ParameterError, ShuffleDPError, ValueOutOfRange
-from shuffledp.exact.numbers import exact, whole
-from shuffledp.planning.plan import Plan
+from shuffledp.numbers.exact import exact, whole
+from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
-from shuffledp.queries.column_files import FILE_KINDS, TEXT_FILES, file_columns
-from shuffledp.queries.columns import Column, FileFormat, column_of
+from shuffledp.data.files import FILE_KINDS, TEXT_FILES, file_columns
+from shuffledp.data.columns import Column, FileFormat, column_of
 from shuffledp.queries.options import Options
-from shuffledp.queries.query import ColumnType
-from shuffledp.queries.rehearsal import Comparison, Rehearsal
-from shuffledp.queries.sources import Source
-from shuffledp.queries.values import WORDS
+from shuffledp.queries.base import ColumnType
+from shuffledp.engines.rehearsal import Comparison, Rehearsal
+from shuffledp.data.sources import Source
+from shuffledp.data.values import WORDS
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import (
     confidence_of,

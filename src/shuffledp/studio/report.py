@@ -14,10 +14,10 @@ from html import escape
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, percent, show
-from shuffledp.planning.plan import Plan
+from shuffledp.numbers.exact import counted, percent, show
+from shuffledp.plans.plan import Plan
 from shuffledp.plots.published import published_png
-from shuffledp.sealed.results import NEGATIVE_NOTE, result_lines
+from shuffledp.tasks.results import NEGATIVE_NOTE, result_lines
 from shuffledp.studio.cautions import cautions
 from shuffledp.studio.fields import Form
 from shuffledp.studio.purpose import Purpose

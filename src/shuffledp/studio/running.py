@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.task import Task
 from shuffledp.studio.collecting import Place, connect, progress
 from shuffledp.studio.fields import Form
 from shuffledp.studio.trial import Trial

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.exact.entropy import SYSTEM
+from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.options import Options
 from shuffledp.queries.truth import truth
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Task
 from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import Servers, local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 
-from shuffledp.service.web.bodies import declared_length
-from shuffledp.service.web.problems import Problem
+from shuffledp.service.http.bodies import declared_length
+from shuffledp.service.http.problems import Problem
 
 MOST_UPLOAD_BYTES = 512 << 20
 LONGEST_NAME = 100

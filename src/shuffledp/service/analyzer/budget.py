@@ -7,12 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.queries.batches import ledger_line
-from shuffledp.queries.ledger import Ledger
-from shuffledp.sealed.errors import StateLost
+from shuffledp.tasks.publish import ledger_line
+from shuffledp.release.ledger import Ledger
+from shuffledp.tasks.errors import StateLost
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore
-from shuffledp.service.web.tasks import TaskRegistry
+from shuffledp.service.http.tasks import TaskRegistry
 
 
 class Budget:

@@ -7,15 +7,15 @@ import re
 import shutil
 from pathlib import Path
 
-from shuffledp.sealed.clock import CLOCK_SECONDS, Clock
-from shuffledp.sealed.keys import KeyFolder
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
+from shuffledp.tasks.keys import KeyFolder
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import UNFINISHED
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.administration import TaskCare
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.retention import Retention
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 
 SEEN_FOLDER = re.compile(r"seen-(\d+)-(\d+)")
 

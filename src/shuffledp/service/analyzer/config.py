@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import positive
-from shuffledp.sealed.rules import IMPLAUSIBLE_RULES
-from shuffledp.service.web.config import ServerConfig
+from shuffledp.numbers.exact import positive
+from shuffledp.tasks.rules import IMPLAUSIBLE_RULES
+from shuffledp.service.http.config import ServerConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shuffledp.exact.schema import JsonSchema
-from shuffledp.sealed.result_schema import PUBLISHED
-from shuffledp.sealed.schema import KEY_STATES, PUBLIC_KEY
-from shuffledp.sealed.series import EVERY_DAYS
-from shuffledp.sealed.task_proof import HEAD, PATH
-from shuffledp.service.web.operations import (
+from shuffledp.documents.schema import JsonSchema
+from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.schema import KEY_STATES, PUBLIC_KEY
+from shuffledp.tasks.series import EVERY_DAYS
+from shuffledp.tasks.task_proof import HEAD, PATH
+from shuffledp.service.http.operations import (
     BATCH_NAME,
     KEY_HEX,
     NEEDS_JSON,
@@ -20,7 +20,7 @@ from shuffledp.service.web.operations import (
     json_object,
     page,
 )
-from shuffledp.service.web.reasons import LONGEST_REASON
+from shuffledp.service.http.reasons import LONGEST_REASON
 
 STATE: JsonSchema = {"type": "string"}
 _key = PUBLIC_KEY.json_schema()

@@ -10,21 +10,21 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from shuffledp.errors import BudgetExceeded, ShuffleDPError
-from shuffledp.queries.batches import publish_batch
-from shuffledp.sealed.errors import BatchHeld, StateLost
-from shuffledp.sealed.keys import KeyFolder, PrivateKey
-from shuffledp.sealed.opening import AllowedNumbers, Tally, count_messages, worker_pool
-from shuffledp.sealed.ordering import PAGE_ROWS
-from shuffledp.sealed.replay_memory import ReplayMemory
-from shuffledp.sealed.replays import first_seen, put_in_order
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.publish import publish_batch
+from shuffledp.tasks.errors import BatchHeld, StateLost
+from shuffledp.tasks.keys import KeyFolder, PrivateKey
+from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages, worker_pool
+from shuffledp.tasks.ordering import PAGE_ROWS
+from shuffledp.tasks.replay_memory import ReplayMemory
+from shuffledp.tasks.replays import first_seen, put_in_order
+from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.metrics import Metrics
-from shuffledp.service.web.tasks import TaskRegistry
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import Metrics
+from shuffledp.service.http.tasks import TaskRegistry
 
 TRY_AGAIN_SECONDS = 5.0
 CHUNKS_PER_WORKER = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import LOG_TABLE, TASK_STATES, TASKS_TABLE, Schema
+from shuffledp.service.store.schema import LOG_TABLE, TASK_STATES, TASKS_TABLE, Schema
 
 RESULT_AGES = "ALTER TABLE batches ADD COLUMN published_at BIGINT NOT NULL DEFAULT 0"
 """When a batch's result was published, in seconds since 1970; 0: not known."""

@@ -8,16 +8,16 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from shuffledp.exact.numbers import show
-from shuffledp.sealed.results import series_csv
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.exact import show
+from shuffledp.tasks.results import series_csv
+from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer import operations
-from shuffledp.service.storage.database import Transaction
-from shuffledp.service.web.operations import Served
-from shuffledp.service.web.page import PAGE_HEADERS
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.series_page import render_series
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Transaction
+from shuffledp.service.http.operations import Served
+from shuffledp.service.http.page import PAGE_HEADERS
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.series_page import render_series
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 
 Results = Callable[[RegisteredTask], Awaitable[tuple[list[dict[str, Any]], int]]]
 """The published results of a task, and how many were forgotten because they are old."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from shuffledp.sealed.oblivious import GatewayKey
-from shuffledp.sealed.signing import SigningKey
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.oblivious import GatewayKey
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Task
 from shuffledp.service.answers import answer_json, bounded_request
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash

@@ -17,11 +17,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shuffledp.exact.numbers import show
-from shuffledp.sealed.clock import DAY_SECONDS, Clock, system_clock
-from shuffledp.sealed.files import lock, write_whole
-from shuffledp.sealed.signing import SIGNERS
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.exact import show
+from shuffledp.tasks.clock import DAY_SECONDS, Clock, system_clock
+from shuffledp.documents.files import lock, write_whole
+from shuffledp.tasks.signing import SIGNERS
+from shuffledp.tasks.task import Task
 from shuffledp.service.client.one_time import forget_expired, tokens_kept
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 from tenacity import AsyncRetrying, Retrying
 
-from shuffledp.exact.entropy import Entropy
+from shuffledp.numbers.entropy import Entropy
 from shuffledp.service.answers import (
     MOST_SHORT_ANSWER_BYTES,
     answer_json,

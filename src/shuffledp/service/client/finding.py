@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.schema import Either, Listing, Nothing, Record, Text, Whole
-from shuffledp.sealed.clock import Clock, system_clock
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.oblivious import GatewayKey
-from shuffledp.sealed.schema import KEY_TEXT, LATEST_SECOND, LONGEST_TASK_NAME, SHOWN
-from shuffledp.sealed.series import MOST_TASKS
-from shuffledp.sealed.task import Task, task_from_json
+from shuffledp.documents.schema import Either, Listing, Nothing, Record, Text, Whole
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.oblivious import GatewayKey
+from shuffledp.tasks.schema import KEY_TEXT, LATEST_SECOND, LONGEST_TASK_NAME, SHOWN
+from shuffledp.tasks.series import MOST_TASKS
+from shuffledp.tasks.task import Task, task_from_json
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call
 from shuffledp.service.client.relaying import RelayTransport

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from shuffledp.sealed.files import private, sync
+from shuffledp.documents.files import private, sync
 from shuffledp.service.errors import AlreadyAnswered
 
 

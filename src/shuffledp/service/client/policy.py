@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.numbers import counted, positive, show, whole
-from shuffledp.sealed.keys import PublicKey
-from shuffledp.sealed.signing import SIGNERS
-from shuffledp.sealed.task import Task
+from shuffledp.numbers.exact import counted, positive, show, whole
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.signing import SIGNERS
+from shuffledp.tasks.task import Task
 from shuffledp.service.errors import PolicyRefused
 
 MOST_EPSILON_PER_TASK = Fraction(2)

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.hpke_context import HpkeContext
-from shuffledp.sealed.oblivious import GatewayKey, open_answer, seal_request
-from shuffledp.sealed.schema import MOST_TASK_BYTES
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.hpke_context import HpkeContext
+from shuffledp.tasks.oblivious import GatewayKey, open_answer, seal_request
+from shuffledp.tasks.schema import MOST_TASK_BYTES
+from shuffledp.tasks.task import Task
 from shuffledp.service.answers import AnswerTooLong
 from shuffledp.service.binary_http import BinaryRequest, read_response
 

@@ -10,7 +10,7 @@ import httpx
 from tenacity import RetryCallState, retry_if_exception_type, stop_after_attempt
 from tenacity.wait import wait_base
 
-from shuffledp.exact.entropy import Entropy
+from shuffledp.numbers.entropy import Entropy
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 30.0
 MOST_DOUBLINGS = 20

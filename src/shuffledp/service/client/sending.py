@@ -21,13 +21,13 @@ import httpx
 from platformdirs import user_data_path
 
 from shuffledp.errors import SeededError
-from shuffledp.exact.deadline import time_limit
-from shuffledp.exact.entropy import SYSTEM, Entropy
-from shuffledp.sealed.clock import Clock, system_clock
-from shuffledp.sealed.reports import encrypt_report
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import TaskProof
-from shuffledp.sealed.wire import REPORT_ID_BYTES, read_upload
+from shuffledp.numbers.deadline import time_limit
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import TaskProof
+from shuffledp.tasks.wire import REPORT_ID_BYTES, read_upload
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.errands import Errand, Errands
 from shuffledp.service.client.one_time import OneTimeToken, spent_name

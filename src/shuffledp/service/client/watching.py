@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.errors import ProofError, TaskError
-from shuffledp.sealed.merkle import MerkleTree
-from shuffledp.sealed.signing import (
+from shuffledp.tasks.errors import ProofError, TaskError
+from shuffledp.tasks.merkle import MerkleTree
+from shuffledp.tasks.signing import (
     KEY_BYTES,
     SHUFFLER,
     SIGNATURE_BYTES,
@@ -16,8 +16,8 @@ from shuffledp.sealed.signing import (
     head_text,
     signed,
 )
-from shuffledp.sealed.task import Task, task_from_json
-from shuffledp.sealed.task_proof import Head, log_entry
+from shuffledp.tasks.task import Task, task_from_json
+from shuffledp.tasks.task_proof import Head, log_entry
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call
 from shuffledp.service.errors import Refused

@@ -15,8 +15,8 @@ import os
 import shlex
 from pathlib import Path
 
-from shuffledp.sealed.files import lock, write_whole
-from shuffledp.service.web.problems import Problem
+from shuffledp.documents.files import lock, write_whole
+from shuffledp.service.http.problems import Problem
 
 MOST_EVIDENCE_BYTES = 64 << 10
 MOST_SUBJECT_BYTES = 1000

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffledp.service.web.config import ServerConfig
+from shuffledp.service.http.config import ServerConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES
-from shuffledp.service.web.operations import (
+from shuffledp.service.http.operations import (
     NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,

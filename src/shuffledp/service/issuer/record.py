@@ -18,9 +18,9 @@ from threading import Lock
 
 from filelock import BaseFileLock
 
-from shuffledp.sealed.files import private, sync
+from shuffledp.documents.files import private, sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.storage.private import lock_file, private_folder
+from shuffledp.service.store.private import lock_file, private_folder
 
 LOCK_SECONDS = 10.0
 """How long to wait for a predecessor that is still ending."""

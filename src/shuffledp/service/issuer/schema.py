@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shuffledp.service.storage.schema import TASK_STATES, TASKS_TABLE, Schema
+from shuffledp.service.store.schema import TASK_STATES, TASKS_TABLE, Schema
 
 ISSUER_SCHEMA = Schema(
     "issuer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from shuffledp.service.storage.database import Database, Row, Transaction
+from shuffledp.service.store.database import Database, Row, Transaction
 
 COLUMNS = ("token", "holder", "attested")
 RECORDED, UNRECORDED, STOPPED = "recorded", "unrecorded", "stopped"

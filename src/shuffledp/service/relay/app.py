@@ -19,13 +19,13 @@ from starlette.types import ASGIApp
 
 from shuffledp.service.answers import bounded_request_async
 from shuffledp.service.relay.config import RelayConfig
-from shuffledp.service.web.bodies import read_body
-from shuffledp.service.web.connections import ConnectionLimits, Connections
-from shuffledp.service.web.lifecycle import uvicorn_config
-from shuffledp.service.web.logs import log, start_logs
-from shuffledp.service.web.operations import NEEDS_BODY, Content, Operation, Served, page
-from shuffledp.service.web.origins import Origins
-from shuffledp.service.web.problems import Problem, exception_answers
+from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.connections import ConnectionLimits, Connections
+from shuffledp.service.http.lifecycle import uvicorn_config
+from shuffledp.service.http.logs import log, start_logs
+from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
+from shuffledp.service.http.origins import Origins
+from shuffledp.service.http.problems import Problem, exception_answers
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
 GATEWAY_PATH = "/.well-known/ohttp-gateway"

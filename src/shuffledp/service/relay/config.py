@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffledp.service.web.config import ServerConfig
-from shuffledp.service.web.origins import is_server
+from shuffledp.service.http.config import ServerConfig
+from shuffledp.service.http.origins import is_server
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.task_tokens import TaskToken, task_challenge
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.task_tokens import TaskToken, task_challenge
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Verdict
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import RegisteredTask
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from shuffledp.service.storage.database import Row
+from shuffledp.service.store.database import Row
 
 ALL_TASKS = 0
 """The task under which a token is recorded that counts once in all tasks."""

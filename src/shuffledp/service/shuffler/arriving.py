@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from shuffledp.service.web.problems import Problem
+from shuffledp.service.http.problems import Problem
 
 MOST_ARRIVING_BYTES = 64 << 20
 

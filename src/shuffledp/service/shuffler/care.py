@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from shuffledp.sealed.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
+from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.administration import TaskCare
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.retention import Retention
-from shuffledp.service.web.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 
 GIVEN_UP = "discarded: the task was archived"
 

@@ -18,9 +18,9 @@ from typing import Any
 import httpx
 
 from shuffledp.errors import ParameterError
-from shuffledp.exact.entropy import SYSTEM
-from shuffledp.sealed.clock import Clock
-from shuffledp.sealed.parts import (
+from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.tasks.clock import Clock
+from shuffledp.tasks.parts import (
     MANIFEST_NAME,
     Manifest,
     PartFacts,
@@ -30,17 +30,17 @@ from shuffledp.sealed.parts import (
     part_name,
     seal_part,
 )
-from shuffledp.sealed.top_up import encrypted_top_up
-from shuffledp.sealed.wire import MESSAGE_BYTES, BatchHeader
+from shuffledp.tasks.top_up import encrypted_top_up
+from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
 from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.report_keys import KeyDestroyed
 from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
-from shuffledp.service.storage.spool import Spool, is_bucket
-from shuffledp.service.web.logs import log
-from shuffledp.service.web.metrics import Counts, Metrics
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.store.spool import Spool, is_bucket
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import Counts, Metrics
+from shuffledp.service.http.tasks import RegisteredTask
 
 LOOK_AGAIN_SECONDS = 1.0
 DELIVERY_FIGURES = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shuffledp.service.storage.database import Row, Rows, Transaction
+from shuffledp.service.store.database import Row, Rows, Transaction
 
 STORE = """
     WITH s AS (

@@ -16,23 +16,23 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.errors import TaskError
-from shuffledp.sealed.files import lock
-from shuffledp.sealed.keys import KeyFolder, PrivateKey
-from shuffledp.sealed.oblivious import (
+from shuffledp.tasks.errors import TaskError
+from shuffledp.documents.files import lock
+from shuffledp.tasks.keys import KeyFolder, PrivateKey
+from shuffledp.tasks.oblivious import (
     KEY_IDS,
     REQUEST_OVERHEAD,
     GatewayKey,
     open_request,
     seal_answer,
 )
-from shuffledp.sealed.schema import MOST_TASK_BYTES
+from shuffledp.tasks.schema import MOST_TASK_BYTES
 from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
 from shuffledp.service.shuffler.arriving import Arriving
-from shuffledp.service.storage.private import private_folder
-from shuffledp.service.web.bodies import declared_length, read_body
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.tasks import TaskRegistry
+from shuffledp.service.store.private import private_folder
+from shuffledp.service.http.bodies import declared_length, read_body
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import TaskRegistry
 
 PATH = re.compile(r"/tasks/(?P<task>[0-9a-f]{64})(?P<end>/reports|/proof|)|(?P<whole>/current)")
 REQUEST_ROOM = 2048

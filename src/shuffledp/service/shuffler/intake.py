@@ -9,8 +9,8 @@ from collections import Counter, deque
 
 from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.web.metrics import Counts, Figures, Seconds
-from shuffledp.service.web.problems import Problem
+from shuffledp.service.http.metrics import Counts, Figures, Seconds
+from shuffledp.service.http.problems import Problem
 
 MOST_PER_COMMIT = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]

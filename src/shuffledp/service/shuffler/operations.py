@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shuffledp.sealed.task_proof import HEAD, TASK_PROOF
-from shuffledp.service.web.operations import (
+from shuffledp.tasks.task_proof import HEAD, TASK_PROOF
+from shuffledp.service.http.operations import (
     EMPTY,
     KEY_HEX,
     NEEDS_BODY,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from shuffledp.sealed.clock import DAY_SECONDS
+from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.storage.database import Database
+from shuffledp.service.store.database import Database
 
 BEAT_SECONDS = 5.0
 AWAY_SECONDS = 30

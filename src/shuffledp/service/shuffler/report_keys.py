@@ -23,10 +23,10 @@ from pathlib import Path
 
 from filelock import Timeout
 
-from shuffledp.sealed.files import lock, private, sync
+from shuffledp.documents.files import lock, private, sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.shuffler.batch_key import KEY_BYTES, BatchKey
-from shuffledp.service.storage.private import erase, private_folder
+from shuffledp.service.store.private import erase, private_folder
 
 LOCK_SECONDS = 10.0
 DELIVERED = "delivered"

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from shuffledp.sealed.task import task_from_json
+from shuffledp.tasks.task import task_from_json
 from shuffledp.service.errors import ConfigError
-from shuffledp.service.storage.database import Row, Rows, Transaction
-from shuffledp.service.storage.schema import (
+from shuffledp.service.store.database import Row, Rows, Transaction
+from shuffledp.service.store.schema import (
     TASK_STATES,
     TASKS_TABLE,
     WITNESS_TABLES,

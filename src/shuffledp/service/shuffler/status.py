@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.web.metrics import Levels, Metrics
-from shuffledp.service.web.tasks import RegisteredTask
+from shuffledp.service.http.metrics import Levels, Metrics
+from shuffledp.service.http.tasks import RegisteredTask
 
 STATUS_FIGURES = (
     Levels("waiting_reports", "Reports that are in no batch yet", ("task",)),

@@ -18,10 +18,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shuffledp.errors import ParameterError
-from shuffledp.sealed.errors import ProofError
-from shuffledp.sealed.files import lock, write_whole
-from shuffledp.sealed.merkle import EMPTY_ROOT
-from shuffledp.sealed.signing import (
+from shuffledp.tasks.errors import ProofError
+from shuffledp.documents.files import lock, write_whole
+from shuffledp.tasks.merkle import EMPTY_ROOT
+from shuffledp.tasks.signing import (
     ANALYZER,
     COLLECTOR,
     SHUFFLER,
@@ -30,18 +30,14 @@ from shuffledp.sealed.signing import (
     head_text,
     task_text,
 )
-from shuffledp.sealed.task import Task
-from shuffledp.sealed.task_proof import Head, TaskProof, read_path
-from shuffledp.service.answers import (
-    MOST_SHORT_ANSWER_BYTES,
-    answer_json,
-    bounded_request_async,
-)
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import Head, TaskProof, read_path
+from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
 from shuffledp.service.shuffler import operations
-from shuffledp.service.storage.database import Database, Transaction
-from shuffledp.service.web.operations import Served
-from shuffledp.service.web.problems import Problem
-from shuffledp.service.web.tasks import TASK_CACHING, Storing
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.http.operations import Served
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import TASK_CACHING, Storing
 
 
 HEAD_FILE = "head.json"

@@ -1,0 +1,188 @@
+"""What every rival has: the paper's verbs, a privacy claim, and a forecast.
+
+A rival is a protocol that [GKM23] is compared with. It has the same verbs as ours: `randomize`
+(one user's messages), `shuffle` (of `protocols.report`), `collect` (the counts behind shuffled
+messages, which are all that the analyzer reads), `aggregate` (the same law for many users in one
+go) and `analyze`. What it promises is a `Claim`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import DiscreteLaplace
+from shuffledp.numbers.exact import ExactNumber, positive_as_written, probability, whole
+from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.draws import Counts, whole_values
+
+Query = Literal["count", "real-sum", "histogram"]
+Messages = NDArray[np.int64]
+"""The messages of one or many users, one row per message."""
+
+
+@dataclass(frozen=True)
+class RivalForecast:
+    """A rival's error and cost, computed from formulas."""
+
+    rmse: float
+    """The root mean squared error at the worst data (of the worst bucket, for a histogram)."""
+    messages_per_user: float
+    """The expected number, for a user with the value that costs most."""
+    bits_per_message: int
+
+    @property
+    def bits_per_user(self) -> float:
+        """The expected bits that one user sends."""
+        return self.messages_per_user * self.bits_per_message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a rival is planned for: how many users, how private, how many buckets."""
+
+    users: int
+    epsilon: Fraction
+    delta: Fraction | None = None
+    buckets: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        users: int | str,
+        epsilon: ExactNumber,
+        delta: ExactNumber | None = None,
+        buckets: int | str | None = None,
+    ) -> Task:
+        """A task from numbers as a caller writes them, checked and made exact."""
+        return cls(
+            users=whole(users, "users"),
+            epsilon=positive_as_written(epsilon, "epsilon"),
+            delta=None if delta is None else probability(delta, "delta"),
+            buckets=None if buckets is None else whole(buckets, "buckets", least=2),
+        )
+
+    @property
+    def required_delta(self) -> Fraction:
+        """δ; raises `ParameterError` where none was given, for rivals that are not pure."""
+        if self.delta is None:
+            raise ParameterError(
+                "This protocol is only (ε, δ)-private; give delta (for example 1e-6), "
+                "or choose a pure protocol."
+            )
+        return self.delta
+
+    @property
+    def required_buckets(self) -> int:
+        """How many buckets; raises `ParameterError` where none were given, for histograms."""
+        if self.buckets is None:
+            raise ParameterError("A histogram needs the number of buckets; give buckets=….")
+        return self.buckets
+
+
+@dataclass(frozen=True, eq=False)
+class Bag:
+    """What the analyzer reads: how often each message arrived, and from how many users."""
+
+    users: int
+    counts: Counts
+    seeded: bool = False
+
+
+class Rival(ABC):
+    """A protocol of the literature with its parameters, all exact."""
+
+    query: ClassVar[Query]
+    users: int
+    """How many honest users are sure to take part: together they send all the noise."""
+
+    @cached_property
+    @abstractmethod
+    def claim(self) -> Claim:
+        """The privacy that the protocol promises with these parameters."""
+
+    @property
+    @abstractmethod
+    def bits_per_message(self) -> int:
+        """How many bits one message takes."""
+
+    @abstractmethod
+    def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Messages:
+        """The messages that one user with this value sends."""
+
+    @abstractmethod
+    def collect(self, messages: Messages, users: int) -> Bag:
+        """The counts behind all users' messages, whatever order these are in."""
+
+    @abstractmethod
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
+        """A draw with the same law as `collect` of all these users' messages, in one go."""
+
+    @abstractmethod
+    def analyze(self, bag: Bag) -> NDArray[np.float64]:
+        """The unbiased estimate: one number, or one per bucket."""
+
+    @abstractmethod
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        """The estimate's expected squared error (of one bucket), with so many users, where the
+        true answer is `total`; at the worst true answer if none is given."""
+
+    @abstractmethod
+    def messages_per_user(self) -> float:
+        """The expected number of messages of a user with the value that costs most."""
+
+    def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
+        """(law, unit) where the error is `unit` times a discrete Laplace draw; else None."""
+        return None
+
+    def forecast(self, users: int | None = None) -> RivalForecast:
+        """Error and cost with so many users; with the planned number if none is given."""
+        error = self.mean_squared_error(self.users if users is None else users)
+        return RivalForecast(float(error**0.5), self.messages_per_user(), self.bits_per_message)
+
+    def check_batch(self, users: int) -> None:
+        """Raises `ParameterError` where the analyzer cannot take a batch of so many users."""
+        return
+
+
+class Counter(Rival):
+    """A rival that counts users with the value 1."""
+
+    query: ClassVar[Query] = "count"
+
+    @abstractmethod
+    def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
+        """A draw of the counts that arrive when `ones` of the users hold 1."""
+
+    @abstractmethod
+    def estimate(self, counts: Counts, users: int) -> float:
+        """The unbiased estimate of how many hold 1."""
+
+    @abstractmethod
+    def messages(self, value: int) -> float:
+        """The expected number of messages of a user that holds `value`."""
+
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
+        bits = whole_values(values, 1)
+        counts = self.draw(int(bits.sum()), bits.size, entropy)
+        return Bag(bits.size, counts, entropy.seeded)
+
+    def analyze(self, bag: Bag) -> NDArray[np.float64]:
+        return np.array([self.estimate(bag.counts, bag.users)])
+
+    def messages_per_user(self) -> float:
+        return max(self.messages(0), self.messages(1))
+
+
+def needs(condition: bool, reason: str) -> None:
+    """Raises `PlanningError` with this reason unless the condition holds."""
+    if not condition:
+        raise PlanningError(reason)

@@ -1,0 +1,78 @@
+"""A histogram as one counter per bucket, side by side.
+
+A user holds 1 in its own bucket and 0 in every other; a message is (bucket, the counter's
+message). Replacing a value moves one bucket down and another up, on independent randomness: what
+that costs is proved by whoever makes the histogram, who gives the claim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import DiscreteLaplace
+from shuffledp.baselines.base import Bag, Counter, Messages, Query, Rival
+from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.draws import whole_values
+
+
+@dataclass(frozen=True)
+class PerBucket(Rival):
+    """`buckets` copies of a counter, with the claim that holds for all of them together."""
+
+    counter: Counter
+    buckets: int
+    together: Claim = field(compare=False)
+    query: ClassVar[Query] = "histogram"
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        return self.counter.users
+
+    @cached_property
+    def claim(self) -> Claim:
+        return self.together
+
+    @property
+    def bits_per_message(self) -> int:
+        return (self.buckets - 1).bit_length() + self.counter.bits_per_message
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
+        """One user's messages as rows (bucket, the counter's message)."""
+        own = int(whole_values(np.array([value]), self.buckets - 1)[0])
+        rows = []
+        for bucket in range(self.buckets):
+            sent = self.counter.randomize(int(bucket == own), entropy)
+            rows.append(np.stack([np.full(len(sent), bucket), sent], axis=1))
+        return np.concatenate(rows)
+
+    def collect(self, messages: Messages, users: int) -> Bag:
+        per_bucket = [
+            self.counter.collect(messages[messages[:, 0] == bucket, 1], users).counts
+            for bucket in range(self.buckets)
+        ]
+        return Bag(users, np.stack(per_bucket))
+
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
+        codes = whole_values(values, self.buckets - 1)
+        tally = np.bincount(codes, minlength=self.buckets)
+        drawn = [self.counter.draw(int(ones), codes.size, entropy) for ones in tally]
+        return Bag(codes.size, np.stack(drawn), entropy.seeded)
+
+    def analyze(self, bag: Bag) -> NDArray[np.float64]:
+        return np.array([self.counter.estimate(counts, bag.users) for counts in bag.counts])
+
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        return self.counter.mean_squared_error(users, total)
+
+    def messages_per_user(self) -> float:
+        return self.counter.messages(1) + (self.buckets - 1) * self.counter.messages(0)
+
+    def error_law(self, users: int) -> tuple[DiscreteLaplace, Fraction] | None:
+        return self.counter.error_law(users)

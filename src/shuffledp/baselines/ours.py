@@ -1,0 +1,89 @@
+"""shuffledp's own side of a comparison: its plans, and [GKM23] with the printed constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.plans.plan import Plan
+from shuffledp.cells.paper.printed import printed_recipe
+from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.protocols.results import Estimate, HistogramResult, Result
+from shuffledp.baselines.base import Query, RivalForecast, Task
+
+MOST_SPREAD = 1_000
+"""Over how many buckets values are taken to be spread, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OurSide:
+    """What comparisons need to know of shuffledp's own answer to one query."""
+
+    plan: Callable[[Task, Fraction], Plan[Result]]
+    """Gives the plan for a task at an error target, the MSE over the central one less 1."""
+    printed: Callable[[Task, Fraction], RivalForecast] | None
+    """Gives error and cost of [GKM23] with the constants as printed, at an error target; None for
+    real sums, for which no constants are printed."""
+    overheads: tuple[Fraction, ...]
+    """The error targets that tables show."""
+    any_domain: Callable[[Task, int], Plan[Result]] | None = None
+    """Gives the plan that costs the same for any domain, with so many messages at most."""
+
+
+def _plan_count(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
+    return plan_count(task.users, task.epsilon, mse_overhead=mse_overhead)
+
+
+def _plan_real_sum(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
+    return plan_real_sum(task.users, task.epsilon, mse_overhead=mse_overhead)
+
+
+def _plan_histogram(task: Task, mse_overhead: Fraction) -> Plan[HistogramResult]:
+    buckets = task.required_buckets
+    return plan_histogram(task.users, task.epsilon, buckets, mse_overhead=mse_overhead)
+
+
+def _printed_count(task: Task, mse_overhead: Fraction) -> RivalForecast:
+    recipe = printed_recipe(task.users, task.epsilon, mse_overhead)
+    return RivalForecast(recipe.rmse, recipe.messages_per_user, 1)
+
+
+def _printed_histogram(task: Task, mse_overhead: Fraction) -> RivalForecast:
+    """Error and cost of one counter at ε/2 for every bucket."""
+    recipe = printed_recipe(task.users, task.epsilon / 2, mse_overhead)
+    buckets = task.required_buckets
+    messages = buckets * (recipe.messages_per_user - 1) + 1
+    return RivalForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
+
+
+def _plan_frequencies(task: Task, messages: int) -> Plan[HistogramResult]:
+    """The plan by groups for values that are spread evenly over the buckets, or 1,000 of them."""
+    spread = min(task.required_buckets, MOST_SPREAD)
+    return plan_frequencies(task.users, task.epsilon, spread=spread, max_messages=messages)
+
+
+_FINE = (Fraction(1, 10), Fraction(1, 2), Fraction(2), Fraction(8))
+
+OUR_SIDE: dict[Query, OurSide] = {
+    "count": OurSide(plan=_plan_count, printed=_printed_count, overheads=_FINE),
+    "real-sum": OurSide(
+        plan=_plan_real_sum, printed=None, overheads=(Fraction(2), Fraction(8), Fraction(24))
+    ),
+    "histogram": OurSide(
+        plan=_plan_histogram,
+        printed=_printed_histogram,
+        overheads=_FINE,
+        any_domain=_plan_frequencies,
+    ),
+}
+
+
+@lru_cache(maxsize=256)
+def our_plan(query: Query, task: Task, mse_overhead: Fraction) -> Plan[Result]:
+    """shuffledp's plan for a task at an error target, kept for later calls."""
+    return OUR_SIDE[query].plan(task, mse_overhead)

@@ -1,0 +1,123 @@
+"""[BC20] Separating local and shuffled DP via histograms (Balcer, Cheu, ITC 2020).
+
+A user sends its bit and one more "1" with probability p: the view is k + Bin(n, p). The paper
+takes p near 1. Bin(n, 1−p) is n − Bin(n, p), so a p near 0 is exactly as private (the directions
+swap) and sends almost no noise: the calibrated variant uses it. The paper's analyzer reads small
+counts as 0; here that is dropped, and the estimate is unbiased.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.exact import round_to
+from shuffledp.baselines.base import Bag, Counter, Messages, Task, needs
+from shuffledp.baselines.buckets import PerBucket
+from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.divergence import least, pair_delta, settles, shift_delta
+from shuffledp.baselines.draws import Counts, draw, successes, whole_values
+
+HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class BC20(Counter):
+    """A counter of which every user sends x + Ber(p) messages."""
+
+    users: int
+    chance: Fraction
+    """p: the probability of one more message."""
+    promise: Claim
+    bits_per_message: ClassVar[int] = 1
+
+    @classmethod
+    def plan(cls, task: Task) -> BC20:
+        """The counter with the least p whose computed δ is small enough."""
+        chance = least_chance(task.users, task.epsilon, task.required_delta, pair=False)
+        claim = approximate_claim(
+            task.epsilon, task.required_delta, "computed", "hockey-stick divergence ≤ δ"
+        )
+        return cls(task.users, chance, claim)
+
+    @classmethod
+    def published(cls, task: Task) -> BC20:
+        """The counter with p = 1 − 50 ln(2/δ)/(ε² n), for n ≥ 100 ln(2/δ)/ε² and ε ≤ 1; its δ is
+        computed."""
+        epsilon, delta, users = task.epsilon, task.required_delta, task.users
+        noise = 50 * math.log(2 / delta) / float(epsilon) ** 2
+        needs(epsilon <= 1, "BC20's theorem is for ε ≤ 1.")
+        needs(
+            users >= 2 * noise,
+            f"BC20's theorem needs at least {math.ceil(2 * noise):,} users here.",
+        )
+        chance = 1 - round_to(noise / users, 9, up=True)
+        holds = settles(lambda: shift_delta(Binomial(users, chance), epsilon), delta)
+        basis: Basis = "computed" if holds else "violated"
+        return cls(users, chance, approximate_claim(epsilon, delta, basis, "published constants"))
+
+    @cached_property
+    def claim(self) -> Claim:
+        return self.promise
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
+        extra = draw(Bernoulli(self.chance), 1, entropy)
+        return np.ones(int((whole_values(np.array([value]), 1) + extra)[0]), np.int64)
+
+    def collect(self, messages: Messages, users: int) -> Bag:
+        return Bag(users, np.array([len(messages)]))
+
+    def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
+        return np.array([ones + successes(users, self.chance, entropy)])
+
+    def estimate(self, counts: Counts, users: int) -> float:
+        return float(int(counts[0]) - users * self.chance)
+
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        return float(users * self.chance * (1 - self.chance))
+
+    def messages(self, value: int) -> float:
+        return value + float(self.chance)
+
+
+@lru_cache(maxsize=256)
+def least_chance(users: int, epsilon: Fraction, delta: Fraction, *, pair: bool) -> Fraction:
+    """The smallest p ≤ ½ for which δ is computed to be small enough: of one count that moves, or
+    of a pair of counts that move in opposite directions."""
+    measure = pair_delta if pair else shift_delta
+
+    def private(chance: Fraction) -> bool:
+        return chance <= HALF and settles(lambda: measure(Binomial(users, chance), epsilon), delta)
+
+    needs(
+        private(HALF), f"With {users:,} users even p = ½ is not enough noise; plan for more users."
+    )
+    return least(private, min(8 / users, 0.25), most=0.5)
+
+
+def histogram(task: Task) -> PerBucket:
+    """A counter per bucket, with δ computed for the pair of buckets that a replacement moves."""
+    delta = task.required_delta
+    chance = least_chance(task.users, task.epsilon, delta, pair=True)
+    claim = approximate_claim(
+        task.epsilon, delta, "computed", "hockey-stick divergence of the pair ≤ δ"
+    )
+    return PerBucket(BC20(task.users, chance, claim), task.required_buckets, claim)
+
+
+def published_histogram(task: Task) -> PerBucket:
+    """A counter per bucket at (ε/2, δ/2): the theorem gives (2ε, 2δ) for all buckets together."""
+    counter = BC20.published(
+        Task(users=task.users, epsilon=task.epsilon / 2, delta=task.required_delta / 2)
+    )
+    claim = approximate_claim(
+        task.epsilon, task.required_delta, counter.claim.basis, "published constants"
+    )
+    return PerBucket(counter, task.required_buckets, claim)

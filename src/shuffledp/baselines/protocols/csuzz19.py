@@ -1,0 +1,182 @@
+"""Randomized response and a shuffler, one bit per user, calibrated in five ways.
+
+[CSUZZ19] Distributed DP via shuffling (EUROCRYPT 2019): with probability λ/n a random bit, else
+the true one; so each bit is flipped with probability f = λ/(2n).
+[EFMRTT19] and [FMT21] (SODA 2019, FOCS 2021) bound what shuffling makes of any ε₀-local message.
+The calibrated variant computes the view itself: with m ones among the others it is
+Bin(m, 1−f) + Bin(n−1−m, f) plus the user's bit, and
+
+    H_ε = max over t of  α F(t) − β F(t−1),   α = 1−f − e^ε f,  β = e^ε(1−f) − f,
+
+because the others' law is log-concave; the other direction is its mirror image.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from flint import arb
+
+from shuffledp.numbers.laws import Binomial
+from shuffledp.numbers.exact import ball, round_to
+from shuffledp.baselines.base import Task, needs
+from shuffledp.baselines.claim import Basis, Claim, approximate_claim
+from shuffledp.baselines.divergence import least, settles
+from shuffledp.baselines.masses import Masses, binomial
+from shuffledp.baselines.protocols.local import RandomizedResponse, local_epsilon
+
+EVERY_DATA_SET_USERS = 4_000  # up to so many users, δ is computed for every number of ones
+MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing
+DELTA_MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
+
+
+def exact_delta(users: int, flip: float, epsilon: float, ones: int) -> float:
+    """H_ε of the view with `ones` ones among the other users, the worse direction. Floats."""
+    low = _low_delta(users, flip, epsilon, ones)
+    return max(low, _low_delta(users, flip, epsilon, users - 1 - ones))
+
+
+def _low_delta(users: int, flip: float, epsilon: float, ones: int) -> float:
+    """H_ε of the view of a user with 0 against that of a user with 1."""
+    grow = math.exp(epsilon)
+    alpha, beta = 1 - flip - grow * flip, grow * (1 - flip) - flip
+    if alpha <= 0:
+        return 0.0  # flipping alone is ε-private
+    cumulative = np.cumsum(_others(users, flip, ones))
+    before = np.concatenate([[0.0], cumulative[:-1]])
+    return max(0.0, float(np.max(alpha * cumulative - beta * before)))
+
+
+def _others(users: int, flip: float, ones: int) -> Masses:
+    """The law of the other users' ones, up to a shift: zeros that rise less ones that fall."""
+    rise = binomial(users - 1 - ones, flip)
+    fall = binomial(ones, flip)
+    return np.convolve(rise, fall[::-1])
+
+
+def ones_looked_at(users: int) -> list[int]:
+    """Numbers of ones among the others at which δ is computed; by symmetry half of them."""
+    half = (users - 1) // 2
+    if users <= EVERY_DATA_SET_USERS:
+        return list(range(half + 1))
+    few = np.unique(np.concatenate([np.arange(40), np.linspace(0, half, 160).astype(int)]))
+    return [int(m) for m in few]
+
+
+@lru_cache(maxsize=128)
+def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The smallest f whose computed δ is small enough at every number of ones looked at."""
+    e, target = float(epsilon), float(delta) / DELTA_MARGIN
+    worst = [0, (users - 1) // 2]
+
+    def private(flip: Fraction) -> bool:
+        return flip < Fraction(1, 2) and all(
+            exact_delta(users, float(flip), e, m) <= target for m in worst
+        )
+
+    enough = private(Fraction(MOST_FLIP))
+    needs(enough, f"Shuffling {users:,} flipped bits does not reach this (ε, δ).")
+    found = least(private, min(4 / users, 0.25), most=MOST_FLIP)
+    while True:
+        fails = [
+            m for m in ones_looked_at(users) if exact_delta(users, float(found), e, m) > target
+        ]
+        if not fails:
+            return found
+        worst += fails
+        found = least(private, float(found), most=MOST_FLIP)
+
+
+def computed(task: Task) -> RandomizedResponse:
+    """The least flip probability whose δ, computed from the view itself, is small enough."""
+    flip = least_flip(task.users, task.epsilon, task.required_delta)
+    which = "every data set"
+    if task.users > EVERY_DATA_SET_USERS:
+        which = f"{len(ones_looked_at(task.users))} data sets, the ends among them"
+    note = f"hockey-stick divergence at {which}"
+    return RandomizedResponse(
+        task.users, flip, approximate_claim(task.epsilon, task.required_delta, "computed", note)
+    )
+
+
+def published(task: Task) -> RandomizedResponse:
+    """The flip probability of the published theorem, and its δ computed."""
+    epsilon, n = float(task.epsilon), task.users
+    log = math.log(4 / task.required_delta)
+    if epsilon >= math.sqrt(192 * log / n):
+        noisy = 64 * log / epsilon**2
+    else:
+        noisy = n - epsilon * n**1.5 / math.sqrt(432 * log)
+    needs(0 < noisy < n, "CSUZZ19's theorem asks for more users here.")
+    flip = round_to(noisy / n / 2, 9, up=True)
+    claim = _checked(task, flip, "published constants")
+    return RandomizedResponse(n, flip, claim)
+
+
+def _checked(task: Task, flip: Fraction, note: str) -> Claim:
+    """The claim of a published bound: violated where its computed δ is too large."""
+    target = float(task.required_delta) / DELTA_MARGIN
+    ends = (0, (task.users - 1) // 2)
+    worst = max(exact_delta(task.users, float(flip), float(task.epsilon), m) for m in ends)
+    basis: Basis = "theorem" if worst <= target else "violated"
+    return approximate_claim(task.epsilon, task.required_delta, basis, note)
+
+
+def amplified(task: Task, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:
+    """The smallest f for which an amplification bound, in ball arithmetic, gives ε."""
+    n, delta = task.users, task.required_delta
+
+    def private(flip: Fraction) -> bool:
+        return flip < Fraction(1, 2) and settles(
+            lambda: bound(local_epsilon(flip), n, delta), task.epsilon
+        )
+
+    needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for so few users.")
+    return least(private, 0.25, most=MOST_FLIP)
+
+
+def efmrtt_bound(local: arb, users: int, delta: Fraction) -> arb:
+    """The ε that [EFMRTT19] gives: 12 ε₀ √(ln(1/δ)/n)."""
+    return 12 * local * (-ball(delta).log() / users).sqrt()
+
+
+def fmt_bound(local: arb, users: int, delta: Fraction) -> arb:
+    """The ε that [FMT21] gives: ln(1 + (e^ε₀−1)/(e^ε₀+1)·(8√(e^ε₀ ln(4/δ)/n) + 8e^ε₀/n))."""
+    grow = local.exp()
+    root = (grow * ball(4 / delta).log() / users).sqrt()
+    return (1 + (grow - 1) / (grow + 1) * (8 * root + 8 * grow / users)).log()
+
+
+def efmrtt19(task: Task) -> RandomizedResponse:
+    """Randomized response with the bound of [EFMRTT19], for ε₀ ≤ ½ (so f ≥ 1/(1+√e)), n ≥ 1000
+    and δ < 1/100."""
+    needs(task.users >= 1000, "EFMRTT19's bound needs at least 1,000 users.")
+    needs(task.required_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
+    flip = amplified(task, efmrtt_bound, "EFMRTT19")
+    flip = max(flip, round_to(1 / (1 + math.exp(0.5)), 9, up=True))
+    return RandomizedResponse(task.users, flip, _checked(task, flip, "amplification bound"))
+
+
+def fmt21(task: Task) -> RandomizedResponse:
+    """Randomized response with the bound of [FMT21], for ε₀ ≤ ln(n/(16 ln(2/δ)))."""
+    most = math.log(task.users / (16 * math.log(2 / task.required_delta)))
+    needs(most > 0, "FMT21's bound needs more users here.")
+    flip = amplified(task, fmt_bound, "FMT21")
+    flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))
+    return RandomizedResponse(task.users, flip, _checked(task, flip, "amplification bound"))
+
+
+def law_of_view(users: int, flip: Fraction, ones: int, value: int) -> list[arb]:
+    """P(T = t) for t = 0..n in ball arithmetic, for a handful of users: what tests compare with."""
+    total = [arb(1)]
+    for chance in [1 - flip] * ones + [flip] * (users - 1 - ones) + [abs(value - flip)]:
+        coin = Binomial(1, chance)
+        no, yes = coin.pmf(0), coin.pmf(1)
+        padded = [arb(0), *total, arb(0)]
+        total = [no * b + yes * a for a, b in pairwise(padded)]
+    return total

@@ -1,0 +1,159 @@
+"""[LWY22] Frequency estimation in the shuffle model with almost a single message (Luo, Wang, Yi,
+CCS 2022): FE1, for domains of any size.
+
+A user picks a hash function h(x) = ((u x + v) mod q) mod b at random and sends (u, v, h(x)); all
+send their shares of nρ noise messages, uniform over (u, v, w). A noise message fits bucket x
+with probability 1/b, so S ~ Poi(2nρ(1−c)/b) of them fit exactly one of two buckets, c the chance
+of a collision: δ ≤ `swap_delta`(S). With b = n/ln n the messages are 1 + O(log(1/δ)/(ε² ln n)).
+Domains of at most b buckets need no hash: the message is the bucket. Here the number of a user's
+noise messages is Poisson (the paper: a constant and a coin).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import Poisson
+from shuffledp.numbers.exact import ball, round_to
+from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.baselines.claim import Claim, approximate_claim
+from shuffledp.baselines.divergence import settles, swap_delta
+from shuffledp.baselines.draws import draw, uniform, whole_values
+from shuffledp.baselines.prime_hash import PrimeHash
+from shuffledp.baselines.protocols.bbgn19 import least_hidden
+
+CHUNK_MESSAGES = 1 << 14  # drawn at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequencyOracle(Rival):
+    """A histogram of hashed buckets among uniform messages."""
+
+    users: int
+    buckets: int
+    cells: int
+    """b: the range of the hash functions; equal to the number of buckets without hashing."""
+    noise: Fraction
+    """ρ: how many noise messages a user sends, expected."""
+    promise: Claim
+    query: ClassVar[Query] = "histogram"
+
+    @classmethod
+    def plan(cls, task: Task) -> FrequencyOracle:
+        """The histogram with the smallest ρ whose computed δ is small enough, at b = n/ln n."""
+        epsilon, delta, buckets = task.epsilon, task.required_delta, task.required_buckets
+        needs(task.users >= 10, "LWY22 needs at least 10 users.")
+        cells = min(buckets, max(2, int(task.users / math.log(task.users))))
+        claim = approximate_claim(
+            epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
+        )
+        draft = cls(
+            users=task.users, buckets=buckets, cells=cells, noise=Fraction(1), promise=claim
+        )
+        hidden = least_hidden(epsilon, delta)
+        share = hidden * cells / (2 * task.users * (1 - draft.collision))
+        oracle = cls(
+            users=task.users,
+            buckets=buckets,
+            cells=cells,
+            noise=round_to(float(share), 6, up=True),
+            promise=claim,
+        )
+        needs(
+            settles(lambda: ball(1 - oracle.collision) * swap_delta(oracle.hidden, epsilon), delta),
+            "The calibration did not settle; change epsilon or delta slightly.",
+        )
+        return oracle
+
+    @property
+    def hashed(self) -> bool:
+        """Whether buckets are hashed: there are more of them than hash values."""
+        return self.cells < self.buckets
+
+    @cached_property
+    def hash(self) -> PrimeHash:
+        """The functions that users pick from."""
+        return PrimeHash(self.buckets, self.cells)
+
+    @property
+    def collision(self) -> Fraction:
+        """c: the chance that two buckets share their hash."""
+        return self.hash.collision if self.hashed else Fraction(0)
+
+    @cached_property
+    def hidden(self) -> Poisson:
+        """The law of S: how many noise messages fit exactly one of two buckets."""
+        return Poisson(2 * self.users * self.noise * (1 - self.collision) / self.cells)
+
+    @cached_property
+    def claim(self) -> Claim:
+        return self.promise
+
+    @property
+    def bits_per_message(self) -> int:
+        if not self.hashed:
+            return (self.buckets - 1).bit_length()
+        return self.hash.bits
+
+    def _hash(self, keys: Messages, values: Any) -> NDArray[np.int64]:
+        hashed: NDArray[np.int64] = values
+        return self.hash.values(keys, values) if self.hashed else hashed
+
+    def _keys(self, size: int, entropy: Entropy) -> Messages:
+        """(u, v) with u ≠ 0; zeros where nothing is hashed."""
+        return self.hash.keys(size, entropy) if self.hashed else np.zeros((size, 2), np.int64)
+
+    def _own(self, values: NDArray[Any], entropy: Entropy) -> Messages:
+        codes = whole_values(values, self.buckets - 1)
+        keys = self._keys(codes.size, entropy)
+        return np.column_stack([keys, self._hash(keys, codes)])
+
+    def _noise(self, size: int, entropy: Entropy) -> Messages:
+        return np.column_stack([self._keys(size, entropy), uniform(size, self.cells, entropy)])
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> Messages:
+        """One user's messages as rows (u, v, w): a hash function and the bucket's hash."""
+        count = int(draw(Poisson(self.noise), 1, entropy)[0])
+        return np.concatenate([self._own(np.array([value]), entropy), self._noise(count, entropy)])
+
+    def collect(self, messages: Messages, users: int) -> Bag:
+        """How many messages fit each bucket: those whose hash is the bucket's."""
+        if not self.hashed:
+            return Bag(users, np.bincount(messages[:, 2], minlength=self.buckets))
+        fits = [
+            int((self._hash(messages, np.int64(bucket)) == messages[:, 2]).sum())
+            for bucket in range(self.buckets)
+        ]
+        return Bag(users, np.array(fits, np.int64))
+
+    def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
+        own = self._own(values, entropy)
+        left = int(draw(Poisson(len(own) * self.noise), 1, entropy)[0])
+        counts = self.collect(own, len(own)).counts
+        while left:
+            now = min(left, CHUNK_MESSAGES)
+            counts = counts + self.collect(self._noise(now, entropy), len(own)).counts
+            left -= now
+        return Bag(len(own), counts, entropy.seeded)
+
+    def analyze(self, bag: Bag) -> NDArray[np.float64]:
+        clash = float(self.collision)
+        centre = bag.users * (clash + float(self.noise) / self.cells)
+        return np.asarray(bag.counts - centre) / (1 - clash)
+
+    def mean_squared_error(self, users: int, total: float | None = None) -> float:
+        clash = float(self.collision)
+        others = users - (total or 0.0)
+        spread = others * clash * (1 - clash) + users * float(self.noise) / self.cells
+        return spread / (1 - clash) ** 2
+
+    def messages_per_user(self) -> float:
+        return 1.0 + float(self.noise)

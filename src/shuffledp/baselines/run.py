@@ -1,0 +1,272 @@
+"""Running a rival on a column of values, with the same care as ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from statistics import NormalDist
+from typing import Any, Literal, TypedDict, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffledp.errors import ParameterError, PlanningError, ShortBatchError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import DiscreteLaplace
+from shuffledp.numbers.exact import ExactNumber, checked_confidence, exact
+from shuffledp.queries.histogram.protocol import Label, checked_labels
+from shuffledp.protocols.results import ErrorLaw
+from shuffledp.baselines.base import Bag, Rival, Task
+from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.registry import Entry, planned, rival
+from shuffledp.baselines.results import IntervalKind, RivalEstimate, RivalHistogram
+
+Floats = NDArray[np.float64]
+
+PICTURE_TAIL = 1e-5  # chance of the errors that the law of a picture leaves out
+
+
+@overload
+def run(
+    query: Literal["count", "real-sum"],
+    protocol_name: str,
+    values: ArrayLike,
+    epsilon: ExactNumber,
+    delta: ExactNumber | None = None,
+    *,
+    users: int | None = None,
+    bounds: tuple[ExactNumber, ExactNumber] | None = None,
+    entropy: Entropy = SYSTEM,
+    confidence: float = 0.95,
+) -> RivalEstimate: ...
+
+
+@overload
+def run(
+    query: Literal["histogram"],
+    protocol_name: str,
+    values: ArrayLike,
+    epsilon: ExactNumber,
+    delta: ExactNumber | None = None,
+    *,
+    users: int | None = None,
+    buckets: int | Sequence[Label] | None = None,
+    entropy: Entropy = SYSTEM,
+    confidence: float = 0.95,
+) -> RivalHistogram: ...
+
+
+@overload
+def run(
+    query: str,
+    protocol_name: str,
+    values: ArrayLike,
+    epsilon: ExactNumber,
+    delta: ExactNumber | None = None,
+    *,
+    users: int | None = None,
+    buckets: int | Sequence[Label] | None = None,
+    bounds: tuple[ExactNumber, ExactNumber] | None = None,
+    entropy: Entropy = SYSTEM,
+    confidence: float = 0.95,
+) -> RivalEstimate | RivalHistogram: ...
+
+
+def run(
+    query: str,
+    protocol_name: str,
+    values: ArrayLike,
+    epsilon: ExactNumber,
+    delta: ExactNumber | None = None,
+    *,
+    users: int | None = None,
+    buckets: int | Sequence[Label] | None = None,
+    bounds: tuple[ExactNumber, ExactNumber] | None = None,
+    entropy: Entropy = SYSTEM,
+    confidence: float = 0.95,
+) -> RivalEstimate | RivalHistogram:
+    """The result of a whole rival protocol on values that one process holds anyway.
+
+    Values are 0 or 1 for a count, bucket numbers 0, 1, … for a histogram with so many `buckets`
+    (or with these labels), and reals within `bounds` (0 and 1 unless said) for a real sum. So many
+    `users` of them are sure to be honest and send the noise: all, unless fewer are said. Refuses
+    a protocol whose privacy claim was found violated.
+
+    >>> from shuffledp.numbers.seeded import SeededEntropy
+    >>> result = run("count", "gkmp20", [0, 1, 1] * 100, 1, "1e-6", entropy=SeededEntropy(1))
+    >>> result.claim.pure, str(result.claim)
+    (False, '(ε, δ) = (1, 1e-06)')
+    """
+    confidence = checked_confidence(confidence)
+    entry = rival(query, protocol_name)
+    value_range = _value_range(entry, bounds)
+    labels = _bucket_labels(entry, buckets)
+    array = np.asarray(values)
+    sure = array.size if users is None else users
+    if sure > array.size:
+        raise ShortBatchError(array.size, sure)
+    buckets_asked = None if labels is None else len(labels)
+    protocol = planned(query, protocol_name, Task.of(sure, epsilon, delta, buckets_asked))
+    if protocol.claim.basis == "violated":
+        raise PlanningError(f"{protocol_name} breaks its own privacy claim here; it is not run.")
+    protocol.check_batch(array.size)
+    bag = protocol.aggregate(value_range.to_unit(array), entropy)
+    answer = Answer(
+        entry=entry, protocol=protocol, bag=bag, values=value_range, confidence=confidence
+    )
+    return answer.estimate() if labels is None else answer.histogram(labels)
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """Where a user's values lie: `low` is 0 in the protocol, and low + width is 1."""
+
+    width: float = 1.0
+    low: float = 0.0
+
+    def to_unit(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values moved and scaled so that they lie within 0 and 1."""
+        if (self.width, self.low) == (1.0, 0.0):
+            return values
+        return np.asarray((values - self.low) / self.width)
+
+    def from_unit(self, estimate: float, users: int) -> float:
+        """The sum of the caller's values, from the sum of the values within 0 and 1."""
+        return estimate * self.width + self.low * users
+
+
+def _value_range(entry: Entry, bounds: Sequence[ExactNumber] | None) -> ValueRange:
+    if bounds is None:
+        return ValueRange()
+    if entry.query != "real-sum":
+        raise ParameterError(f"bounds belong to a real-sum; leave them out of a {entry.query}.")
+    low, high = (exact(bound, "a bound") for bound in bounds)
+    if low >= high:
+        raise ParameterError("bounds must be (low, high) with low < high.")
+    return ValueRange(width=float(high - low), low=float(low))
+
+
+def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple[Label, ...] | None:
+    if entry.query == "histogram":
+        if buckets is None:
+            raise ParameterError("A histogram needs the number of buckets; give buckets=….")
+        return checked_labels(buckets)
+    if buckets is not None:
+        raise ParameterError(f"buckets belong to a histogram; leave them out of a {entry.query}.")
+    return None
+
+
+class Shared(TypedDict):
+    """What estimates and histograms of one run have in common."""
+
+    epsilon: Fraction
+    users: int
+    messages_per_user: float
+    confidence: float
+    rmse: float
+    seeded: bool
+    protocol: str
+    title: str
+    claim: Claim
+    interval_kind: IntervalKind
+    bits_per_message: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a rival's analyzer has received, and how its numbers become a result."""
+
+    entry: Entry
+    protocol: Rival
+    bag: Bag
+    values: ValueRange
+    confidence: float
+
+    def estimate(self) -> RivalEstimate:
+        """The result of a count or a real sum."""
+        (number,) = self.protocol.analyze(self.bag)
+        errors = self._errors(np.array([number]))
+        value = self.values.from_unit(float(number), self.bag.users)
+        (reach,) = self._reach(errors, 1 - self.confidence)
+        return RivalEstimate(
+            query=self.entry.query,
+            value=value,
+            low=value - float(reach),
+            high=value + float(reach),
+            errors=self._error_law(),
+            **self._shared(errors),
+        )
+
+    def histogram(self, labels: tuple[Label, ...]) -> RivalHistogram:
+        """The result of a histogram: counts are whole numbers, so intervals are rounded outwards.
+        The joint intervals hold for all buckets at once (Bonferroni)."""
+        numbers = self.protocol.analyze(self.bag)
+        errors = self._errors(numbers)
+        alone = self._reach(errors, 1 - self.confidence)
+        joint = self._reach(errors, (1 - self.confidence) / len(labels))
+        return RivalHistogram(
+            labels=labels,
+            values=numbers,
+            low=np.floor(numbers - alone).astype(np.int64),
+            high=np.ceil(numbers + alone).astype(np.int64),
+            joint_low=np.floor(numbers - joint).astype(np.int64),
+            joint_high=np.ceil(numbers + joint).astype(np.int64),
+            **self._shared(errors),
+        )
+
+    def _errors(self, numbers: Floats) -> Floats:
+        """The root mean squared error of each number, in the caller's values."""
+        users = self.bag.users
+        totals = [min(max(float(number), 0.0), float(users)) for number in numbers]
+        squared = [self.protocol.mean_squared_error(users, total) for total in totals]
+        return np.asarray(self.values.width * np.sqrt(squared))
+
+    def _reach(self, errors: Floats, outside: float) -> Floats:
+        """How far from each number its interval reaches, wrong with chance `outside`."""
+        law = self.protocol.error_law(self.bag.users)
+        if law is None:
+            return errors * NormalDist().inv_cdf(1 - outside / 2)
+        return np.full(errors.size, self.values.width * laplace_reach(*law, outside))
+
+    def _error_law(self) -> Callable[[], ErrorLaw] | None:
+        """The law of estimate − truth for pictures, where it is known exactly."""
+        law = self.protocol.error_law(self.bag.users)
+        if law is None:
+            return None
+        return partial(laplace_errors, *law, self.values.width)
+
+    def _shared(self, errors: Floats) -> Shared:
+        forecast = self.protocol.forecast(self.bag.users)
+        exactly = self.protocol.error_law(self.bag.users) is not None
+        return {
+            "epsilon": self.protocol.claim.epsilon,
+            "users": self.bag.users,
+            "messages_per_user": forecast.messages_per_user,
+            "confidence": self.confidence,
+            "rmse": float(errors.max()),
+            "seeded": self.bag.seeded,
+            "protocol": self.entry.name,
+            "title": self.entry.title,
+            "claim": self.protocol.claim,
+            "interval_kind": "exact" if exactly else "normal approximation",
+            "bits_per_message": forecast.bits_per_message,
+        }
+
+
+def laplace_reach(law: DiscreteLaplace, unit: Fraction, outside: float) -> float:
+    """The least t with P(|noise| > t) = 2e^(−a(t+1))/(1+e^−a) ≤ outside, in the result's units."""
+    a = float(law.decay)
+    t = math.log(2 / (outside * (1 + math.exp(-a)))) / a - 1
+    return float(unit) * max(0, math.ceil(t))
+
+
+def laplace_errors(law: DiscreteLaplace, unit: Fraction, width: float) -> ErrorLaw:
+    """(errors, how likely each is) of a discrete Laplace error, its far tails left out."""
+    reach = round(laplace_reach(law, Fraction(1), PICTURE_TAIL))
+    places = np.arange(-reach, reach + 1)
+    a = float(law.decay)
+    errors = np.asarray(places * (float(unit) * width), np.float64)
+    return errors, math.tanh(a / 2) * np.exp(-a * np.abs(places))

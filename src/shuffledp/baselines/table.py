@@ -1,0 +1,203 @@
+"""shuffledp and all rivals in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.results import Result
+from shuffledp.baselines.base import Query, RivalForecast, Task
+from shuffledp.baselines.claim import Claim, pure_claim
+from shuffledp.baselines.ours import OUR_SIDE, our_plan
+from shuffledp.baselines.registry import Entry, planned, rivals_for
+
+LARGE_DOMAIN = 100  # from so many buckets on, plans that cost the same for any domain are shown
+GROUP_MESSAGES = (45, 1_300)
+PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One protocol in the table: its error, its cost, and its privacy claim."""
+
+    name: str
+    title: str
+    forecast: RivalForecast
+    claim: Claim
+    central_rmse: float
+    ours: bool = False
+    runnable: bool = True
+
+    @property
+    def over_central(self) -> float:
+        """The error as a multiple of the central mechanism's."""
+        return self.forecast.rmse / self.central_rmse
+
+    @property
+    def privacy(self) -> str:
+        """The claim in a few words, with a warning where nothing supports it."""
+        kind = "pure" if self.claim.pure else f"(ε, {float(self.claim.delta):g})"
+        return kind if self.claim.holds else f"{kind}, {self.claim.basis}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON can hold it."""
+        return {
+            "protocol": self.name,
+            "title": self.title,
+            "ours": self.ours,
+            "runnable": self.runnable,
+            "rmse": self.forecast.rmse,
+            "rmse_over_central": self.over_central,
+            "messages_per_user": self.forecast.messages_per_user,
+            "bits_per_message": self.forecast.bits_per_message,
+            "bits_per_user": self.forecast.bits_per_user,
+            "privacy": self.claim.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A row for every protocol that can do a task, and why the others have none."""
+
+    query: Query
+    task: Task
+    rows: tuple[Row, ...]
+    missing: tuple[tuple[str, str], ...]
+
+    def row(self, name: str) -> Row | None:
+        """The row of this name, or None where there is none."""
+        return next((row for row in self.rows if row.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON can hold it."""
+        return {
+            "query": self.query,
+            "users": self.task.users,
+            "epsilon": str(self.task.epsilon),
+            "delta": None if self.task.delta is None else str(self.task.delta),
+            "buckets": self.task.buckets,
+            "rows": [row.to_dict() for row in self.rows],
+            "missing": [{"protocol": name, "why": why} for name, why in self.missing],
+        }
+
+
+def our_name(mse_overhead: Fraction) -> str:
+    """The name of shuffledp's row at an error target."""
+    return f"ours-{float(mse_overhead):g}"
+
+
+def our_row(query: Query, task: Task, mse_overhead: Fraction) -> Row:
+    """The row of shuffledp at an error target, its plan certified."""
+    plan = our_plan(query, task, mse_overhead)
+    return _row_of_plan(our_name(mse_overhead), f"shuffledp, ρ = {float(mse_overhead):g}", plan)
+
+
+def group_row(plan: Callable[[Task, int], Plan[Result]], task: Task, messages: int) -> Row:
+    """The row of shuffledp for any domain, with so many messages at most."""
+    title = f"shuffledp by groups, ≤ {messages:,} messages"
+    return _row_of_plan(f"groups-{messages}", title, plan(task, messages))
+
+
+def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
+    forecast = plan.forecast
+    return Row(
+        name=name,
+        title=title,
+        forecast=RivalForecast(
+            forecast.rmse, forecast.messages_per_user, forecast.bits_per_message
+        ),
+        claim=pure_claim(plan.epsilon, "shuffler", "computed", "certificate"),
+        central_rmse=forecast.central_rmse,
+        ours=True,
+    )
+
+
+def _printed_row(forecast: RivalForecast, task: Task, central_rmse: float) -> Row:
+    """The row of [GKM23] with the constants as printed, at ρ = ½."""
+    return Row(
+        name="printed",
+        title="GKM23 as printed, ρ = 0.5",
+        forecast=forecast,
+        claim=pure_claim(task.epsilon, "shuffler", "theorem", "printed constants, ρ = 0.5"),
+        central_rmse=central_rmse,
+        ours=True,
+    )
+
+
+def rival_row(entry: Entry, task: Task, central_rmse: float) -> Row:
+    """The row of one rival; raises `PlanningError` where it cannot do the task."""
+    forecast, claim = entry.forecast(task)
+    return Row(
+        name=entry.name,
+        title=entry.title,
+        forecast=forecast,
+        claim=claim,
+        central_rmse=central_rmse,
+        runnable=entry.runnable,
+    )
+
+
+def compare(
+    query: Query,
+    task: Task,
+    overheads: Iterable[Fraction] | None = None,
+    names: Iterable[str] | None = None,
+) -> Table:
+    """The table: shuffledp at a few error targets, then every rival (or those named) that can
+    answer for this task. Without δ, approximate rivals are left out."""
+    entries = rivals_for(query)
+    if task.delta is None:
+        entries = [entry for entry in entries if entry.pure]
+    wanted = {entry.name for entry in entries} if names is None else set(names)
+    central = planned(query, "central", task).forecast().rmse
+    makers: list[tuple[str, Callable[[], Row]]] = [
+        (our_name(overhead), partial(our_row, query, task, overhead))
+        for overhead in (OUR_SIDE[query].overheads if overheads is None else overheads)
+    ]
+    for_any = OUR_SIDE[query].any_domain
+    if names is None and for_any is not None and task.required_buckets >= LARGE_DOMAIN:
+        makers += [
+            (f"groups-{messages}", partial(group_row, for_any, task, messages))
+            for messages in GROUP_MESSAGES
+        ]
+    printed = OUR_SIDE[query].printed
+    if names is None and printed is not None:
+        makers.append(
+            ("printed", lambda: _printed_row(printed(task, PRINTED_OVERHEAD), task, central))
+        )
+    for entry in entries:
+        if entry.name in wanted:
+            makers.append((entry.name, partial(rival_row, entry, task, central)))
+    return _table(query, task, makers)
+
+
+def _table(query: Query, task: Task, makers: Iterable[tuple[str, Callable[[], Row]]]) -> Table:
+    """All rows that can be made, and why the others cannot."""
+    rows: list[Row] = []
+    missing: list[tuple[str, str]] = []
+    for name, make in makers:
+        try:
+            rows.append(make())
+        except (PlanningError, ParameterError) as error:
+            missing.append((name, str(error)))
+    return Table(query=query, task=task, rows=tuple(rows), missing=tuple(missing))
+
+
+def pareto(rows: Iterable[Row]) -> list[Row]:
+    """Rows that no other row of the same kind and trust beats in both error and messages."""
+    held = [row for row in rows if row.claim.holds and row.runnable]
+    return [row for row in held if not any(_beats(other, row) for other in held)]
+
+
+def _beats(other: Row, row: Row) -> bool:
+    return (
+        (other.claim.pure, other.claim.trust) == (row.claim.pure, row.claim.trust)
+        and other.forecast.rmse <= row.forecast.rmse
+        and other.forecast.messages_per_user <= row.forecast.messages_per_user
+        and other is not row
+    )

@@ -1,0 +1,135 @@
+"""Many users of a bounded cell at once, in the law of one user after the other.
+
+Noise and muting are rare: of all users only those that draw something else than 0 are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
+from shuffledp.errors import ValueOutOfRange
+from shuffledp.numbers.batch_sampler import events, successes, tallies, total_of
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.sampler import sampler
+
+if TYPE_CHECKING:
+    from shuffledp.cells.bounded.cell import BoundedCell
+
+MOST_SLOTS = 1 << 62
+"""Users times copies that are told apart by one 64-bit number."""
+EVENTS_AT_ONCE = 1 << 18
+"""About how many users with noise are held at the same time."""
+
+
+def randomize_each(cell: BoundedCell, values: Values, entropy: Entropy) -> tuple[Counts, Counts]:
+    """See `Cell.randomize_each`; the second array is zero, for there is one kind of message."""
+    sent = np.empty(values.size, np.int64)
+    for begin in range(0, values.size, USERS_AT_ONCE):
+        part = slice(begin, begin + USERS_AT_ONCE)
+        _randomize_part(cell, values[part], sent[part], entropy)
+    return sent, np.zeros_like(sent)
+
+
+def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: Entropy) -> None:
+    sent[:] = values  # v = x, first widened, then added to: a byte would wrap around
+    indices, noise = sampler(cell.up_noise).events(values.size, entropy)
+    sent[indices] += noise  # + Z₊
+    indices, noise = sampler(cell.down_noise).events(values.size, entropy)
+    sent[indices] -= noise  # − Z₋
+    muted = sampler(cell.mute).hits(values.size, entropy)
+    sent[muted] = muted_values(cell, muted.size, entropy)  # nothing is left of what was there
+    sent += cell.base
+
+
+def muted_values(cell: BoundedCell, users: int, entropy: Entropy) -> Counts:
+    """v of so many muted users: a jump, and noise that is cut shorter in its direction.
+
+    Ensures: each is an independent draw of v, given that the user is muted.
+    """
+    branch = sampler(cell.jumps).draw(users, entropy)
+    v = cell.jump_values[branch]
+    ups, downs = np.flatnonzero(branch < cell.largest), np.flatnonzero(branch >= cell.largest)
+    v[ups] += sampler(cell.up_muted_noise).draw(ups.size, entropy)
+    v[ups] -= sampler(cell.down_noise).draw(ups.size, entropy)
+    v[downs] += sampler(cell.up_noise).draw(downs.size, entropy)
+    v[downs] -= sampler(cell.down_muted_noise).draw(downs.size, entropy)
+    return v
+
+
+def randomize_total(cell: BoundedCell, values: Values, entropy: Entropy) -> int:
+    """See `Cell.randomize_total`."""
+    size = len(values)
+    muted = sampler(cell.mute).hits(size, entropy)
+    total = cell.base * size + int(values.sum(dtype=np.int64))
+    total += int(muted_values(cell, muted.size, entropy).sum())
+    total -= int(values[muted].sum(dtype=np.int64))
+    for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
+        indices, noise = sampler(law).events(size, entropy)
+        total += sign * int(noise[~np.isin(indices, muted)].sum())  # the muted have their own
+    return total
+
+
+def aggregate(cell: BoundedCell, tally: Counts, entropy: Entropy) -> int:
+    """See `Cell.aggregate`."""
+    users, all_muted, total = int(tally.sum()), 0, 0
+    for value in np.flatnonzero(tally):
+        holders = int(tally[value])
+        muted = successes(holders, cell.mute.probability, entropy)
+        total += int(value) * (holders - muted)
+        all_muted += muted
+    branches = tallies(cell.jumps, all_muted, entropy)
+    total += int((branches * cell.jump_values).sum())
+    ups = int(branches[: cell.largest].sum())
+    downs = all_muted - ups
+    total += total_of(cell.up_noise, users - ups, entropy)
+    total += total_of(cell.up_muted_noise, ups, entropy)
+    total -= total_of(cell.down_noise, users - downs, entropy)
+    total -= total_of(cell.down_muted_noise, downs, entropy)
+    return cell.base * users + total
+
+
+def aggregate_copies(cell: BoundedCell, ones: Counts, users: int, entropy: Entropy) -> Counts:
+    """See `Cell.aggregate_copies`.
+
+    Ensures: position b is an independent draw of `aggregate` with that tally.
+    """
+    ones = np.asarray(ones, np.int64)
+    if cell.largest != 1 or ones.ndim != 1 or not ((ones >= 0) & (ones <= users)).all():
+        raise ValueOutOfRange("Copies are for cells with values 0 and 1, at most one per user.")
+    step = int(min(MOST_SLOTS, EVENTS_AT_ONCE / cell.eventful) / max(users, 1))
+    if step == 0:  # too many users with noise to hold them
+        tally = np.stack([users - ones, ones], axis=1)
+        return np.array([aggregate(cell, row, entropy) for row in tally], np.int64)
+    sent = cell.base * users + ones
+    for begin in range(0, ones.size, step):
+        part = slice(begin, begin + step)
+        _add_copies(cell, sent[part], ones[part], users, entropy)
+    return sent
+
+
+def _add_copies(
+    cell: BoundedCell, sent: Counts, ones: Counts, users: int, entropy: Entropy
+) -> None:
+    """Adds noise and muting to copies that hold the values alone. Number c·users + i stands for
+    user i in copy c; the first ones[c] users hold 1."""
+    slots = ones.size * users
+    muted, _ = events(cell.mute, slots, entropy)
+    copies = muted // max(users, 1)
+    held = muted - copies * users < ones[copies]
+    np.add.at(sent, copies, muted_values(cell, muted.size, entropy) - held)
+    for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
+        slot, noise = events(law, slots, entropy)
+        kept = ~np.isin(slot, muted)  # the muted have noise of their own
+        np.add.at(sent, slot[kept] // max(users, 1), sign * noise[kept])
+
+
+def copies_of_zero(cell: BoundedCell, copies: int, users: int, entropy: Entropy) -> Counts:
+    """What so many users who hold 0 send, for each of the copies."""
+    if cell.largest == 1:
+        return aggregate_copies(cell, np.zeros(copies, np.int64), users, entropy)
+    tally = np.zeros(cell.largest + 1, np.int64)
+    tally[0] = users
+    return np.array([aggregate(cell, tally, entropy) for _ in range(copies)], np.int64)

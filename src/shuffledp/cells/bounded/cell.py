@@ -1,0 +1,331 @@
+"""The bounded cell: one kind of message, at most K of them per user, exactly ε-DP (MATH §12).
+
+For each direction of a change there is a noise with rational masses. Write r = 1/users and
+
+    c_j = β^j · r(r+1)⋯(r+j−1)/j!,    C_k = c_0 + … + c_k,    μ_k = the law c_j/C_k on 0..k.
+
+With odds 1 : o^u_1 … o^u_D : o^d_1 … o^d_D a user with value x draws
+
+    data    v = x           + Z₊ − Z₋      Z₊ ~ μ_z of up,  Z₋ ~ μ_z of down
+    up y    v = z_u + y     + Z₊ − Z₋      Z₊ ~ μ_w of up,  Z₋ ~ μ_z of down
+    down y  v = D − z_d − y + Z₊ − Z₋      Z₊ ~ μ_z of up,  Z₋ ~ μ_w of down
+
+and sends z_d + w_d + v equal messages: never below 0, never above K = z_u + w_u + z_d + w_d + D.
+
+Whether these numbers are private is not decided here but by a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from typing import Any, ClassVar
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from shuffledp.numbers.message_law import (
+    PRECISION_BITS,
+    BoundedMessages,
+    MessageLaw,
+    chernoff_capacity,
+)
+from shuffledp.cells.bounded import (
+    batch as bounded_crowd,
+    error as bounded_error,
+    law as bounded_law,
+    moments as bounded_moments,
+)
+from shuffledp.cells.base import MOST_USERS, Cell, Counts, Floats, Values
+from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE, Direction
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.finite import CutNegativeBinomial, Finite
+from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.exact import ball, to_float, whole
+from shuffledp.numbers.sampler import sampler
+
+TOP_UP_COPIES = 1 << 20
+"""A top-up of so many cells needs to be drawn again with a chance of at most 2⁻⁶⁴."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedCell(Cell):
+    """A cell that sends one kind of message, between none and K of them."""
+
+    kind: ClassVar[str] = "bounded"
+    sends_minus: ClassVar[bool] = False
+
+    users: int
+    largest: int
+    up: Direction
+    down: Direction
+
+    def __post_init__(self) -> None:
+        whole(self.users, "users", most=MOST_USERS)
+        whole(self.largest, "the largest value", most=MOST_BOUNDED_VALUE)
+        if not len(self.up.odds) == len(self.down.odds) == self.largest:
+            raise ParameterError(
+                f"Each direction needs as many odds as the largest value, {self.largest:,}."
+            )
+
+    @property
+    def up_loss(self) -> Fraction:
+        return self.up.epsilon
+
+    @property
+    def most_messages(self) -> int:
+        """K: what a user sends at most."""
+        return self.up.cut + self.up.muted_cut + self.down.cut + self.down.muted_cut + self.largest
+
+    @cached_property
+    def base(self) -> int:
+        """z_d + w_d: the messages of a user whose v is 0."""
+        return self.down.cut + self.down.muted_cut
+
+    # The laws of one user's draws
+
+    @cached_property
+    def up_noise(self) -> CutNegativeBinomial:
+        """Z₊ of everybody but the up-muted."""
+        return bounded_law.noise_law(self.up, self.up.cut, self.users)
+
+    @cached_property
+    def up_muted_noise(self) -> CutNegativeBinomial:
+        """Z₊ of an up-muted user."""
+        return bounded_law.noise_law(self.up, self.up.muted_cut, self.users)
+
+    @cached_property
+    def down_noise(self) -> CutNegativeBinomial:
+        """Z₋ of everybody but the down-muted."""
+        return bounded_law.noise_law(self.down, self.down.cut, self.users)
+
+    @cached_property
+    def down_muted_noise(self) -> CutNegativeBinomial:
+        """Z₋ of a down-muted user."""
+        return bounded_law.noise_law(self.down, self.down.muted_cut, self.users)
+
+    @cached_property
+    def data_probability(self) -> Fraction:
+        """P: the chance that a user sends its value."""
+        return 1 / sum(self.up.odds + self.down.odds, start=Fraction(1))
+
+    def up_probability(self, y: int) -> Fraction:
+        """The chance of the branch "up y"."""
+        return self.data_probability * self.up.odds[y - 1]
+
+    def down_probability(self, y: int) -> Fraction:
+        """The chance of the branch "down y"."""
+        return self.data_probability * self.down.odds[y - 1]
+
+    def up_jump(self, y: int) -> int:
+        """What replaces the value in the branch "up y"."""
+        return self.up.cut + y
+
+    def down_jump(self, y: int) -> int:
+        """What replaces the value in the branch "down y"."""
+        return self.largest - self.down.cut - y
+
+    @cached_property
+    def mute(self) -> Binomial:
+        """1 with the probability that a jump replaces a user's value."""
+        return Bernoulli(1 - self.data_probability)
+
+    @cached_property
+    def jumps(self) -> Finite:
+        """A muted user's branch: 0..D−1 for up 1..D, D..2D−1 for down 1..D."""
+        odds = self.up.odds + self.down.odds
+        scale = lcm(*(o.denominator for o in odds))
+        return Finite(tuple(int(o * scale) for o in odds))
+
+    @cached_property
+    def jump_values(self) -> Counts:
+        """The jump of each of these branches."""
+        ups = [self.up_jump(y) for y in range(1, self.largest + 1)]
+        return np.array(ups + [self.down_jump(y) for y in range(1, self.largest + 1)], np.int64)
+
+    @cached_property
+    def eventful(self) -> float:
+        """About the chance that a user is muted or draws a noise that is not 0."""
+        up, down = float(self.up_noise.pmf(0)), float(self.down_noise.pmf(0))
+        return float(1 - self.data_probability) + (1 - up) + (1 - down)
+
+    # The randomizer
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """One user's messages, branch by branch (MATH §12); see `Cell.randomize`.
+
+        Ensures: also that the number lies in 0..K, by the laws' cuts.
+        """
+        up_noise, down_noise = self.up_noise, self.down_noise
+        v = value
+        if sampler(self.mute).draw_one(entropy):
+            branch = sampler(self.jumps).draw_one(entropy)
+            v = int(self.jump_values[branch])
+            if branch < self.largest:  # muted upwards: its noise upwards is cut shorter
+                up_noise = self.up_muted_noise
+            else:
+                down_noise = self.down_muted_noise
+        z_plus = sampler(up_noise).draw_one(entropy)
+        z_minus = sampler(down_noise).draw_one(entropy)
+        return self.base + v + z_plus - z_minus, 0
+
+    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return bounded_crowd.randomize_each(self, self.checked(values), entropy)
+
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        return bounded_crowd.randomize_total(self, self.checked(values), entropy), 0
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        self.checked_tally(tally)
+        return bounded_crowd.aggregate(self, tally, entropy), 0
+
+    def aggregate_copies(
+        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        sent = bounded_crowd.aggregate_copies(self, ones, users, entropy)
+        return sent, np.zeros_like(sent)
+
+    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """What absent users who hold 0 would send above or below `base` each, raised by a number
+        that keeps it from being negative (but for a chance of 2⁻⁶⁴: it is drawn again then)."""
+        raised = np.full(copies, -1, np.int64)
+        while (missing := np.flatnonzero(raised < 0)).size:
+            drawn = bounded_crowd.copies_of_zero(self, missing.size, absent, entropy)
+            raised[missing] = drawn - self.base * absent + self.top_up_raise(absent)
+        return raised, np.zeros_like(raised)
+
+    def top_up_raise(self, absent: int) -> int:
+        """By how much a top-up is raised, the same for every draw."""
+        if absent not in self._raises:
+            shift = self.base - self.most_messages  # of what a user sends below `base`
+            below = BoundedMessages(tuple(self._masses(0)[::-1]), absent, shift)
+            self._raises[absent] = chernoff_capacity([below], TOP_UP_COPIES)
+        return self._raises[absent]
+
+    @cached_property
+    def _raises(self) -> dict[int, int]:
+        """What `_raise` has computed."""
+        return {}
+
+    def moments(self) -> bounded_law.Moments:
+        """The moments of one user's v, in balls of the working precision."""
+        return bounded_law.moments(self)
+
+    def message_masses(self, value: int) -> list[arb]:
+        """P(a user with this value sends k messages) for k = 0..K, in balls."""
+        return bounded_law.message_masses(self, value)
+
+    def user_function(self, t: Floats) -> bounded_error.UserFunction:
+        """The characteristic function of one user's v at the frequencies t, in parts."""
+        return bounded_error.user_function(self, t)
+
+    def _masses(self, value: int) -> list[arb]:
+        with ctx.workprec(PRECISION_BITS):
+            return self.message_masses(value)
+
+    # How many messages
+
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        holds = BoundedMessages(tuple(self._masses(self.largest)), 1)
+        others = BoundedMessages(tuple(self._masses(0)), copies - 1)
+        return 0, [holds, others] if copies > 1 else [holds]
+
+    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
+        law = BoundedMessages(tuple(self._masses(0)), absent * copies, -self.base)
+        return copies * self.top_up_raise(absent), [law]
+
+    @property
+    def absent_value(self) -> int:
+        return 0
+
+    def top_up_shift(self, absent: int) -> int:
+        return absent * self.base - self.top_up_raise(absent) if absent else 0
+
+    def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
+        """The expected number of messages a user sends; at the largest value unless a mean is
+        given."""
+        x = Fraction(self.largest if mean_value is None else mean_value)
+        known = self.moments()
+        return self.base + known.shift + known.kept * ball(x)
+
+    # The analyzer
+
+    def estimate(self, plus: int, minus: int, users: int) -> arb:
+        """The unbiased estimate of the sum of the users' values."""
+        known = self.moments()
+        return (plus - minus - users * (self.base + known.shift)) / known.kept
+
+    def estimates(self, sums: Counts, users: int) -> NDArray[np.float64]:
+        """The estimates behind many numbers of messages, in floats, for reporting."""
+        centre = to_float(lambda: self.estimate(self.base * users, 0, users))
+        kept = float(self.data_probability)
+        result: NDArray[np.float64] = centre + (sums - self.base * users) / kept
+        return result
+
+    def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
+        """The error's exact second moment at the worst data with this sum of values (with any sum
+        if None).
+
+        One user's variance is convex in x, so it is worst when as many users as possible hold D
+        and at most one a rest. As a function of their number that is affine: none or all is worst.
+        """
+        known = self.moments()
+
+        def error(total: Fraction | int) -> arb:
+            full, rest = divmod(Fraction(total), self.largest)
+            squares = ball(full * self.largest**2 + rest**2)
+            return known.variance(users, ball(Fraction(total)), squares) / known.kept**2
+
+        if total is None:
+            return error(0).max(error(users * self.largest))
+        return error(total)
+
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        known = self.moments()
+        return to_float(
+            lambda: known.variance(users, arb(total), arb(squares)) / (known.kept * known.kept)
+        )
+
+    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
+        return bounded_error.intervals(self, users, sums, outside)
+
+    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
+        return bounded_error.error_range(self, users, total, outside)
+
+    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
+        return bounded_error.error_law(self, users, total)
+
+    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
+        return bounded_error.log_characteristic(self, t, users, total)
+
+    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
+        return bounded_moments.log_moment(self, theta, users, total)
+
+    def log_user_moment(self, theta: Floats, x: int) -> Floats:
+        """ln E[e^(θ(v−x))] of one user whose value is x."""
+        return bounded_moments.log_user(self, theta, x)
+
+    # As JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "users": self.users,
+            "largest": self.largest,
+            "up": self.up.to_dict(),
+            "down": self.down.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BoundedCell:
+        return cls(
+            users=data["users"],
+            largest=data["largest"],
+            up=Direction.from_dict(data["up"]),
+            down=Direction.from_dict(data["down"]),
+        )

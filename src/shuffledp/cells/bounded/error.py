@@ -1,0 +1,319 @@
+"""The true law of a bounded cell's error, for intervals (MATH §12). Reporting only: floats do.
+
+S is the number of messages less z_d + w_d for each user; E = S − T is its error for a true sum T.
+Users are independent, so E's characteristic function is a product of users' functions, each of
+which depends on the user's value x alone; transformed back, it is the law of E on the integers (on
+a lattice, where the law is very wide). Nothing here grows with the number of users.
+
+With D = 1 the law depends on T alone: T users hold 1, the others 0. With larger D it depends on how
+T is spread over the users, and the widest case in convex order is used (as many users as possible
+hold D, one a rest): for a convex g, E[g(S)] is, in two users' values, a constant plus
+h(x₁) + h(x₂) with h convex.
+
+An interval holds the T for which S is not an outlier (inversion of two one-sided tests). It is not
+cut to what is possible: below 0 and above n·D the law is continued as if users could hold further
+multiples of D (−D, or 2D), so that a negative estimate keeps its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.numbers.inversion import first_true
+from shuffledp.numbers.finite import CutNegativeBinomial
+from shuffledp.numbers.exact import to_float
+
+if TYPE_CHECKING:
+    from shuffledp.cells.bounded.cell import BoundedCell
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+Integers = NDArray[np.int64]
+
+FEWEST, MOST = 1 << 8, 1 << 16  # points of a law's lattice
+REACH = 24.0  # standard deviations on each side of the mean: the rest is below 10⁻¹⁴
+AT_ONCE = 1 << 20  # points of laws held at the same time
+FURTHEST = 1 << 60  # no total that is looked at lies further from 0
+SURE = 1e-9  # how far a chance must lie from a level to be compared without another look
+
+
+# one user's characteristic function
+
+
+def noise_masses(law: CutNegativeBinomial) -> Floats:
+    """P(Z = 0), P(Z = 1), … in floats."""
+    j = np.arange(law.cut)
+    weights = np.cumprod(np.append(1.0, float(law.beta) * (float(law.shape) + j) / (j + 1)))
+    return np.asarray(weights / weights.sum())
+
+
+def transform(masses: Floats, t: Floats) -> Complexes:
+    """Σ_j masses[j]·e^(itj) for each t; fast where the t are multiples of their first step."""
+    step = float(t[1] - t[0]) if len(t) > 1 else 0.0
+    places = np.rint(t / step).astype(np.int64) if step else np.zeros(0, np.int64)
+    if not step or not np.allclose(places * step, t, rtol=1e-12, atol=0):
+        return np.asarray(np.exp(1j * np.outer(t, np.arange(len(masses)))) @ masses)
+    found = _chirp(masses, step, int(np.abs(places).max()) + 1)[np.abs(places)]
+    return np.asarray(np.where(places < 0, found.conj(), found))
+
+
+def _chirp(masses: Floats, step: float, count: int) -> Complexes:
+    """Σ_j masses[j]·e^(ijk·step) for k = 0..count−1: with jk = (j² + k² − (k−j)²)/2 it is a
+    convolution, for which fast transforms of any length do."""
+    length = len(masses)
+    size = 1 << (length + count - 1).bit_length()
+    k = np.arange(max(length, count), dtype=np.float64)
+    chirp = np.exp(0.5j * step * k * k)
+    kernel = np.zeros(size, np.complex128)
+    kernel[:count] = chirp[:count].conj()
+    kernel[size - length + 1 :] = chirp[1:length][::-1].conj()
+    spread = np.fft.fft(masses * chirp[:length], size) * np.fft.fft(kernel)
+    return np.asarray(np.fft.ifft(spread)[:count] * chirp[:count])
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserFunction:
+    """What ln E[e^(it(v−x))] of one user is made of, at the frequencies t."""
+
+    t: Floats
+    noise: Complexes
+    """The data branch's chance times (E[e^(it(Z₊−Z₋))] − 1)."""
+    jumps: Complexes
+    """The muted branches' E[e^(itv)], each times its chance."""
+    muted: float
+
+    def log(self, x: float | Floats) -> Complexes:
+        """ln E[e^(it(v−x))], to the last digits of its small distance from 0: it is going to be
+        multiplied by the number of users."""
+        off = self.noise + (np.exp(-1j * x * self.t) * self.jumps - self.muted)
+        square = 2 * off.real + off.real**2 + off.imag**2  # |1 + off|² − 1
+        size = np.log1p(np.maximum(square, -1 + 1e-15)) / 2
+        return np.asarray(size + 1j * np.arctan2(off.imag, 1 + off.real))
+
+
+def user_function(cell: BoundedCell, t: Floats) -> UserFunction:
+    """The characteristic function of one user's v, in parts."""
+
+    def off(law: CutNegativeBinomial) -> Complexes:
+        """E[e^(itZ)] − 1."""
+        masses = noise_masses(law)
+        masses[0] = 0.0
+        return np.asarray(transform(masses, t) - masses.sum())
+
+    kept = float(cell.data_probability)
+    ups = kept * np.append(0.0, [float(o) for o in cell.up.odds])
+    downs = kept * np.append(0.0, [float(o) for o in cell.down.odds])
+    up, down = off(cell.up_noise), off(cell.down_noise).conj()
+    muted_up, muted_down = off(cell.up_muted_noise), off(cell.down_muted_noise).conj()
+    jumps = np.exp(1j * t * cell.up_jump(0)) * transform(ups, t) * (1 + muted_up) * (1 + down)
+    jumps += (
+        np.exp(1j * t * cell.down_jump(0))
+        * transform(downs, t).conj()
+        * (1 + up)
+        * (1 + muted_down)
+    )
+    return UserFunction(
+        t=t,
+        noise=kept * (up + down + up * down),
+        jumps=jumps,
+        muted=float(1 - cell.data_probability),
+    )
+
+
+def shift_and_kept(cell: BoundedCell) -> tuple[float, float]:
+    """By how much one user's noise and muting move the count on average, and the chance that a user
+    sends its value."""
+    return _moments(cell)[:2]
+
+
+def log_characteristic(cell: BoundedCell, t: Floats, users: int, total: float) -> Complexes:
+    """ln E[e^(it·error)] of the estimate, when as many users as possible hold D."""
+    shift, kept = _moments(cell)[:2]
+    part = _function_at(cell, np.ascontiguousarray(t / kept).tobytes())
+    total = min(max(total, 0.0), float(users * cell.largest))
+    full = total / cell.largest
+    logs = full * part.log(cell.largest) + (users - full) * part.log(0)
+    return np.asarray(
+        logs + 1j * part.t * (float(1 - cell.data_probability) * total - users * shift)
+    )
+
+
+@lru_cache(maxsize=16)
+def _function_at(cell: BoundedCell, places: bytes) -> UserFunction:
+    """`user_function`, remembered: several totals of a cell are asked for at the same places."""
+    return cell.user_function(np.frombuffer(places))
+
+
+# the law of E
+
+
+@lru_cache(maxsize=64)
+def _moments(cell: BoundedCell) -> tuple[float, float, float, float]:
+    """(shift, kept, slope, spread) in floats."""
+    return (
+        to_float(lambda: cell.moments().shift),
+        float(cell.data_probability),
+        to_float(lambda: cell.moments().slope),
+        to_float(lambda: cell.moments().spread),
+    )
+
+
+@lru_cache(maxsize=32)
+def _grid(cell: BoundedCell, points: int, step: int) -> UserFunction:
+    return cell.user_function(np.asarray(2 * np.pi / (points * step) * np.arange(points // 2 + 1)))
+
+
+@lru_cache(maxsize=64)
+def _log_user(cell: BoundedCell, points: int, step: int, x: int) -> Complexes:
+    return _grid(cell, points, step).log(x)
+
+
+@dataclass(frozen=True)
+class Laws:
+    """Laws of E, a row for each true sum: cumulative masses at first·step, (first+1)·step, …"""
+
+    step: int
+    first: Integers
+    cumulative: Floats
+
+    def at_most(self, errors: Integers) -> Floats:
+        """P(E ≤ error) for the errors of each row, or one error per row."""
+        columns = errors.reshape(len(self.first), -1)
+        place = (columns + 0.5) / self.step - 0.5 - self.first[:, None]
+        below = np.floor(place).astype(np.int64)
+        rows = np.arange(len(self.first))[:, None]
+        last = self.cumulative.shape[1] - 1
+        low = self.cumulative[rows, np.clip(below, 0, last)]
+        high = self.cumulative[rows, np.clip(below + 1, 0, last)]
+        inside = low + (place - below) * (high - low)
+        chances = np.where(below < 0, 0.0, np.where(below >= last, 1.0, inside))
+        return np.asarray(np.clip(chances, 0.0, 1.0).reshape(errors.shape))
+
+    def quantiles(self, level: float) -> Integers:
+        """The least error of each row with P(E ≤ error) above the level, to about a step."""
+        return np.asarray((self.first + (self.cumulative > level).argmax(axis=1)) * self.step)
+
+
+def laws(cell: BoundedCell, users: int, totals: Integers) -> Laws:
+    """The law of E for each true sum."""
+    shift, kept, slope, spread = _moments(cell)
+    full, rest = np.divmod(totals, cell.largest)
+    level, above = np.divmod(full, users)  # `above` users hold (level+1)·D, the others level·D
+    reached = (np.abs(level) + (above > 0)) * float(cell.largest)
+    variance = spread + np.abs(slope) * reached + kept * (1 - kept) * reached**2
+    deviation = math.sqrt(users * float(variance.max()))
+    wanted = 2 * REACH * deviation + 2 * (cell.most_messages + float(reached.max())) + 64
+    points = min(max(1 << math.ceil(math.log2(wanted)), FEWEST), MOST)
+    step = max(1, math.ceil(wanted / points))
+
+    mean = (users * shift - (1 - kept) * totals) / step
+    coarse = points // 16  # the laws of like cells then begin at the same place
+    first = np.rint(mean / coarse).astype(np.int64) * coarse - points // 2
+    turned = first[:1] if (first == first[0]).all() else first[:, None]
+    logs = -2j * np.pi / points * (turned * np.arange(points // 2 + 1) % points)
+    above, odd = above.astype(np.float64)[:, None], (rest > 0)[:, None]
+    for here in np.unique(level).tolist():
+        low = _log_user(cell, points, step, here * cell.largest)
+        high = _log_user(cell, points, step, (here + 1) * cell.largest)
+        logs = logs + (level == here)[:, None] * (users * low + above * (high - low) - odd * low)
+    if odd.any():
+        logs = logs + odd * _grid(cell, points, step).log((level * cell.largest + rest)[:, None])
+    masses = np.fft.irfft(np.exp(logs).conj(), points, axis=1)
+    return Laws(step, first, np.cumsum(masses, axis=1))
+
+
+# intervals
+
+
+def intervals(
+    cell: BoundedCell, users: int, sums: Integers, outside: float
+) -> tuple[Integers, Integers]:
+    """The true sums that explain each number of messages; equal numbers are looked at once."""
+    counts, places = np.unique(sums - cell.base * users, return_inverse=True)
+    middle = np.rint(cell.estimates(counts + cell.base * users, users)).astype(np.int64)
+    width = laws(cell, users, middle[:1]).cumulative.shape[1]
+    step = max(1, AT_ONCE // width)
+    parts = [slice(begin, begin + step) for begin in range(0, len(counts), step)]
+    ends = [_ends(cell, users, counts[part], middle[part], outside) for part in parts]
+    low, high = (np.concatenate(side) for side in zip(*ends, strict=True))
+    return low[places], high[places]
+
+
+def _ends(
+    cell: BoundedCell, users: int, counts: Integers, middle: Integers, outside: float
+) -> tuple[Integers, Integers]:
+    """The ends of the intervals for values of S.
+
+    The law of E hardly changes along an interval: users who hold another value differ only if they
+    are muted, so that from one total to the next no chance changes by more than 1 − P. Where the
+    law at the estimate decides with that to spare, the law at the end itself is not needed.
+    """
+    near = laws(cell, users, middle)
+    # where all users may be muted at once, any total would do: an end is set to the intervals
+    furthest = min(math.ceil(4 * users * cell.most_messages / cell.data_probability), FURTHEST)
+
+    def above(level: float, totals: Integers, errors: Integers) -> NDArray[np.bool_]:
+        """Whether P(E ≤ error) > level."""
+        chances = near.at_most(errors)
+        change = np.abs(totals - middle) * float(1 - cell.data_probability)
+        unsure = np.flatnonzero(np.abs(chances - level) <= change + SURE)
+        if unsure.size:
+            chances[unsure] = laws(cell, users, totals[unsure]).at_most(errors[unsure])
+        return np.asarray(chances > level)
+
+    def not_too_low(totals: Integers) -> NDArray[np.bool_]:
+        inside = np.maximum(totals, -furthest)
+        likely = ~above(1 - outside / 2, inside, counts - inside - 1)
+        return np.asarray(likely & (totals >= -furthest))
+
+    def too_high(totals: Integers) -> NDArray[np.bool_]:
+        inside = np.minimum(totals, furthest)
+        return np.asarray(~above(outside / 2, inside, counts - inside) | (totals > furthest))
+
+    low = first_true(not_too_low, counts - near.quantiles(1 - outside / 2))
+    high = first_true(too_high, counts - near.quantiles(outside / 2) + 1) - 1
+    return low, high
+
+
+def error_range(cell: BoundedCell, users: int, total: int, outside: float) -> tuple[float, float]:
+    """Between what errors the estimate lies, when the true sum is `total`, but for a chance of
+    outside/2 on each side."""
+    law = laws(cell, users, np.array([total]))
+    errors, chances = _support(law)
+    low, high = (
+        int(errors[(chances >= level).argmax()]) for level in (outside / 2, 1 - outside / 2)
+    )
+    found = _as_errors(cell, users, total, np.array([low, high]))
+    return float(found[0]), float(found[1])
+
+
+def error_law(cell: BoundedCell, users: int, total: int) -> tuple[Floats, Floats]:
+    """The errors of the estimate and how likely each is, when the true sum is `total`."""
+    law = laws(cell, users, np.array([total]))
+    errors, chances = _support(law)
+    inside = np.flatnonzero((chances > 1e-7) & (chances < 1 - 1e-7))
+    if not inside.size:  # almost always the same error
+        inside = np.array([(chances > 0.5).argmax()])
+    first, last = errors[inside[0]], errors[inside[-1]] + law.step
+    shown = np.unique(np.linspace(first - law.step, last, min(last - first + 2, 801)).astype(int))
+    masses = np.diff(law.at_most(shown[None, :])[0])
+    return _as_errors(cell, users, total, shown[1:]), masses
+
+
+def _support(law: Laws) -> tuple[Integers, Floats]:
+    """The lattice of a single law, and the cumulative masses."""
+    errors = (law.first[0] + np.arange(law.cumulative.shape[1])) * law.step
+    return errors, law.cumulative[0]
+
+
+def _as_errors(cell: BoundedCell, users: int, total: int, errors: Integers) -> Floats:
+    """Errors E of the count as errors of the estimate."""
+    shift, kept = _moments(cell)[:2]
+    lost = float(1 - cell.data_probability) * total
+    return np.asarray((errors + (lost - users * shift)) / kept)

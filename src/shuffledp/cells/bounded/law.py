@@ -1,0 +1,135 @@
+"""What one user of a bounded cell sends: its exact law and moments (MATH §12).
+
+A user with value x sends z_d + w_d + v messages. With P the chance of the data branch and A_k, B_k
+the generating functions of the up and down noise cut at k, the number sent has the generating
+function
+
+    P · [ t^(w_d+x)·A_z·B̃_z  +  t^(w_d+z_u)·Σ o^u_y t^y·A_w·B̃_z  +  Σ o^d_y t^(D−y)·A_z·B̃_w ],
+
+where B̃_k is B_k with its coefficients in reverse order. Its mean is affine and its variance a
+quadratic in x, whose leading coefficient is P(1−P): only muting makes the error depend on x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from flint import arb, arb_poly, fmpq, fmpq_poly
+
+from shuffledp.numbers.finite import CutNegativeBinomial
+from shuffledp.numbers.exact import ball
+
+if TYPE_CHECKING:
+    from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.direction import Direction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """E[v | x] = kept·x + shift and Var[v | x] = kept(1−kept)·x² + slope·x + spread, in fractions
+    or in balls."""
+
+    kept: Any
+    shift: Any
+    slope: Any
+    spread: Any
+
+    def variance(self, users: int, total: Any, squares: Any) -> Any:
+        """The variance of the sum of so many users' v, whose x and x² add up so."""
+        muting = self.kept * (1 - self.kept) * squares
+        return muting + self.slope * total + self.spread * users
+
+
+def moments(cell: BoundedCell) -> Moments:
+    """The moments of one user's v, in balls of the working precision."""
+    return _moments(cell, ball, CutNegativeBinomial.moments)
+
+
+def exact_moments(cell: BoundedCell) -> Moments:
+    """The moments of one user's v, in fractions, whose length grows with the cuts."""
+    return _moments(cell, lambda number: number, CutNegativeBinomial.exact_moments)
+
+
+def _moments(
+    cell: BoundedCell,
+    number: Callable[[Fraction], Any],
+    noise_moments: Callable[[CutNegativeBinomial], tuple[Any, Any]],
+) -> Moments:
+    up, up_variance = noise_moments(cell.up_noise)
+    down, down_variance = noise_moments(cell.down_noise)
+    up_muted, up_muted_variance = noise_moments(cell.up_muted_noise)
+    down_muted, down_muted_variance = noise_moments(cell.down_muted_noise)
+    kept, noise = number(cell.data_probability), up - down
+    mean = kept * noise
+    square = kept * (noise * noise + up_variance + down_variance)
+    branches = (
+        (cell.up.odds, cell.up_jump, up_muted - down, up_muted_variance + down_variance),
+        (cell.down.odds, cell.down_jump, up - down_muted, up_variance + down_muted_variance),
+    )
+    for odds, jump, centre, variance in branches:
+        weight, first, second = (
+            number(cell.data_probability * sum(o * jump(y) ** k for y, o in enumerate(odds, 1)))
+            for k in range(3)
+        )
+        mean = mean + first + weight * centre
+        square = square + second + 2 * centre * first + weight * (centre * centre + variance)
+    return Moments(
+        kept=kept, shift=mean, slope=2 * kept * (noise - mean), spread=square - mean * mean
+    )
+
+
+def message_masses(cell: BoundedCell, value: int) -> list[arb]:
+    """P(a user with this value sends k messages) for k = 0..K, in balls."""
+
+    def noise(law: CutNegativeBinomial) -> list[arb]:
+        return [law.pmf(k) for k in range(law.cut + 1)]
+
+    return _masses(cell, value, ball, noise, arb_poly)
+
+
+def exact_message_masses(cell: BoundedCell, value: int) -> list[Fraction]:
+    """P(a user with this value sends k messages) for k = 0..K, in fractions."""
+
+    def rational(number: Fraction) -> fmpq:
+        return fmpq(number.numerator, number.denominator)
+
+    def noise(law: CutNegativeBinomial) -> list[fmpq]:
+        return [rational(mass) for mass in law.masses()]
+
+    masses = _masses(cell, value, rational, noise, fmpq_poly)
+    return [Fraction(int(mass.p), int(mass.q)) for mass in masses]
+
+
+def _masses(
+    cell: BoundedCell,
+    value: int,
+    number: Callable[[Fraction], Any],
+    noise: Callable[[CutNegativeBinomial], list[Any]],
+    polynomial: Callable[[Sequence[Any]], Any],
+) -> list[Any]:
+    zero = number(Fraction(0))
+
+    def branch(offset: int, weights: Sequence[Fraction], up: list[Any], down: list[Any]) -> Any:
+        """t^offset · weights · up noise · reversed down noise."""
+        chances = [number(cell.data_probability * weight) for weight in weights]
+        jump = polynomial([zero] * offset + chances)
+        return jump * polynomial(up) * polynomial(down[::-1])
+
+    up, down = noise(cell.up_noise), noise(cell.down_noise)
+    muted_up, muted_down = noise(cell.up_muted_noise), noise(cell.down_muted_noise)
+    below = cell.down.muted_cut
+    product = (
+        branch(below + value, [Fraction(1)], up, down)
+        + branch(below + cell.up.cut + 1, cell.up.odds, muted_up, down)
+        + branch(0, cell.down.odds[::-1], up, muted_down)
+    )
+    masses = list(product.coeffs())
+    return masses + [zero] * (cell.most_messages + 1 - len(masses))
+
+
+def noise_law(direction: Direction, cut: int, users: int) -> CutNegativeBinomial:
+    """One of so many users' share of a direction's noise, cut at `cut`."""
+    return CutNegativeBinomial(Fraction(1, users), direction.decay, cut)

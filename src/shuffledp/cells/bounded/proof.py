@@ -1,0 +1,241 @@
+"""The proof that a bounded cell is private, for these very numbers (MATH §12).
+
+A change in one direction costs at most D·ln(1/β) if the odds are large enough. For one direction
+let r = 1/users, c_j and C_k as in `shuffledp.cells.bounded.cell`, A = 1 − β^D, H_k = 1 + ½ + … + 1/k,
+ρ_k = (1+r)(1+r/2)⋯(1+r/k). The odds imply the share
+
+    φ = max over y of  users · c_{z+1} · (C_w/C_z) · β^(y−D−1) / (o_y · (β^(−D) − 1)),
+
+the part of a muted branch that the cut of the noise at z uses up. The rest must pay for the cut of
+the muted users' noise at w. Any one of three rules is enough:
+
+* equal cuts: w = z and φ ≤ 1. A muted user's noise is cut like everybody's: nothing else to pay.
+* closed form: users ≥ 3, w ≥ D − 1, z ≥ w + D and three inequalities.
+* per index: the same conditions, the same proof, the shares compared index by index. With
+  h = ρ_w Σ_{s=1..D} z/((z+1−s)(z−w+1−s)): φ(1+rh) ≤ 1, and for every I > w and every value x
+
+      φ(1+rh)(z+1)/(z+1+I−x) + β^x·η(I) ≤ 1.
+
+  The left side is convex in x, and beyond z it falls as I grows; so x = 0, x = D and I = w+1..z+1
+  decide about all of them.
+
+Every comparison is made in ball arithmetic, whose precision is raised until it is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from flint import arb, ctx
+
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.direction import Direction
+from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.numbers.deadline import check_time
+from shuffledp.numbers.exact import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
+from shuffledp.cells.bounded.rules import (
+    CLOSED_FORM,
+    EQUAL_CUTS,
+    PER_INDEX,
+    STATEMENTS,
+    Inequality,
+    Rule,
+    Scale,
+    closed_form,
+    equal_cuts,
+    per_index,
+    rounded_up,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectionProof:
+    """What was shown about one direction."""
+
+    allowed: Fraction
+    exponent: arb
+    """D·ln(1/β), enclosed."""
+    rule: str
+    share: arb
+    """φ, enclosed."""
+    inequalities: tuple[Inequality, ...]
+    """All of the rule; where it has one for each index, the tightest of them."""
+    precision: int
+
+    @property
+    def margin(self) -> float:
+        """How far below 1 the left sides of the rule's inequalities stay, for reporting."""
+        return min(float(1 - inequality.left) for inequality in self.inequalities)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Left sides are decimals rounded up: the true ones are at most that."""
+        loss = {"statement": "D·ln(1/β) ≤ ε", "left": rounded_up(self.exponent)}
+        return {
+            "loss": {**loss, "right": str(self.allowed)},
+            "rule": self.rule,
+            "share": rounded_up(self.share),
+            "inequalities": [inequality.to_dict() for inequality in self.inequalities],
+            "precision_bits": self.precision,
+        }
+
+
+@dataclass(frozen=True)
+class BoundedProof:
+    """What was shown about a bounded cell."""
+
+    most_messages: int
+    up: DirectionProof
+    down: DirectionProof
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "most_messages": self.most_messages,
+            "up": self.up.to_dict(),
+            "down": self.down.to_dict(),
+        }
+
+    def summary(self) -> str:
+        """The rule that proved each direction, and its largest left side."""
+        parts = [
+            f"{name} by the rule '{side.rule}', margin {side.margin:.3g}"
+            for name, side in (("up", self.up), ("down", self.down))
+        ]
+        return f"at most {self.most_messages} messages; " + "; ".join(parts)
+
+    def claims(self) -> dict[str, Any]:
+        """What `to_dict` says but for digits that depend on the arithmetic library."""
+        return {
+            "most_messages": self.most_messages,
+            "up": {"rule": self.up.rule},
+            "down": {"rule": self.down.rule},
+        }
+
+
+def prove(
+    cell: BoundedCell,
+    up: Fraction,
+    down: Fraction,
+    progress: Callable[[int], None] | None = None,
+) -> BoundedProof:
+    """The proof that a larger value instead of a smaller one costs at most `up`, and a smaller one
+    instead of a larger one at most `down`.
+
+    Requires: at least `cell.users` users take part, each an exact draw of the cell's randomizer.
+    Ensures: returns only if for each direction its epsilon is at most what is allowed, its
+    D·ln(1/β) is at most its epsilon, and a rule above holds, every comparison certain. Raises
+    `PrivacyViolation` with a witness where no rule holds; then the cell may or may not be private.
+    Raises `Undecided` where a left side is too close to 1 for 8192 bits, or equal to it.
+    """
+    proofs = [
+        prove_direction(cell, name, direction, allowed)
+        for name, direction, allowed in (("up", cell.up, up), ("down", cell.down, down))
+    ]
+    return BoundedProof(cell.most_messages, *proofs)
+
+
+def prove_direction(
+    cell: BoundedCell, name: str, direction: Direction, allowed: Fraction
+) -> DirectionProof:
+    """The proof for one direction; the other is its mirror image (x to D − x, v to D − v)."""
+    exponent = loss_exponent(cell, name, direction, allowed)
+    return decide(cell, name, direction, exponent, _rules(cell, direction))
+
+
+def loss_exponent(cell: BoundedCell, name: str, direction: Direction, allowed: Fraction) -> arb:
+    """D·ln(1/β), enclosed; refuses a direction whose ε is not allowed or not kept."""
+    if direction.epsilon > allowed:
+        refuse(
+            f"The {name} direction is planned for a loss of {show(direction.epsilon)}, above the "
+            f"{show(allowed)} that it may cost; lower its epsilon.",
+            {"direction": name, "epsilon": str(direction.epsilon), "allowed": str(allowed)},
+        )
+    d = cell.largest
+    verdict, slack, _ = sign(lambda: ball(direction.epsilon) + d * ball(direction.decay).log())
+    if verdict < 0:
+        refuse(
+            f"The {name} noise falls too fast: D·ln(1/β) exceeds {show(direction.epsilon)}; "
+            "raise its decay.",
+            {"direction": name, "inequality": "loss", "excess": (-slack).str(12, radius=False)},
+        )
+    return at_precision(FIRST_PRECISION, lambda: ball(direction.epsilon) - slack)
+
+
+def decide(
+    cell: BoundedCell, name: str, direction: Direction, exponent: arb, rules: dict[str, Rule]
+) -> DirectionProof:
+    """A rule that holds, at the least precision that shows one."""
+    if not rules:
+        refuse(
+            f"No rule covers the cuts z = {direction.cut}, w = {direction.muted_cut} of the {name} "
+            "direction: either w = z, or at least 3 users, w ≥ D − 1 and z ≥ w + D.",
+            {"direction": name, "cut": direction.cut, "muted_cut": direction.muted_cut},
+        )
+    bits = FIRST_PRECISION
+    while bits <= LAST_PRECISION:
+        failed: list[Inequality] = []
+        for rule, inequalities in rules.items():
+            share, shown = _evaluate(cell, direction, inequalities, bits)
+            if all(entry.left <= 1 for entry in shown):
+                return DirectionProof(
+                    allowed=direction.epsilon,
+                    exponent=exponent,
+                    rule=rule,
+                    share=share,
+                    inequalities=_tightest(shown),
+                    precision=bits,
+                )
+            failed += [entry for entry in shown if entry.left > 1][:1]
+        if len(failed) == len(rules):
+            worst = failed[-1]
+            index = "" if worst.index is None else f" at I = {worst.index[0]}, x = {worst.index[1]}"
+            refuse(
+                f"The {name} odds are not certified: {STATEMENTS[worst.name]} fails{index}; "
+                "raise the odds, the cut or the muted cut.",
+                {"direction": name, **worst.to_dict()},
+            )
+        bits *= 2
+    raise Undecided(
+        f"Whether the {name} odds are large enough was not decided at {LAST_PRECISION} bits; "
+        "raise them slightly and certify again."
+    )
+
+
+def refuse(message: str, witness: dict[str, object]) -> NoReturn:
+    raise PrivacyViolation(message, witness)
+
+
+# The decision
+
+
+def _rules(cell: BoundedCell, direction: Direction) -> dict[str, Rule]:
+    """The rules that may be tried, the simplest first."""
+    z, w, d = direction.cut, direction.muted_cut, cell.largest
+    if w == z:
+        return {EQUAL_CUTS: equal_cuts}
+    if cell.users >= 3 and w >= d - 1 and z >= w + d:
+        return {CLOSED_FORM: closed_form, PER_INDEX: per_index}
+    return {}
+
+
+def _evaluate(
+    cell: BoundedCell, direction: Direction, rule: Rule, bits: int
+) -> tuple[arb, list[Inequality]]:
+    """The share, and a rule's inequalities, with so many bits."""
+    check_time()
+    with ctx.workprec(bits):
+        scale = Scale(cell, direction)
+        share = scale.share(direction.odds)
+        return share, list(rule(scale, share))
+
+
+def _tightest(shown: list[Inequality]) -> tuple[Inequality, ...]:
+    """One inequality of each name, that with the largest left side."""
+    found: dict[str, Inequality] = {}
+    for entry in shown:
+        kept = found.get(entry.name)
+        if kept is None or float(entry.left) > float(kept.left):
+            found[entry.name] = entry
+    return tuple(found.values())

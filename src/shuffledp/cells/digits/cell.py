@@ -1,0 +1,302 @@
+"""The shared cell: a bounded cell that shares its way up with the other cells of its protocol, so
+that a user sends hardly more at most than on average (MATH §18 of docs/mathematics.md).
+
+A user's cells hold the values x_1..x_k. Write Z for the cut, the same in all cells, r = 1/users,
+c_j as in `shuffledp.cells.bounded.cell`. A user draws, for all cells together,
+
+    which values    with odds 1 its own, x; otherwise values ζ that say nothing about x, and an
+                    addition n with n_1 + … + n_k = Z+1:
+                      up y of cell s (its odds o_y): ζ_s = y−1, n_s = Z+1, the other ζ uniform
+                      stray q (odds s_q): ζ uniform, n uniform among those with q parts above 0
+    noise upwards   Z₊ of every cell, negative binomial shares given that their sum is at most Z
+
+and then each cell on its own, with odds 1 : o^d_1 … o^d_D,
+
+    kept    v = ζ           − Z₋,    Z₋ ~ μ_z of down        (ζ = x where the values are its own)
+    down y  v = D − z_d − y − Z₋,    Z₋ ~ μ_w of down
+
+and sends z_d + w_d + v + n + Z₊ messages: over all cells at most Σ(z_d + w_d + D) + 2Z + 1.
+
+What is said here about one cell alone (moments, error laws) takes its Z₊ as cut at Z by itself; the
+noise of a user's cells adds up to more than Z with a chance below `joint_chance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb, lcm, prod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from flint import arb
+
+from shuffledp.numbers.message_law import MessageLaw
+from shuffledp.cells.digits import batch as shared_crowd, law as shared_law
+from shuffledp.cells.base import Cell, Counts, Floats, Values
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.cells.bounded.direction import LARGEST_ODDS, MOST_BITS, Direction
+from shuffledp.cells.bounded.error import UserFunction
+from shuffledp.cells.bounded.law import Moments
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.finite import Finite
+from shuffledp.numbers.laws import Bernoulli, Binomial
+from shuffledp.numbers.exact import probability, whole
+
+MOST_TOGETHER = 24
+"""Cells that share their way up."""
+MOST_COMBINATIONS = 1 << 24
+"""Of the values of a user's cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """What a cell must know of those that it shares its way up with."""
+
+    cells: int
+    """k: how many there are, itself included."""
+    others: int
+    """How many combinations of values the other cells have."""
+    decay: Fraction
+    """The largest β upwards of all of them."""
+    other_odds: Fraction
+    """The odds of all jumps of the other cells."""
+    stray_odds: tuple[Fraction, ...]
+    """s_2..s_k."""
+
+    def __post_init__(self) -> None:
+        whole(self.cells, "the number of cells together", least=2, most=MOST_TOGETHER)
+        whole(self.others, "the other cells' combinations", most=MOST_COMBINATIONS)
+        probability(self.decay, "decay")
+        if len(self.stray_odds) != self.cells - 1:
+            raise ParameterError("Stray odds are needed for 2, 3, … up to all of the cells.")
+        for odds in (self.other_odds, *self.stray_odds):
+            if not isinstance(odds, Fraction) or not 0 < odds <= LARGEST_ODDS:
+                raise ParameterError("Odds must be fractions above 0.")
+        if any(n.denominator.bit_length() > MOST_BITS for n in (self.decay, *self.stray_odds)):
+            raise ParameterError(f"Odds and decay may have at most {MOST_BITS:,} bits; round them.")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "cells": self.cells,
+            "others": self.others,
+            "decay": str(self.decay),
+            "other_odds": str(self.other_odds),
+            "stray_odds": [str(odds) for odds in self.stray_odds],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            cells=data["cells"],
+            others=data["others"],
+            decay=Fraction(data["decay"]),
+            other_odds=Fraction(data["other_odds"]),
+            stray_odds=tuple(Fraction(odds) for odds in data["stray_odds"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedCell(BoundedCell):
+    """A bounded cell that is drawn together with the other cells of its protocol."""
+
+    kind: ClassVar[str] = "shared"
+    draws_together: ClassVar[bool] = True
+
+    together: Together
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.together.cells <= self.up.cut == self.up.muted_cut:
+            raise ParameterError(
+                "Cells that share their way up have equal cuts upwards, at least as large as "
+                "there are cells."
+            )
+
+    @property
+    def most_messages(self) -> int:
+        """What a user sends at most to this cell; over all cells see `most_together`."""
+        return self.base + self.largest + 2 * self.up.cut + 1
+
+    # The laws of the cells' common draw, and of this cell alone
+
+    @cached_property
+    def up_odds(self) -> Fraction:
+        """The odds of all jumps of all cells, against 1 for a user's own values."""
+        own = sum(self.up.odds, start=Fraction(0))
+        return own + self.together.other_odds + sum(self.together.stray_odds, start=Fraction(0))
+
+    @cached_property
+    def down_odds(self) -> Fraction:
+        return sum(self.down.odds, start=Fraction(0))
+
+    @cached_property
+    def data_probability(self) -> Fraction:
+        return 1 / ((1 + self.up_odds) * (1 + self.down_odds))
+
+    @cached_property
+    def down_mute(self) -> Binomial:
+        """1 with the probability that a jump downwards replaces a value."""
+        return Bernoulli(self.down_odds / (1 + self.down_odds))
+
+    @cached_property
+    def down_jumps(self) -> Finite:
+        """Which jump downwards: 0..D−1 for 1..D."""
+        scale = lcm(*(o.denominator for o in self.down.odds))
+        return Finite(tuple(int(o * scale) for o in self.down.odds))
+
+    def moments(self) -> Moments:
+        return shared_law.moments(self)
+
+    def message_masses(self, value: int) -> list[arb]:
+        return shared_law.message_masses(self, value)
+
+    def user_function(self, t: Floats) -> UserFunction:
+        return shared_law.user_function(self, t)
+
+    def log_user_moment(self, theta: Floats, x: int) -> Floats:
+        return shared_law.log_user_moment(self, theta, x)
+
+    # Alone it is not drawn
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        raise _drawn_together()
+
+    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        raise _drawn_together()
+
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        raise _drawn_together()
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        raise _drawn_together()
+
+    def aggregate_copies(
+        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        raise _drawn_together()
+
+    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        raise _drawn_together()
+
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        raise _drawn_together()
+
+    # Cells together
+
+    @staticmethod
+    def check_together(cells: Sequence[Cell]) -> None:
+        """Refuses cells that were not made for each other."""
+        group = shared_cells(cells)
+        codes = prod(cell.largest + 1 for cell in group)
+        odds = sum((sum(cell.up.odds) for cell in group), start=Fraction(0))
+        decay = max(cell.up.decay for cell in group)
+        for cell in group:
+            known = cell.together
+            if (
+                known.cells != len(group)
+                or known.others * (cell.largest + 1) != codes
+                or known.decay != decay
+                or known.other_odds != odds - sum(cell.up.odds)
+                or known.stray_odds != group[0].together.stray_odds
+                or (cell.up.cut, cell.users) != (group[0].up.cut, group[0].users)
+            ):
+                raise ParameterError(
+                    "These cells do not share one way up: their users, cuts, odds or numbers of "
+                    "values do not fit together."
+                )
+
+    @staticmethod
+    def most_together(cells: Sequence[Cell], copies: Sequence[int] | None = None) -> int:
+        group = shared_cells(cells)
+        return sum(cell.base + cell.largest for cell in group) + 2 * group[0].up.cut + 1
+
+    @staticmethod
+    def randomize_together(
+        cells: Sequence[Cell], values: Sequence[int], entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        sent = shared_crowd.randomize(shared_cells(cells), values, entropy)
+        return [(count, 0) for count in sent]
+
+    @staticmethod
+    def randomize_total_together(
+        cells: Sequence[Cell], values: Iterable[Values], entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        sent = shared_crowd.randomize_total(shared_cells(cells), list(values), entropy)
+        return [(count, 0) for count in sent]
+
+    @staticmethod
+    def aggregate_together(
+        cells: Sequence[Cell], values: Iterable[Values], tally: Counts, entropy: Entropy = SYSTEM
+    ) -> list[tuple[int, int]]:
+        sent = shared_crowd.aggregate(shared_cells(cells), list(values), tally, entropy)
+        return [(count, 0) for count in sent]
+
+    @staticmethod
+    def top_up_together(
+        cells: Sequence[tuple[Cell, int]], absent: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        """What absent users who hold 0 everywhere would send above or below `base` each, raised in
+        each cell by a number that keeps it from being negative; see `BoundedCell.top_up`."""
+        group = shared_cells([cell for cell, _ in cells])
+        raises = np.array([cell.top_up_raise(absent) - cell.base * absent for cell in group])
+        nothing = [np.zeros(1, np.int64)] * len(group)
+        while True:
+            sent = shared_crowd.aggregate(group, nothing, np.array([absent]), entropy)
+            raised = np.array(sent, np.int64) + raises
+            if (raised >= 0).all():
+                return raised, np.zeros_like(raised)
+
+    @staticmethod
+    def joint_variance(cells: Sequence[Cell], weights: Sequence[Fraction]) -> Fraction:
+        """At most what drawing the cells together adds to the variance of one user's share of the
+        sum of their estimates with these weights: a jump moves several cells at once."""
+        group = shared_cells(cells)
+        cut, kept = group[0].up.cut, min(cell.data_probability for cell in group)
+        reach = sum((w * cell.largest for w, cell in zip(weights, group, strict=True)), Fraction(0))
+        total = sum(group[0].together.stray_odds) * ((cut + 1) * max(weights) + reach) ** 2
+        for weight, cell in zip(weights, group, strict=True):
+            rest = reach - weight * cell.largest
+            far = weight * (cut + 1 + cell.largest)
+            total += sum(cell.up.odds) * (2 * far * rest + rest**2)
+        return total / kept**2
+
+    def joint_chance(self) -> float:
+        """At most the chance that in one batch of `users` some user's noise upwards, drawn cell by
+        cell, would add up to more than Z; all cells are taken to be the widest one."""
+        k, cut, beta = self.together.cells, self.up.cut, float(self.together.decay)
+        if self.users < k:
+            return 1.0
+        # with r ≤ 1/k: Σ_{t>Z} β^t [(kr)_t − k(r)_t]/t! ≤ k(k−1)r²·β^(Z+1)·2(1+Z)/(1−β), see §18
+        tail = beta ** (cut + 1) / max(1 - beta, 1e-300)
+        return min(1.0, 4 * comb(k, 2) * tail * (1 + cut) / self.users)
+
+    # As JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "together": self.together.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SharedCell:
+        return cls(
+            users=data["users"],
+            largest=data["largest"],
+            up=Direction.from_dict(data["up"]),
+            down=Direction.from_dict(data["down"]),
+            together=Together.from_dict(data["together"]),
+        )
+
+
+def _drawn_together() -> ParameterError:
+    return ParameterError("A shared cell is drawn together with the others of its protocol only.")
+
+
+def shared_cells(cells: Sequence[Cell]) -> list[SharedCell]:
+    """The cells, which all must be shared ones."""
+    found = [cell for cell in cells if isinstance(cell, SharedCell)]
+    if len(found) != len(cells):
+        raise ParameterError("Cells that share their way up cannot be mixed with others.")
+    return found

@@ -1,0 +1,195 @@
+"""What one user sends to a shared cell: the law of that cell alone (see `shuffledp.cells.digits.cell`).
+
+A value in 0..D (the user's own, y−1 after the cell's own jump, uniform after any other jump) goes
+through the way down, then n and Z₊ are added. With R_x the generating function of the way down for
+a value x, A that of Z₊, p the chance of the user's own values, the number sent has
+
+    A · p · [ R_x  +  t^(Z+1) Σ_y o_y R_(y−1)  +  (Σ_other o + Σ_q s_q S_q(t)) · mean of R_0..R_D ],
+
+where S_q is the law of one part of a uniform n with q parts above 0.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flint import arb, arb_poly
+
+from shuffledp.cells.bounded.error import Floats, UserFunction, noise_masses, transform
+from shuffledp.cells.bounded.law import Moments
+from shuffledp.cells.bounded.moments import noise_off, weighted
+from shuffledp.numbers.exact import ball
+
+if TYPE_CHECKING:
+    from shuffledp.cells.digits.cell import SharedCell
+
+
+@lru_cache(maxsize=64)
+def stray_masses(cell: SharedCell) -> tuple[Fraction, ...]:
+    """The odds that a stray jump adds j to this cell, for j = 0..Z+1."""
+    together, cut = cell.together, cell.up.cut
+    k = together.cells
+    masses = [Fraction(0)] * (cut + 2)
+    for parts, odds in enumerate(together.stray_odds, start=2):
+        inside = odds * Fraction(parts, k)  # the cell is one of the `parts` that get something
+        masses[0] += odds - inside
+        ways = comb(cut, parts - 1)
+        for j in range(1, cut + 3 - parts):
+            masses[j] += inside * Fraction(comb(cut - j, parts - 2), ways)
+    return tuple(masses)
+
+
+def stray_moments(cell: SharedCell) -> tuple[Fraction, Fraction, Fraction]:
+    """The odds of all jumps but the cell's own, and the sums of odds · addition and of
+    odds · addition². A part of Z+1 in q parts is 1 + a with a of a uniform way to write Z+1−q as q
+    numbers from 0 on: E[a] = (Z+1−q)/q, E[a(a−1)] = 2(Z+1−q)(Z−q)/(q(q+1))."""
+    together, total = cell.together, cell.up.cut + 1
+    odds, first, second = together.other_odds, Fraction(0), Fraction(0)
+    for parts, stray in enumerate(together.stray_odds, start=2):
+        rest = total - parts
+        mean = Fraction(rest, parts)
+        square = Fraction(2 * rest * (rest - 1), parts * (parts + 1)) + mean
+        inside = stray * Fraction(parts, together.cells)
+        odds += stray
+        first += inside * (1 + mean)
+        second += inside * (1 + 2 * mean + square)
+    return odds, first, second
+
+
+def moments(cell: SharedCell) -> Moments:
+    """The moments of one user's v + n + Z₊, in balls of the working precision."""
+    d, z = cell.largest, cell.up.cut
+    up, up_variance = cell.up_noise.moments()
+    down, down_variance = cell.down_noise.moments()
+    muted, muted_variance = cell.down_muted_noise.moments()
+    own = ball(1 / (1 + cell.up_odds))
+    stays = ball(1 / (1 + cell.down_odds))
+    jump, jump_square = (
+        sum((ball(o) * cell.down_jump(y) ** k for y, o in enumerate(cell.down.odds, 1)), arb(0))
+        for k in (1, 2)
+    )
+    lost = ball(cell.down_odds)
+    # the part of the way down that does not depend on the value
+    fixed = stays * (jump - lost * muted)
+    fixed_square = stays * (
+        jump_square - 2 * jump * muted + lost * (muted * muted + muted_variance)
+    )
+
+    def through(weight: Any, first: Any, second: Any) -> tuple[Any, Any, Any]:
+        """(weight, Σ, Σ²) of what leaves the way down, for values with these moments."""
+        kept = stays * (first - weight * down)
+        square = stays * (second - 2 * first * down + weight * (down * down + down_variance))
+        return weight, kept + weight * fixed, square + weight * fixed_square
+
+    def lifted(part: tuple[Any, Any, Any], by: Any, by_square: Any) -> tuple[Any, Any]:
+        """(Σ, Σ²) after an independent addition with this mean and mean square."""
+        weight, first, second = part
+        return first + weight * by, second + 2 * first * by + weight * by_square
+
+    noise_square = up * up + up_variance
+    values = [ball(Fraction(d, 2)), ball(Fraction(d * (2 * d + 1), 6))]  # uniform on 0..D
+    branches = [lifted(through(own, arb(0), arb(0)), up, noise_square)]
+    mass, first, second = (
+        own * sum((ball(o) * (y - 1) ** k for y, o in enumerate(cell.up.odds, 1)), arb(0))
+        for k in range(3)
+    )
+    far = z + 1 + up
+    branches.append(lifted(through(mass, first, second), far, far * far + up_variance))
+    elsewhere_odds, first_added, second_added = stray_moments(cell)
+    odds = own * ball(elsewhere_odds)
+    added, added_square = (own * ball(moment) / odds for moment in (first_added, second_added))
+    elsewhere = through(odds, odds * values[0], odds * values[1])
+    branches.append(lifted(elsewhere, added + up, added_square + 2 * added * up + noise_square))
+    mean = sum((branch[0] for branch in branches), arb(0))
+    square = sum((branch[1] for branch in branches), arb(0))
+    kept = ball(cell.data_probability)
+    return Moments(
+        kept=kept, shift=mean, slope=2 * kept * (up - down - mean), spread=square - mean * mean
+    )
+
+
+def message_masses(cell: SharedCell, value: int) -> list[arb]:
+    """P(a user with this value sends k messages to the cell) for k = 0.., in balls."""
+    d, z, below = cell.largest, cell.up.cut, cell.down.muted_cut
+    up = arb_poly([cell.up_noise.pmf(k) for k in range(z + 1)])
+    down = [cell.down_noise.pmf(k) for k in range(cell.down.cut + 1)][::-1]
+    muted = [cell.down_muted_noise.pmf(k) for k in range(below + 1)][::-1]
+    stays = ball(1 / (1 + cell.down_odds))
+    jumps = arb_poly([stays * ball(o) for o in cell.down.odds[::-1]]) * arb_poly(muted)
+    stay = arb_poly([stays * mass for mass in down])
+
+    def through(weights: list[arb]) -> arb_poly:
+        """The way down of values with these weights."""
+        total = sum(weights, arb(0))
+        return arb_poly([arb(0)] * below + weights) * stay + total * jumps
+
+    own = ball(1 / (1 + cell.up_odds))
+    one = through([arb(0)] * value + [own])
+    jumped = through([own * ball(o) for o in cell.up.odds]) * arb_poly(
+        [arb(0)] * (z + 1) + [arb(1)]
+    )
+    strays = [ball(mass) for mass in stray_masses(cell)]
+    strays[0] += ball(cell.together.other_odds)
+    uniform = through([own / (d + 1)] * (d + 1)) * arb_poly(strays)
+    masses = list((up * (one + jumped + uniform)).coeffs())
+    return masses + [arb(0)] * (cell.most_messages + 1 - len(masses))
+
+
+def user_function(cell: SharedCell, t: Floats) -> UserFunction:
+    """The characteristic function of one user's v + n + Z₊, in parts, in floats."""
+
+    def off(masses: Floats) -> Any:
+        """E[e^(itZ)] − 1."""
+        masses = masses.copy()
+        masses[0] = 0.0
+        return transform(masses, t) - masses.sum()
+
+    d, z = cell.largest, cell.up.cut
+    own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
+    up = off(noise_masses(cell.up_noise))
+    down = off(noise_masses(cell.down_noise)).conj()
+    muted = 1 + off(noise_masses(cell.down_muted_noise)).conj()
+    down_odds = np.append(0.0, [float(o) for o in cell.down.odds])
+    fixed = stays * np.exp(1j * t * cell.down_jump(0)) * transform(down_odds, t).conj() * muted
+    up_odds = np.array([float(o) for o in cell.up.odds])
+    strays = np.array([float(mass) for mass in stray_masses(cell)])
+    strays[0] += float(cell.together.other_odds)
+    jumped = stays * (1 + down) * transform(up_odds, t) + up_odds.sum() * fixed
+    uniform = stays * (1 + down) * transform(np.full(d + 1, 1 / (d + 1)), t) + fixed
+    elsewhere = fixed + np.exp(1j * t * (z + 1)) * jumped + transform(strays, t) * uniform
+    kept = own * stays
+    return UserFunction(
+        t=t,
+        noise=kept * (up + down + up * down),
+        jumps=own * elsewhere * (1 + up),
+        muted=float(1 - cell.data_probability),
+    )
+
+
+def log_user_moment(cell: SharedCell, theta: Floats, x: int) -> Floats:
+    """ln E[e^(θ(v+n+Z₊−x))] of one user whose value is x: the real counterpart of
+    `user_function`."""
+
+    def powers(values: Any, weights: Any) -> Floats:
+        """Σ weights · e^(θ·values)."""
+        return weighted(np.exp(np.outer(theta, values)), np.asarray(weights, float))
+
+    d, z = cell.largest, cell.up.cut
+    own, stays = 1 / float(1 + cell.up_odds), 1 / float(1 + cell.down_odds)
+    up, down = noise_off(cell.up_noise, theta), noise_off(cell.down_noise, -theta)
+    muted = 1 + noise_off(cell.down_muted_noise, -theta)
+    y = np.arange(1, d + 1)
+    fixed = stays * powers(cell.down_jump(0) - y - x, cell.down.odds) * muted
+    strays = powers(np.arange(z + 2), stray_masses(cell)) + float(cell.together.other_odds)
+    up_odds = float(sum(cell.up.odds))
+    jumped = stays * (1 + down) * powers(z + y - x, cell.up.odds)
+    jumped += up_odds * np.exp(theta * (z + 1)) * fixed
+    uniform = stays * (1 + down) * powers(np.arange(d + 1) - x, np.full(d + 1, 1 / (d + 1))) + fixed
+    jumps = own * (1 + up) * (fixed + jumped + strays * uniform)
+    kept = own * stays
+    lost = float(1 - cell.data_probability)
+    return np.asarray(np.log1p(kept * (up + down + up * down) + jumps - lost))

@@ -1,0 +1,339 @@
+"""The paper's cell: [GKM23] Algorithms 1 and 2 for one counter, values 0..D (MATH §8).
+
+A user sends its value inside `input_pairs` cancelling pairs, or, with probability
+`mute_probability`, nothing of it; and always its share of two noises and of the flood:
+
+    y    = (s + x, s + h) with probability 1 − q, (0, 0) with probability q
+    z_plus ~ NB(1/n, 1 − e^(−a/D)),  z_minus ~ NB(1/n, 1 − e^(−b/D)),  z_both ~ Poi(λ/n)
+    send  y_plus + z_plus + z_both  times +1  and  y_minus + z_minus + z_both  times −1
+
+h is 0 in the paper. A kept user's messages then add up to x − h, a muted one's to 0: the analyzer
+adds h for everybody, so that a muted user counts as h, and muting costs (x − h)² instead of x².
+With h = ⌊D/2⌋ that is a quarter, which allows a larger q and so fewer pairs (docs/mathematics.md).
+
+Shares add up by infinite divisibility, so the noise of k users is one draw of NB(k/n) and one of
+Poi(kλ/n): `aggregate` uses that, and its cost does not grow with k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+
+from shuffledp.numbers.message_law import MessageLaw, NoiseMessages
+from shuffledp.cells.paper import error as paper_error
+from shuffledp.cells.base import (
+    LARGEST_EPSILON_OF_CELL,
+    LARGEST_VALUE,
+    MOST_USERS,
+    USERS_AT_ONCE,
+    Cell,
+    Counts,
+    Floats,
+    Values,
+    check_epsilon,
+)
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
+from shuffledp.numbers.exact import ball, exact, probability, show, to_float, whole
+from shuffledp.numbers.sampler import sampler
+from shuffledp.numbers.uniform import Uniform, invert
+
+MOST_INPUT_PAIRS = 10**9
+LARGEST_FLOOD_MEAN = Fraction(10**100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperCell(Cell):
+    """The cell of [GKM23]: pairs around the value, two noises, and pairs of noise (the flood)."""
+
+    kind: ClassVar[str] = "paper"
+
+    users: int
+    """How many honest users are sure to take part (n in the paper): each adds 1/n of the noise."""
+    largest: int
+    """D: values are 0..D."""
+    up_epsilon: Fraction
+    """a: the +1 noise is Geo(1 − e^(−a/D)) in all."""
+    down_epsilon: Fraction
+    """b: the −1 noise is Geo(1 − e^(−b/D)) in all."""
+    mute_probability: Fraction
+    """q: the chance that a user sends nothing of its value (erratum 4: below 1)."""
+    input_pairs: int
+    """s: cancelling pairs around the value."""
+    flood_mean: Fraction
+    """λ: the expected number of pairs in the flood of all users together."""
+    stand_in: int = 0
+    """h: the value that a muted user is taken to hold."""
+
+    def __post_init__(self) -> None:
+        whole(self.users, "users", most=MOST_USERS)
+        whole(self.largest, "the largest value", most=LARGEST_VALUE)
+        check_epsilon(self.up_epsilon, "up_epsilon")
+        # per unit of value: cells without pairs have next to no −1 noise, however large D is
+        most = LARGEST_EPSILON_OF_CELL * self.largest
+        check_epsilon(self.down_epsilon, "down_epsilon", most)
+        probability(self.mute_probability, "mute_probability")
+        whole(self.input_pairs, "input_pairs", least=0, most=MOST_INPUT_PAIRS)
+        whole(self.stand_in, "stand_in", least=0, most=self.largest)
+        if exact(self.flood_mean, "flood_mean") > LARGEST_FLOOD_MEAN:
+            raise ParameterError(f"flood_mean must be at most {show(LARGEST_FLOOD_MEAN)}.")
+        bare = self.input_pairs == 0 and self.stand_in == 0
+        if self.flood_mean < 0 or (self.flood_mean == 0 and not bare):
+            raise ParameterError("flood_mean must be above 0 where there are input pairs to hide.")
+
+    @cached_property
+    def mute(self) -> Binomial:
+        """1 with the probability that a user sends nothing of its value."""
+        return Bernoulli(self.mute_probability)
+
+    @cached_property
+    def plus_noise(self) -> NegativeBinomial:
+        """The +1 noise of all users together."""
+        return Geometric(self.up_epsilon / self.largest)
+
+    @cached_property
+    def minus_noise(self) -> NegativeBinomial:
+        """The −1 noise of all users together."""
+        return Geometric(self.down_epsilon / self.largest)
+
+    @cached_property
+    def flood(self) -> Poisson:
+        """The flood of all users together."""
+        return Poisson(self.flood_mean)
+
+    @property
+    def up_loss(self) -> Fraction:
+        return self.up_epsilon
+
+    # Algorithm 1: the randomizer
+
+    def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        """One user's messages: Algorithm 1, line by line; see `Cell.randomize`."""
+        muted = sampler(self.mute).draw_one(entropy)  # line 2
+        y_plus, y_minus = (0, 0) if muted else self.kept_messages(value)
+        z_plus = sampler(self.plus_noise.share(self.users)).draw_one(entropy)  # line 3
+        z_minus = sampler(self.minus_noise.share(self.users)).draw_one(entropy)
+        z_both = sampler(self.flood.share(self.users)).draw_one(entropy)  # line 4
+        return y_plus + z_plus + z_both, y_minus + z_minus + z_both  # line 5
+
+    def kept_messages(self, value: int) -> tuple[int, int]:
+        """How many +1 and −1 stand for a value that is not muted."""
+        return self.input_pairs + value, self.input_pairs + self.stand_in
+
+    def randomize_each(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        values = self.checked(values)
+        plus, minus = np.empty((2, values.size), np.int64)
+        for begin in range(0, values.size, USERS_AT_ONCE):
+            part = slice(begin, begin + USERS_AT_ONCE)
+            self._randomize_part(values[part], plus[part], minus[part], entropy)
+        return plus, minus
+
+    def _randomize_part(
+        self, values: Values, plus: Counts, minus: Counts, entropy: Entropy
+    ) -> None:
+        base_plus, base_minus = self.kept_messages(0)
+        plus[:] = values  # first widened, then added to: a byte would wrap around
+        plus += base_plus
+        minus.fill(base_minus)
+        muted = sampler(self.mute).hits(values.size, entropy)
+        plus[muted] = 0
+        minus[muted] = 0
+        sampler(self.plus_noise.share(self.users)).add_draws(entropy, plus)
+        sampler(self.minus_noise.share(self.users)).add_draws(entropy, minus)
+        sampler(self.flood.share(self.users)).add_draws(entropy, plus, minus)
+
+    def randomize_total(self, values: Values, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        values, size = self.checked(values), len(values)
+        muted = sampler(self.mute).hits(size, entropy)
+        kept = size - muted.size
+        held = int(values.sum(dtype=np.int64)) - int(values[muted].sum(dtype=np.int64))
+        both = sampler(self.flood.share(self.users)).total(size, entropy)
+        z_plus = sampler(self.plus_noise.share(self.users)).total(size, entropy)
+        z_minus = sampler(self.minus_noise.share(self.users)).total(size, entropy)
+        base_plus, base_minus = self.kept_messages(0)
+        return kept * base_plus + held + both + z_plus, kept * base_minus + both + z_minus
+
+    def aggregate(self, tally: Counts, entropy: Entropy = SYSTEM) -> tuple[int, int]:
+        users = self.checked_tally(tally)
+        if users == 0:
+            return 0, 0
+        plus, minus = (int(noise[0]) for noise in self.noise(users, 1, entropy))
+        for value in np.flatnonzero(tally):
+            kept = self._kept(int(tally[value]), entropy)
+            one_plus, one_minus = self.kept_messages(int(value))
+            plus += kept * one_plus
+            minus += kept * one_minus
+        return plus, minus
+
+    def aggregate_copies(
+        self, ones: Counts, users: int, entropy: Entropy = SYSTEM
+    ) -> tuple[Counts, Counts]:
+        if users == 0:
+            return np.zeros_like(ones), np.zeros_like(ones)
+        plus, minus = self.noise(users, len(ones), entropy)
+        for value, counts in ((1, ones), (0, users - ones)):
+            kept = np.array([self._kept(int(count), entropy) for count in counts])
+            one_plus, one_minus = self.kept_messages(value)
+            plus += kept * one_plus
+            minus += kept * one_minus
+        return plus, minus
+
+    def _kept(self, users: int, entropy: Entropy) -> int:
+        """How many of so many users are not muted."""
+        muted = Binomial(users, self.mute_probability)
+        return users - invert(muted, Uniform(entropy.bits(64), 64, entropy))
+
+    def noise(self, users: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """Noise and flood of so many users together, for each of the copies."""
+        share = Fraction(users, self.users)
+        plus = sampler(NegativeBinomial(share, self.plus_noise.decay)).draw(copies, entropy)
+        minus = sampler(NegativeBinomial(share, self.minus_noise.decay)).draw(copies, entropy)
+        sampler(Poisson(share * self.flood_mean)).add_draws(entropy, plus, minus)
+        return plus, minus
+
+    def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        return self.noise(absent, copies, entropy)
+
+    # How many messages
+
+    def messages_per_user(self, mean_value: Fraction | int | None = None) -> arb:
+        """See `Cell.messages_per_user` (erratum 2: a pair of the flood is two messages)."""
+        x = Fraction(self.largest if mean_value is None else mean_value)
+        noise = (self.plus_noise.mean() + self.minus_noise.mean()) / self.users
+        flood = ball(2 * self.flood_mean / self.users)
+        sent = sum(self.kept_messages(0)) + x
+        return ball((1 - self.mute_probability) * sent) + flood + noise
+
+    @property
+    def most_messages(self) -> None:
+        """There is no such number: the noises are unbounded."""
+        return None
+
+    def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
+        most_input = copies * sum(self.kept_messages(0)) + self.largest
+        return most_input, self._noise_laws(Fraction(copies, self.users))
+
+    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
+        return 0, self._noise_laws(Fraction(absent * copies, self.users))
+
+    def _noise_laws(self, shape: Fraction) -> list[MessageLaw]:
+        """Of so many times the noise of all users: copies of it add up to one law of each kind."""
+        return [
+            NoiseMessages(NegativeBinomial(shape, self.plus_noise.decay)),
+            NoiseMessages(NegativeBinomial(shape, self.minus_noise.decay)),
+            NoiseMessages(Poisson(shape * self.flood_mean), step=2),
+        ]
+
+    # Algorithm 2: the analyzer (erratum 1: the plain sum, unbiased here by MATH §4)
+
+    @property
+    def absent_value(self) -> int:
+        return self.stand_in
+
+    def top_up_shift(self, absent: int) -> int:
+        return 0
+
+    def estimate(self, plus: int, minus: int, users: int) -> arb:
+        centre = ball(Fraction(users, self.users)) * (
+            self.plus_noise.mean() - self.minus_noise.mean()
+        )
+        kept = (plus - minus - centre) / ball(1 - self.mute_probability)
+        return users * self.stand_in + kept
+
+    def estimates(self, sums: Counts, users: int) -> Floats:
+        centre = to_float(lambda: self.estimate(0, 0, users))
+        result: Floats = centre + sums / (1 - float(self.mute_probability))
+        return result
+
+    def most_squares(self, users: int, total: Fraction | int | None = None) -> Fraction:
+        """The largest sum of (x − h)² over users whose values add up to `total` (to anything if
+        None): values at the ends of 0..D are the worst."""
+        d, h = self.largest, self.stand_in
+        if total is None:
+            return Fraction(users * max(h, d - h) ** 2)
+        return Fraction(total) * (d - 2 * h) + users * h * h
+
+    def noise_error(self, users: int) -> arb:
+        """The mean squared error that noise alone makes, without muting."""
+        noise = self.plus_noise.variance() + self.minus_noise.variance()
+        return ball(Fraction(users, self.users)) * noise / ball((1 - self.mute_probability) ** 2)
+
+    def squared_error(self, users: int, sum_of_squares: Fraction | int) -> arb:
+        """The error's exact second moment, for users whose (x − h)² add up so (MATH §4)."""
+        q = self.mute_probability
+        return ball(q / (1 - q) * sum_of_squares) + self.noise_error(users)
+
+    def mean_squared_error(self, users: int, total: Fraction | int | None = None) -> arb:
+        return self.squared_error(users, self.most_squares(users, total))
+
+    def variance_at(self, users: int, total: float, squares: float) -> float:
+        q, h = self.mute_probability, self.stand_in
+        held = squares - 2 * h * total + users * h * h
+        return float(q / (1 - q)) * held + to_float(lambda: self.noise_error(users))
+
+    def intervals(self, users: int, sums: Counts, outside: float) -> tuple[Counts, Counts]:
+        return paper_error.intervals(self, users, sums, outside)
+
+    def error_range(self, users: int, total: int, outside: float) -> tuple[float, float]:
+        return paper_error.error_range(self, users, total, outside)
+
+    def error_law(self, users: int, total: int) -> tuple[Floats, Floats]:
+        return paper_error.error_law(self, users, total)
+
+    def log_error(self, t: Floats, users: int, total: float) -> NDArray[np.complex128]:
+        return paper_error.log_error(self, t, users, total)
+
+    def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
+        return paper_error.log_moment(self, theta, users, total)
+
+    def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
+        """V₋, which does not depend on the values: Bin(reports, 1−q)·(s+h), and the −1 noise and
+        the flood of all whose noise is there."""
+        q, held = self.mute_probability, self.input_pairs + self.stand_in
+        share = ball(Fraction(reports + absent, self.users))
+        noise = share * (self.minus_noise.mean() + self.flood.mean())
+        spread = share * (self.minus_noise.variance() + self.flood.variance())
+        return (
+            to_float(lambda: ball(reports * (1 - q) * held) + noise),
+            to_float(lambda: ball(reports * q * (1 - q) * held**2) + spread) ** 0.5,
+        )
+
+    def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
+        return paper_error.minus_moment(self, theta, reports, absent)
+
+    # As JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "users": self.users,
+            "largest": self.largest,
+            "up_epsilon": str(self.up_epsilon),
+            "down_epsilon": str(self.down_epsilon),
+            "mute_probability": str(self.mute_probability),
+            "input_pairs": self.input_pairs,
+            "flood_mean": str(self.flood_mean),
+            "stand_in": self.stand_in,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PaperCell:
+        return cls(
+            users=int(data["users"]),
+            largest=int(data["largest"]),
+            up_epsilon=Fraction(data["up_epsilon"]),
+            down_epsilon=Fraction(data["down_epsilon"]),
+            mute_probability=Fraction(data["mute_probability"]),
+            input_pairs=int(data["input_pairs"]),
+            flood_mean=Fraction(data["flood_mean"]),
+            stand_in=int(data["stand_in"]),
+        )

@@ -1,0 +1,302 @@
+"""The cheapest cell that meets an error and a privacy budget (MATH §5).
+
+A grid over (b, s), zoomed in on its best point; for each b the error leaves so much for q, and
+for each (b, q, s) the flood follows. Then everything is rounded to short exact decimals in the
+order b, q, s, λ, each later one repairing what the earlier ones did, and `arb` decides twice: the
+error is at most what was asked, and the cell is certified. If the last digit fails, the flood is
+nudged upwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.errors import CertificateError, PlanningError
+from shuffledp.numbers.exact import ball, round_to, sign, to_float
+from shuffledp.cells.target import CellTarget
+from shuffledp.cells.choice import counted_messages
+from shuffledp.cells.paper.flood import least_flood, log_terms, reaches_limit, shifts
+from shuffledp.cells.paper.pairs import with_least_flood
+from shuffledp.cells.paper.reserve import reserve
+from shuffledp.numbers.special import Floats
+from shuffledp.cells.paper.proof import tightest
+from shuffledp.cells.use import CellUse
+from shuffledp.queries.histogram.protocol import bucket_messages
+
+GRID_POINTS = 24
+GRID_ZOOMS = 6
+NO_MINUS_NOISE = 64  # per unit of value: without pairs there is no −1 to hide (e^−64 of one)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """The best point of a grid, in floats."""
+
+    messages: float
+    down_epsilon: float
+    pairs: float
+    flood: float
+
+
+def noise_variance(epsilon: Floats) -> Floats:
+    """The variance of Geo(1 − e^−ε)."""
+    result: Floats = np.exp(-epsilon) / np.expm1(-epsilon) ** 2
+    return result
+
+
+def mute_odds(task: CellTarget, down_epsilon: Floats) -> Floats:
+    """The largest p = q/(1−q) that the error allows: p·muted(p) + noise·(1+p)² = mse, solved; ≤ 0
+    where the noise alone exceeds the error."""
+    d, n, target = task.largest, float(task.expected), float(task.mse)
+    up = np.full_like(down_epsilon, float(task.up) / d)
+    noise = n / task.users * (noise_variance(up) + noise_variance(down_epsilon / d))
+    farthest = max(task.stand_in, d - task.stand_in)
+    all_at_largest = _root(noise, 2 * noise + n * farthest**2, noise - target)
+    if task.relative is None:
+        return all_at_largest
+    r = float(task.relative)
+    # max over the true sum c of p·D·c − R²c² lies at c = pD/(2R²), or at c = nD if that is less
+    inside = _root(noise + (d / (2 * r)) ** 2, 2 * noise, noise - target)
+    at_most = _root(noise, 2 * noise + n * d * d, noise - target - (r * n * d) ** 2)
+    return np.where(inside <= 2 * r * r * n, inside, at_most)
+
+
+def _root(a: Floats, b: Floats, c: Floats) -> Floats:
+    """The larger root of a p² + b p + c, written so that a small root keeps its digits."""
+    result: Floats = -2 * c / (b + np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)))
+    return result
+
+
+def propose(task: CellTarget, pairs: int | None = None, zooms: int = GRID_ZOOMS) -> Proposal:
+    """The cheapest point; among those with so many pairs if a number is given."""
+    lowest, epsilon = least_down_epsilon(task), float(task.down)
+    places = np.linspace(
+        0.02, 1.0, GRID_POINTS
+    )  # of b between the least that the error allows and ε
+    beyond = np.linspace(-12.0, 5.0, GRID_POINTS)  # of s: ln of the excess over the limit
+    best = Proposal(messages=np.inf, down_epsilon=0.0, pairs=0.0, flood=0.0)
+    for _ in range(zooms):
+        b = (lowest + places * (epsilon - lowest))[:, None]
+        s = np.full_like(b, pairs) if pairs else _beyond_limit(task, b, beyond)
+        down, s = np.broadcast_arrays(b, s)
+        costs, floods = _costs(task, down, s)
+        i, j = np.unravel_index(np.argmin(costs), costs.shape)
+        if costs[i, j] < best.messages:
+            best = Proposal(
+                messages=float(costs[i, j]),
+                down_epsilon=float(down[i, j]),
+                pairs=float(s[i, j]),
+                flood=float(floods[i, j]),
+            )
+        places, beyond = _zoom(places, int(i), 1e-6, 1.0), _zoom(beyond, int(j), -14.0, 12.0)
+    return best
+
+
+def _beyond_limit(task: CellTarget, b: Floats, beyond: Floats) -> Floats:
+    """Numbers of pairs above the limit at each b, at least 1."""
+    limit = _limit_pairs(task, b, np.maximum(mute_odds(task, b), 1e-300))
+    pairs: Floats = np.maximum(limit * (1 + np.exp(beyond)), 1.0)
+    return pairs
+
+
+def _zoom(grid: Floats, at: int, low: float, high: float) -> Floats:
+    step = 2 * (grid[1] - grid[0])
+    return np.linspace(max(grid[at] - step, low), min(grid[at] + step, high), GRID_POINTS)
+
+
+def least_down_epsilon(task: CellTarget) -> float:
+    """The b below which the noise alone exceeds the error."""
+    low, high = 0.0, float(task.down)
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = mute_odds(task, np.array([middle]))[0] > 0
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _costs(task: CellTarget, down: Floats, pairs: Floats) -> tuple[Floats, Floats]:
+    """What the task counts, and the flood, at every point of a grid."""
+    odds = mute_odds(task, down)
+    possible = odds > 0
+    odds = np.where(possible, odds, 1.0)
+    up, loss = (np.full_like(down, float(x)) for x in (task.up, task.down))
+    flood = least_flood(task.shape, up, down, loss, odds, pairs)
+    if task.padded:
+        possible &= np.isfinite(flood)
+        shares = task.padded / task.users * np.where(possible, flood, 0.0)
+        decay = np.minimum(up, down) / task.largest
+        cost = task.padded * (2 * pairs + task.stand_in) + task.largest
+        cost = cost + reserve(decay, shares, task.padded, task.users)
+    else:
+        noise = 1 / np.expm1(up / task.largest) + 1 / np.expm1(down / task.largest)
+        sent = 2 * pairs + task.largest + task.stand_in
+        cost = sent / (1 + odds) + (2 * flood + noise) / task.users
+    return np.where(possible, cost, np.inf), flood
+
+
+def limit_messages(task: CellTarget) -> float:
+    """What no flood can beat: the fewest messages if the flood cost nothing and pairs could be
+    split (MATH §3)."""
+    lowest, epsilon = least_down_epsilon(task), float(task.down)
+    places, best = np.linspace(0.02, 1.0, 4 * GRID_POINTS), np.inf
+    for _ in range(GRID_ZOOMS):
+        b = lowest + places * (epsilon - lowest)
+        odds = np.maximum(mute_odds(task, b), 1e-300)
+        costs = (2 * _limit_pairs(task, b, odds) + sum(task.shape)) / (1 + odds)
+        at = int(np.argmin(costs))
+        best = min(best, float(costs[at]))
+        places = _zoom(places, at, 1e-6, 1.0)
+    return best
+
+
+def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
+    """The least real s that the limit allows at each b."""
+    up, loss = (np.full_like(b, float(x)) for x in (task.up, task.down))
+    terms = [(k, *log_terms(k, task.shape, up, b, loss, odds)) for k in shifts(task.largest)]
+    low, high = np.full_like(b, -20.0), np.full_like(b, 60.0)
+    for _ in range(50):
+        middle = (low + high) / 2
+        enough = np.all([reaches_limit(*term, np.exp(middle)) > 0 for term in terms], axis=0)
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    result: Floats = np.exp(high)
+    return result
+
+
+def cheapest_cell(task: CellTarget) -> PaperCell:
+    """The cell with the fewest messages, counted as the task says, that does the task.
+
+    Ensures: the error is at most the task's and the cell is certified for (up, down), both decided
+    in ball arithmetic. Raises `PlanningError` where no cell does it.
+    """
+    thin = without_pairs(task)
+    if thin is not None:
+        return thin
+    found = _with_pairs(task)
+    if task.padded:  # the estimate of the reserve may mislead; the usual cell bounds the harm
+        usual = _with_pairs(replace(task, padded=0))
+        found = min(found, usual, key=lambda cell: spent(task, cell))
+    return found
+
+
+def _with_pairs(task: CellTarget) -> PaperCell:
+    if task.relative is None and task.largest > 1:
+        centred = replace(task, stand_in=task.largest // 2)
+        task = min(task, centred, key=lambda choice: propose(choice).messages)
+    real = propose(task)
+    if not np.isfinite(real.messages):
+        raise PlanningError(
+            "No choice of noise reaches this error: with noise alone, and no muted users, it would "
+            f"be {least_rmse(task):.4g}; allow at least that (and some more), or a larger epsilon."
+        )
+    near = max(1, int(real.pairs))
+    choices = [propose(task, pairs) for pairs in range(max(1, near - 1), near + 3)]
+    for choice in sorted(choices, key=lambda choice: choice.messages):
+        with contextlib.suppress(PlanningError):
+            return settle(task, choice)
+    return settle(task, propose(task, 2 * max(near, task.largest)))
+
+
+def spent(task: CellTarget, cell: PaperCell) -> float:
+    """The messages of a cell, counted as the task says."""
+    use = CellUse(cell=cell, copies=task.padded or 1, up=cell.up_epsilon, down=task.down)
+    return counted_messages((use,), bool(task.padded))
+
+
+def least_rmse(task: CellTarget) -> float:
+    """The error of noise alone, with down_epsilon at its largest: what no plan can beat."""
+    cell = PaperCell(
+        users=task.users,
+        largest=task.largest,
+        up_epsilon=task.up,
+        down_epsilon=task.down,
+        mute_probability=Fraction(1, 10**30),
+        input_pairs=1,
+        flood_mean=Fraction(1),
+    )
+    return to_float(lambda: cell.noise_error(task.expected).sqrt())
+
+
+def settle(task: CellTarget, proposal: Proposal) -> PaperCell:
+    """The proposal in exact numbers, decided in ball arithmetic."""
+    gap = max(float(task.down) - proposal.down_epsilon, 1e-6 * float(task.down))
+    down_epsilon = task.down - round_to(gap, 4, up=True)
+    odds = float(mute_odds(task, np.array([float(down_epsilon)]))[0])
+    digits, slack = 6, 1.0
+    for _ in range(60):
+        if odds <= 0:
+            break
+        q = round_to(slack * odds / (1 + odds), digits, up=False)
+        cell = PaperCell(
+            users=task.users,
+            largest=task.largest,
+            up_epsilon=task.up,
+            down_epsilon=down_epsilon,
+            mute_probability=q,
+            input_pairs=round(proposal.pairs),
+            flood_mean=Fraction(1),
+            stand_in=task.stand_in,
+        )
+        if sign(lambda cell=cell: error_left(task, cell))[0] > 0:  # type: ignore[misc]
+            return with_least_flood(cell, task.down)
+        slack *= 1 - 1e-6
+    raise PlanningError("The error asked for is too close to the least possible; allow a bit more.")
+
+
+def error_left(task: CellTarget, cell: PaperCell) -> arb:
+    """mse − (the cell's worst error beyond the relative tolerance), as a ball: not negative where
+    the task's error is kept for every true sum."""
+    n, d, q = task.expected, cell.largest, cell.mute_probability
+    p = q / (1 - q)
+    noise = cell.noise_error(n)
+    if task.relative is None:
+        muted = p * cell.most_squares(n)
+    else:
+        r2 = task.relative**2
+        total = min(p * d / (2 * r2), Fraction(n * d))
+        muted = p * d * total - r2 * total**2
+    return ball(task.mse) - ball(muted) - noise
+
+
+def without_pairs(task: CellTarget) -> PaperCell | None:
+    """The cell that sends no pairs and no flood and mutes often (thinning), if its error will do.
+
+    With s = 0 the inequality is (e^L − 1) A e^(−a(D−1)/D) ≥ 1: q follows, and there is no −1.
+    """
+    d = task.largest
+    odds = np.exp(float(task.up) * (d - 1) / d) / np.expm1(float(task.down))
+    q = round_to(odds / (1 + odds) * (1 + 1e-9), 9, up=True)
+    if q >= 1:
+        return None
+    cell = PaperCell(
+        users=task.users,
+        largest=d,
+        up_epsilon=task.up,
+        down_epsilon=Fraction(NO_MINUS_NOISE * d),
+        mute_probability=q,
+        input_pairs=0,
+        flood_mean=Fraction(0),
+    )
+    if sign(lambda: error_left(task, cell))[0] < 0:
+        return None
+    try:
+        tightest(cell, task.down)
+    except CertificateError:
+        return None
+    return cell
+
+
+def free_flood(task: CellTarget, cell: PaperCell, buckets: int) -> float:
+    """The fewest messages of so many copies of which one holds a value, if the flood cost nothing
+    (MATH §3); a cell without pairs is its own limit."""
+    if not cell.input_pairs:
+        return bucket_messages(cell, buckets)
+    limit = limit_messages(replace(task, stand_in=cell.stand_in))
+    if buckets == 1:
+        return min(limit, to_float(cell.messages_per_user))
+    return buckets * (limit - 1) + 1

@@ -1,0 +1,193 @@
+"""Lists and NumPy arrays as columns: one type of values, and none missing.
+
+Every reader ends here or in `arrow.py`, so that the same table gives the same values, or the same
+refusal, whichever library holds it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import DataError
+from shuffledp.queries.histogram.protocol import MOST_BUCKETS
+from shuffledp.queries.base import ColumnType
+
+Values = NDArray[Any]
+
+MISSING = (
+    "The column has missing values; every row is one user with one value: fill or drop them first."
+)
+MIXED = "The column mixes values of different types; give one type."
+NO_ROWS = "There are no rows; a protocol needs at least one user."
+UNKNOWN_TYPE = (
+    "The column holds values that are no true/false, numbers, texts or dates; convert them first."
+)
+KINDS: dict[str, ColumnType] = {
+    "b": "truth",
+    "i": "whole",
+    "u": "whole",
+    "f": "real",
+    "O": "text",
+    "U": "text",
+    "M": "time",
+}
+"""The kind of a NumPy array's values, by the letter of its dtype."""
+DAYS = ("Y", "M", "W", "D")
+"""NumPy's units of dates without a time."""
+MISSING_TYPES = ("NoneType", "NAType", "NaTType", "MaskedConstant")
+
+
+def array_type(values: Values) -> ColumnType:
+    """What an array holds, by its dtype."""
+    if values.dtype.kind in "M" and np.datetime_data(values.dtype)[0] in DAYS:
+        return "date"
+    return KINDS.get(values.dtype.kind, "other")
+
+
+def settled(values: Values) -> Values:
+    """The same values, signed where they fit; raises `DataError` if one is NaN or no time."""
+    if values.dtype == np.uint64 and (not values.size or int(values.max()) < 2**63):
+        return values.astype(np.int64)
+    if values.dtype.kind in "f" and np.isnan(values).any():
+        raise DataError(MISSING)
+    if values.dtype.kind in "Mm" and np.isnat(values).any():
+        raise DataError(MISSING)
+    return values
+
+
+def from_array(array: Values) -> tuple[Values, ColumnType]:
+    """A NumPy array as a column: its values and what they are."""
+    if array.ndim != 1:
+        raise DataError(f"One value per user is needed; an array of shape {array.shape} was given.")
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.getmaskarray(array).any():
+            raise DataError(MISSING)
+        array = np.asarray(array.data)
+    if array.size == 0:
+        raise DataError(NO_ROWS)
+    if array.dtype.kind in "OT":
+        return from_objects(array.tolist())
+    if array.dtype.kind in "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    if array.dtype.kind in "M" and array_type(array) == "date":
+        array = array.astype("datetime64[D]")
+    return settled(array), array_type(array)
+
+
+def from_objects(values: Sequence[object]) -> tuple[Values, ColumnType]:
+    """Python objects as a column: their values and what they are.
+
+    Ensures: raises `DataError` where one is missing, where types are mixed (other than whole
+    numbers among reals) and where a whole number has more than 64 bits.
+    """
+    if not len(values):
+        raise DataError(NO_ROWS)
+    types = set(map(type, values))
+    if any(kind.__name__ in MISSING_TYPES for kind in types):
+        raise DataError(MISSING)
+    if any(issubclass(kind, np.generic) for kind in types):
+        return from_objects([_plain(value) for value in values])
+    if any(kind.__name__ == "Interval" for kind in types):  # of pandas.cut
+        return from_objects([as_label(value) for value in values])
+    if _has_nan(values, types):
+        raise DataError(MISSING)
+    kinds = {_kind(kind) for kind in types}
+    if kinds == {"whole", "real"}:
+        kinds = {"real"}
+    if len(kinds) > 1:
+        raise DataError(MIXED)
+    (holds,) = kinds
+    if holds == "other":
+        raise DataError(UNKNOWN_TYPE)
+    return _MAKERS[holds](values) if holds in _MAKERS else _times(values)
+
+
+def _plain(value: object) -> object:
+    """The Python object behind a NumPy scalar."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_labels(values: Iterable[object]) -> list[Any]:
+    """Labels as columns hold them; of too many one more than there may be, which is refused."""
+    return [as_label(value) for value in islice(values, MOST_BUCKETS + 1)]
+
+
+def as_label(value: object) -> object:
+    """A label as texts and numbers have it: intervals of `pandas.cut` become their text."""
+    value = _plain(value)
+    return str(value) if type(value).__name__ == "Interval" else value
+
+
+def _has_nan(values: Iterable[object], types: set[type]) -> bool:
+    if any(issubclass(kind, float) for kind in types) and any(
+        isinstance(value, float) and math.isnan(value) for value in values
+    ):
+        return True
+    return Decimal in types and any(
+        isinstance(value, Decimal) and value.is_nan() for value in values
+    )
+
+
+def _kind(kind: type) -> ColumnType:
+    if issubclass(kind, bool):
+        return "truth"
+    if issubclass(kind, int):
+        return "whole"
+    if issubclass(kind, float | Decimal | Fraction):
+        return "real"
+    if issubclass(kind, str):
+        return "text"
+    if issubclass(kind, dt.datetime):
+        return "time"
+    return "date" if issubclass(kind, dt.date) else "other"
+
+
+def _truths(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+    return np.array(values, np.bool_), "truth"
+
+
+def _wholes(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+    low, high = min(values), max(values)
+    if low >= -(2**63) and high < 2**63:
+        return np.array(values, np.int64), "whole"
+    if low >= 0 and high < 2**64:
+        return np.array(values, np.uint64), "whole"
+    raise DataError("The column has whole numbers of more than 64 bits; give smaller ones.")
+
+
+def _reals(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+    try:
+        return np.array([float(value) for value in values], np.float64), "real"
+    except OverflowError:
+        raise DataError("The column has numbers that are too large; give smaller ones.") from None
+
+
+def _texts(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+    return np.array([str(value) for value in values], dtype=object), "text"
+
+
+def _dates(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+    return np.array(values, "datetime64[D]"), "date"
+
+
+def _times(values: Sequence[Any]) -> tuple[Values, ColumnType]:
+    """Dates with a time: all with a time zone, then in UTC, or all without."""
+    zoned = {value.tzinfo is not None for value in values}
+    if len(zoned) > 1:
+        raise DataError("The column mixes times with and without a time zone; give one type.")
+    if zoned == {False}:
+        return np.array(values, "datetime64[us]"), "time"
+    in_utc = [value.astimezone(dt.UTC).replace(tzinfo=None) for value in values]
+    return np.array(in_utc, "datetime64[us]"), "instant"
+
+
+_MAKERS = {"truth": _truths, "whole": _wholes, "real": _reals, "text": _texts, "date": _dates}

@@ -1,0 +1,225 @@
+"""A column of an array, a data frame or a file, as batches of NumPy arrays; the whole is never
+copied.
+
+A source is a list or NumPy array, a Series or a DataFrame's column (pandas, Polars, PyArrow, DuckDB
+and whatever else narwhals knows), a CSV or Parquet file, or a folder of Parquet files; files are
+streamed. One row is one user. docs/data.md says what a column may hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.extras import require
+from shuffledp.data.arrays import (
+    MISSING,
+    MIXED,
+    NO_ROWS,
+    UNKNOWN_TYPE,
+    as_label,
+    from_array,
+    from_objects,
+)
+from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.data.filling import filled_array, filled_objects
+from shuffledp.queries.base import ColumnType
+from shuffledp.data.sources import Source
+
+STEP = 1 << 20
+"""Rows of an array that are looked at together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column: how many rows it has, what they hold, and its values batch by batch."""
+
+    rows: int
+    holds: ColumnType
+    batches: Callable[[], Iterator[NDArray[Any]]]
+
+    def refuse_missing(self) -> None:
+        """Reads all values; raises `DataError` if one is missing."""
+        for _ in self.batches():
+            pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """How a text file is to be read, where it does not say so itself."""
+
+    encoding: str | None = None
+    """UTF-8 unless said."""
+    delimiter: str | None = None
+    """A comma, or a tab in files named .tsv, unless said."""
+    as_text: bool = False
+    """Take every value for a text, also where all look like numbers or dates."""
+    fill: Any = None
+    """What stands for every missing value, in any source; None: they are refused."""
+
+    def refuse(self) -> None:
+        """Raises `ParameterError` where something was said about a source that is no text file."""
+        if self.encoding is not None or self.delimiter is not None:
+            raise ParameterError(
+                "encoding and delimiter are for CSV files; leave them out for other data."
+            )
+
+
+AS_IT_IS = FileFormat()
+
+
+def column_of(
+    source: object, column: str | None = None, file_format: FileFormat = AS_IT_IS
+) -> Column:
+    """The column behind a source. Its batches refuse missing values, which would be users without
+    a value."""
+    if isinstance(source, str | Path | Source):
+        from shuffledp.data.files import file_column
+
+        found = source if isinstance(source, Source) else Source.of(source)
+        return file_column(found, column, file_format)
+    file_format.refuse()
+    fill = file_format.fill
+    if isinstance(source, np.ndarray):
+        refuse_name(column)
+        whole: Any = source if fill is None else filled_array(source, fill)
+        return in_steps(*(from_objects(whole) if isinstance(whole, list) else from_array(whole)))
+    if isinstance(source, list | tuple | range):
+        refuse_name(column)
+        return in_steps(*from_objects(source if fill is None else filled_objects(source, fill)))
+    return _frame_column(source, column, fill)
+
+
+def refuse_name(column: str | None) -> None:
+    """Refuses a column's name beside data that is one column already."""
+    if column is not None:
+        raise ParameterError(
+            "A list, array or Series is one column already; leave column out, or give a DataFrame."
+        )
+
+
+def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
+    """An array as a column."""
+
+    def batches() -> Iterator[NDArray[Any]]:
+        return (array[at : at + STEP] for at in range(0, len(array), STEP))
+
+    return Column(rows=len(array), holds=holds, batches=batches)
+
+
+def _frame_column(source: object, column: str | None, fill: object) -> Column:
+    require("frames")
+    import narwhals.stable.v2 as nw
+
+    _check_names(source)
+    try:
+        frame = nw.from_native(_as_series(source), allow_series=True)
+    except TypeError:
+        raise DataError(
+            f"A {type(source).__name__} is no column; give a list, a NumPy array, a Series, "
+            "a DataFrame with column=, or the path of a CSV or Parquet file."
+        ) from None
+    if isinstance(frame, nw.Series):
+        refuse_name(column)
+    else:
+        name = known_column(column, frame.collect_schema().names())
+        frame = frame.select(name).collect() if isinstance(frame, nw.LazyFrame) else frame
+        frame = frame[name]
+    if len(frame) == 0:
+        raise DataError(NO_ROWS)
+    if fill is not None:
+        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
+    return _series_column(frame)
+
+
+def _as_series(source: Any) -> Any:
+    """A pandas Categorical or Index, or a single Arrow array, as a Series; all else as it is."""
+    module, name = type(source).__module__.split(".")[0], type(source).__name__
+    if module == "pandas" and (name == "Categorical" or name.endswith("Index")):
+        import pandas as pd
+
+        return pd.Series(source)
+    if module == "pyarrow" and hasattr(source, "dictionary_encode"):
+        return pyarrow().chunked_array(source if hasattr(source, "chunks") else [source])
+    return source
+
+
+def _check_names(source: Any) -> None:
+    """Refuses a frame whose columns' names are no texts, or not all different."""
+    module = type(source).__module__.split(".")[0]
+    found: Any = None
+    if module == "pandas":
+        found = getattr(source, "columns", None)
+    elif module == "pyarrow":
+        found = getattr(source, "column_names", None)
+    names = [] if found is None else list(found)
+    if not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            "The columns' names must be texts; rename them, for example with "
+            "df.columns = df.columns.map(str)."
+        )
+    double = next((name for name, times in Counter(names).items() if times > 1), None)
+    if double is not None:
+        raise ParameterError(f"Two columns are named {double!r}; rename one of them.")
+
+
+def known_column(column: object, names: Sequence[str]) -> str:
+    """The column that is meant: the one that is named, or the only one."""
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    if column is None:
+        if len(names) == 1:
+            return names[0]
+        raise ParameterError(f"Which column? There are {shown}; name one with column (--column).")
+    if not isinstance(column, str):
+        raise ParameterError(f"column must be a text, the name of a column; there are {shown}.")
+    if names.count(column) > 1:
+        raise ParameterError(f"Two columns are named {column!r}; rename one of them.")
+    if column not in names:
+        raise ParameterError(f"There is no column {column!r}; there are {shown}.")
+    return column
+
+
+def _series_column(series: Any) -> Column:
+    native = series.to_native()
+    if type(native).__module__.split(".")[0] == "pandas":
+        found = _pandas_objects(native)
+        if found is not None:
+            return found
+    if series.null_count():
+        raise DataError(MISSING)
+    pa = pyarrow()
+    try:
+        chunks = series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise DataError(MIXED) from None
+    except (pa.ArrowException, TypeError, OverflowError):
+        raise DataError(UNKNOWN_TYPE) from None
+    parts = getattr(chunks, "chunks", [chunks])
+
+    def batches() -> Iterator[NDArray[Any]]:
+        return (to_numpy(part) for part in parts if len(part))
+
+    return Column(rows=len(series), holds=arrow_type(chunks.type), batches=batches)
+
+
+def _pandas_objects(native: Any) -> Column | None:
+    """A pandas column of Python objects or of categories; None if it is of another type."""
+    if hasattr(native.dtype, "categories") and hasattr(native, "cat"):
+        codes = native.cat.codes.to_numpy()
+        if (codes < 0).any():
+            raise DataError(MISSING)
+        named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
+        return in_steps(named[codes], holds)
+    if native.dtype.kind in "c":
+        raise DataError(UNKNOWN_TYPE)
+    arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
+    if arrow_knows or "pyarrow" in native.dtype.name:
+        return None
+    return in_steps(*from_objects(native.tolist()))

@@ -1,0 +1,273 @@
+"""Columns of CSV and Parquet files and of folders of Parquet files, streamed."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.data.columns import Column, FileFormat, known_column
+from shuffledp.data.filling import filled_chunk
+from shuffledp.queries.base import ColumnType
+from shuffledp.data.sources import Source
+
+TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+FILE_KINDS = (*TEXT_FILES, ".parquet")
+BATCH_ROWS = 1 << 18
+BLOCK_BYTES = 1 << 24
+
+Batches = Callable[[], Iterator[NDArray[Any]]]
+
+
+def file_column(source: Source, column: str | None, file_format: FileFormat) -> Column:
+    """A column of a file, or of a folder of Parquet files."""
+    if source.is_folder():
+        file_format.refuse()
+        reader = _folder
+    elif not source.name.endswith(FILE_KINDS):
+        raise ParameterError(
+            f"{source.shown} must end in {', '.join(FILE_KINDS[:-1])} or {FILE_KINDS[-1]} to be "
+            "read, or be a folder of Parquet files."
+        )
+    elif not source.is_file():
+        raise ParameterError(f"There is no file {source.shown}; check the path.")
+    elif source.name.endswith(".parquet"):
+        file_format.refuse()
+        reader = _parquet
+    else:
+        return _csv(source, column, file_format)
+    with _reading(source):
+        return _with_rows(source, reader(source, column, file_format.fill))
+
+
+def file_columns(source: Source, file_format: FileFormat) -> list[tuple[str, ColumnType]]:
+    """The columns of a CSV or Parquet file by name, with what their first lines suggest that they
+    hold."""
+    with _reading(source):
+        if source.name.endswith(".parquet"):
+            import pyarrow.parquet as pq
+
+            file_format.refuse()
+            with source.open() as opened, pq.ParquetFile(opened) as file:
+                schema, rows = file.schema_arrow, file.metadata.num_rows
+            names, types = list(schema.names), list(schema.types)
+        elif source.is_empty():
+            raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
+        else:
+            found = _header(source, file_format)
+            names, types, rows = found.names, found.types, found.rows
+        if rows == 0:
+            raise DataError(_no_rows(source))
+        return [(name, arrow_type(kind)) for name, kind in zip(names, types, strict=True)]
+
+
+def _with_rows(source: Source, found: Column) -> Column:
+    if found.rows == 0:
+        raise DataError(_no_rows(source))
+    return found
+
+
+def _no_rows(source: Source) -> str:
+    return f"{source.shown} has no rows; a protocol needs at least one user."
+
+
+@contextmanager
+def _reading(source: Source) -> Iterator[None]:
+    """Turns what pyarrow says of a file into one sentence without the file's values."""
+    pa = pyarrow()
+    try:
+        yield
+    except UnicodeError:
+        raise DataError(_not_utf8(source)) from None
+    except (pa.ArrowException, OSError) as error:
+        if "UTF8" in str(error) or "codec" in str(error):
+            raise DataError(_not_utf8(source)) from None
+        ending = source.name.removesuffix(".gz").rpartition(".")[2].upper()
+        shown = "Parquet" if source.is_folder() or ending == "PARQUET" else ending
+        raise DataError(
+            f"{source.shown} cannot be read as {shown}; check that it is complete and has one type "
+            "of values in each column."
+        ) from None
+
+
+def _not_utf8(source: Source) -> str:
+    return (
+        f"{source.shown} has text that is not in the encoding UTF-8 (or the one that was named); "
+        "name its encoding with encoding (--encoding), for example latin-1."
+    )
+
+
+def _guarded(source: Source, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
+    """Batches of NumPy arrays, made from Arrow arrays that are read from a file."""
+
+    def batches() -> Iterator[NDArray[Any]]:
+        with _reading(source):
+            for part in make():
+                if len(part):
+                    yield to_numpy(part if fill is None else filled_chunk(part, fill))
+
+    return batches
+
+
+def _parquet(source: Source, column: str | None, fill: object) -> Column:
+    import pyarrow.parquet as pq
+
+    with source.open() as opened, pq.ParquetFile(opened) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    name = known_column(column, schema.names)
+
+    def parts() -> Iterator[Any]:
+        # without pre-buffering: it would hold the whole column of a large file
+        with source.open() as opened, pq.ParquetFile(opened, pre_buffer=False) as file:
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name]):
+                yield batch.column(0)
+
+    holds = arrow_type(schema.field(name).type)
+    return Column(rows=rows, holds=holds, batches=_guarded(source, parts, fill))
+
+
+def _folder(source: Source, column: str | None, fill: object) -> Column:
+    """All Parquet files below a folder, as Spark and others write them."""
+    import pyarrow.dataset as ds
+
+    files = source.parquet_files()
+    if not files:
+        raise ParameterError(
+            f"{source.shown} is a folder without Parquet files; name a file, or a folder that has "
+            "some."
+        )
+    data = ds.dataset(
+        files,
+        format="parquet",
+        filesystem=source.system,
+        partitioning="hive",
+        partition_base_dir=source.inside,
+    )
+    name = known_column(column, data.schema.names)
+
+    def parts() -> Iterator[Any]:
+        few = {"batch_readahead": 1, "fragment_readahead": 1}
+        for batch in data.to_batches(columns=[name], batch_size=BATCH_ROWS, **few):
+            yield batch.column(0)
+
+    holds = arrow_type(data.schema.field(name).type)
+    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(source, parts, fill))
+
+
+def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
+    """Two passes: one counts the rows and settles the type, one gives the values."""
+    if source.is_empty():
+        raise DataError(f"{source.shown} is empty; it needs a header line and a line per user.")
+    with _reading(source):
+        header = _header(source, file_format)
+        name = known_column(column, header.names)
+        place, pa = header.names.index(name), pyarrow()
+        found, point = header.types[place], header.points[place]
+        if found in (pa.binary(), pa.large_binary()):
+            raise DataError(_not_utf8(source))
+        tried = [pa.string()] if file_format.as_text else [found, pa.float64(), pa.string()]
+        if not pa.types.is_integer(found) and not file_format.as_text:
+            tried.remove(pa.float64())
+        for arrow in tried:  # later lines may hold what the first ones do not
+            only = len(header.names) == 1
+            parts = _csv_reader(source, file_format, name, arrow, point, only=only)
+            try:
+                rows = sum(len(part) for part in parts())
+                break
+            except pa.ArrowInvalid as error:
+                if arrow == tried[-1] or "conversion error" not in str(error):
+                    raise
+    batches = _guarded(source, parts, file_format.fill)
+    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=batches)
+    return _with_rows(source, column_found)
+
+
+def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:
+    import pyarrow.csv as pc
+
+    tabs = source.name.removesuffix(".gz").endswith(".tsv")
+    delimiter = file_format.delimiter or ("\t" if tabs else ",")
+    encoding = file_format.encoding or "utf8"
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ParameterError(
+            f"There is no encoding {encoding!r}; use for example utf-8, latin-1 or cp1252."
+        ) from None
+    return {
+        "read_options": pc.ReadOptions(block_size=BLOCK_BYTES, encoding=encoding),
+        "parse_options": pc.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+    }
+
+
+class Header(NamedTuple):
+    """What the first lines of a CSV file say about its columns."""
+
+    names: list[str]
+    types: list[Any]
+    points: list[str]
+    """What stands before decimals in each column: a point, or a comma."""
+    rows: int
+    """How many of its rows were seen; 0 only where there are none."""
+
+
+def _header(source: Source, file_format: FileFormat) -> Header:
+    """The columns of a CSV file. Where another sign than a comma separates them, as spreadsheets
+    write it that use decimal commas, numbers with commas are numbers."""
+    names, types, rows = _first_lines(source, file_format, ".")
+    points, pa = ["."] * len(names), pyarrow()
+    delimiter = _csv_options(source, file_format)["parse_options"].delimiter
+    if delimiter != "," and pa.string() in types and not file_format.as_text:
+        _, others, _ = _first_lines(source, file_format, ",")
+        for place, (first, other) in enumerate(zip(types, others, strict=True)):
+            if first == pa.string() and other == pa.float64():
+                types[place], points[place] = other, ","
+    return Header(names, types, points, rows)
+
+
+def _first_lines(
+    source: Source, file_format: FileFormat, point: str
+) -> tuple[list[str], list[Any], int]:
+    """The columns' names, the types that the first lines of a CSV file suggest, and how many these
+    are."""
+    import pyarrow.csv as pc
+
+    convert = pc.ConvertOptions(strings_can_be_null=True, decimal_point=point)
+    options = _csv_options(source, file_format)
+    with (
+        source.stream() as stream,
+        pc.open_csv(stream, convert_options=convert, **options) as opened,
+    ):
+        rows = next((len(part) for part in opened if len(part)), 0)
+        return list(opened.schema.names), list(opened.schema.types), rows
+
+
+def _csv_reader(
+    source: Source, file_format: FileFormat, name: str, arrow: Any, point: str, *, only: bool
+) -> Callable[[], Iterator[Any]]:
+    import pyarrow.csv as pc
+
+    options = _csv_options(source, file_format)
+    # in a file of one column, an empty line is a row without a value
+    options["parse_options"].ignore_empty_lines = not only
+    convert = pc.ConvertOptions(
+        include_columns=[name],
+        column_types={name: arrow},
+        strings_can_be_null=True,
+        decimal_point=point,
+    )
+
+    def parts() -> Iterator[Any]:
+        with (
+            source.stream() as stream,
+            pc.open_csv(stream, convert_options=convert, **options) as opened,
+        ):
+            for batch in opened:
+                yield batch.column(0)
+
+    return parts

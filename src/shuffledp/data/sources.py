@@ -1,0 +1,136 @@
+"""Where the files of a column are: on this machine, in an object store, or in standard input.
+
+data/people.csv, C:\\data\\people.parquet     a file, or a folder of Parquet files
+s3://bucket/people.parquet, gs://…, hdfs://…   whatever file system pyarrow knows
+sample:commute                                 a file that comes with the package
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from shuffledp import samples
+from shuffledp.errors import ParameterError
+from shuffledp.documents.json_text import is_text
+from shuffledp.data.arrow import pyarrow
+
+GZIP_START, PARQUET_START = b"\x1f\x8b", b"PAR1"
+"""How files of these kinds begin."""
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """(pyarrow's file system, path in it) of a local path or a URI."""
+    pa = pyarrow()
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    if "://" not in path:
+        return LocalFileSystem(), os.path.abspath(path)
+    try:
+        system, inside = FileSystem.from_uri(path)
+    except (pa.ArrowException, OSError, ValueError):
+        raise ParameterError(
+            f"{shown(path)} names no file system that pyarrow knows; check it."
+        ) from None
+    return system, inside
+
+
+def shown(path: str) -> str:
+    """A path as errors may show it: a URI's credentials and settings stay out."""
+    if "://" not in path:
+        return path
+    parts = urlsplit(path)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A file or a folder that a column is read from."""
+
+    shown: str
+    """Its name in errors."""
+    name: str
+    """Its name in lower case, whose ending says how it is read."""
+    system: Any
+    inside: str
+    """The path in the file system."""
+    content: bytes | None = None
+    """The whole file, where it has no place in a file system."""
+
+    @classmethod
+    def of(cls, path: str | Path) -> Source:
+        """The source behind a path, a URI or the name of a sample."""
+        text = str(path)
+        if "\0" in text or not is_text(text):
+            raise ParameterError(
+                "The path holds characters that are no text; check it, or rename the file."
+            )
+        if text.startswith(samples.PREFIX):
+            text = str(samples.path(text.removeprefix(samples.PREFIX)))
+        system, inside = file_system(text)
+        return cls(shown=shown(text), name=inside.lower(), system=system, inside=inside)
+
+    @classmethod
+    def of_bytes(cls, content: bytes, title: str) -> Source:
+        """A CSV file (also packed by gzip) or a Parquet file that was read already."""
+        packed, parquet = content.startswith(GZIP_START), content.startswith(PARQUET_START)
+        ending = ".parquet" if parquet else ".csv.gz" if packed else ".csv"
+        return cls(shown=title, name=ending, system=None, inside="", content=content)
+
+    def is_folder(self) -> bool:
+        """Whether this is a folder."""
+        return self.content is None and bool(self._type() == self._types().Directory)
+
+    def is_file(self) -> bool:
+        """Whether this is a file that is there."""
+        return self.content is not None or bool(self._type() == self._types().File)
+
+    def is_empty(self) -> bool:
+        """Whether this is a file of no bytes."""
+        if self.content is not None:
+            return not self.content
+        return bool(self.system.get_file_info(self.inside).size == 0)
+
+    def open(self) -> Any:
+        """The file, to be read at any place."""
+        if self.content is not None:
+            return pyarrow().BufferReader(self.content)
+        return self.system.open_input_file(self.inside)
+
+    def stream(self) -> Any:
+        """The file from its beginning, unpacked."""
+        if self.content is not None:
+            opened = self.open()
+            packed = self.name.endswith(".gz")
+            return pyarrow().CompressedInputStream(opened, "gzip") if packed else opened
+        return self.system.open_input_stream(self.inside)
+
+    def parquet_files(self) -> list[str]:
+        """All Parquet files below this folder, but for those that programs keep for themselves:
+        their names begin with . or _."""
+        from pyarrow.fs import FileSelector
+
+        found = self.system.get_file_info(FileSelector(self.inside, recursive=True))
+        paths = sorted(one.path for one in found if one.is_file)
+        return [path for path in paths if path.endswith(".parquet") and not self._hidden(path)]
+
+    def _hidden(self, path: str) -> bool:
+        below = path.removeprefix(self.inside).replace("\\", "/")
+        return any(part.startswith((".", "_")) for part in below.split("/"))
+
+    def _type(self) -> Any:
+        try:
+            return self.system.get_file_info(self.inside).type
+        except OSError:
+            raise ParameterError(
+                f"{self.shown} cannot be reached; check its address and your right to read it."
+            ) from None
+
+    @staticmethod
+    def _types() -> Any:
+        from pyarrow.fs import FileType
+
+        return FileType

@@ -1,0 +1,127 @@
+"""What is done to values before a protocol encodes them: comparing, reading as 0/1, clamping."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from fractions import Fraction
+
+import numpy as np
+
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.exact import exact
+from shuffledp.protocols.bounds import outermost_floats
+from shuffledp.data.arrays import array_type
+from shuffledp.queries.base import ColumnType, Values
+
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+NOT_A_TRUTH = (
+    "A count needs a column of true/false or 0/1; say which value to count with equals= (--equals)."
+)
+WORDS: dict[ColumnType, str] = {
+    "truth": "true/false values",
+    "whole": "whole numbers",
+    "real": "real numbers",
+    "text": "texts",
+    "date": "dates without a time",
+    "time": "dates with a time and without a time zone",
+    "instant": "dates with a time and a time zone",
+    "other": "values that are no texts, numbers or dates",
+}
+EXAMPLES: dict[ColumnType, str] = {
+    "date": "2020-01-31",
+    "time": "2020-01-31T12:00",
+    "instant": "2020-01-31T12:00+01:00",
+}
+"""How a value to count is written for each kind of dates."""
+ISO_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
+
+Comparable = bool | int | float | str | dt.date
+"""A value to count; of dates with a time, a `datetime`."""
+
+
+def comparable(wanted: object, holds: ColumnType) -> Comparable:
+    """The value to count, in the column's own type; refuses one that no row could hold, and a date
+    that could mean several of them."""
+    if isinstance(wanted, np.generic) and not isinstance(wanted, np.datetime64):
+        wanted = wanted.item()
+    if holds == "truth" and str(wanted).lower() in TRUTHS:
+        return TRUTHS[str(wanted).lower()]
+    if holds in ("whole", "real"):
+        number = exact(wanted, "the value to count")  # type: ignore[arg-type]
+        if holds == "real":
+            return float(number)
+        if number.denominator == 1:
+            return int(number)
+    if holds == "text" and isinstance(wanted, str):
+        return wanted
+    if holds in EXAMPLES:
+        return _moment(wanted, holds)
+    raise ParameterError(
+        f"The column holds {WORDS[holds]}, among which the value to count cannot be; give one of "
+        "the same type."
+    )
+
+
+def _moment(wanted: object, holds: ColumnType) -> dt.date:
+    """A date, a time or an instant, as the column holds them."""
+    refusal = ParameterError(
+        f"The column holds {WORDS[holds]}; give the value to count in the same way, for example "
+        f"{EXAMPLES[holds]}."
+    )
+    if isinstance(wanted, np.datetime64):
+        wanted = str(wanted)
+    if isinstance(wanted, dt.datetime):
+        found = "time" if wanted.tzinfo is None else "instant"
+    elif isinstance(wanted, dt.date):
+        found = "date"
+    else:
+        parts = ISO_TIME.fullmatch(wanted) if isinstance(wanted, str) else None
+        if parts is None or not isinstance(wanted, str):
+            raise refusal
+        found = "date" if wanted == parts[1] else "time" if parts[2] is None else "instant"
+        try:
+            wanted = dt.datetime.fromisoformat(wanted)
+        except ValueError:
+            raise refusal from None
+        wanted = wanted.date() if found == "date" else wanted
+    if found != holds:
+        raise refusal
+    return wanted
+
+
+def compared(values: Values, wanted: object, holds: ColumnType | None = None) -> Values:
+    """True or false per row: is it the wanted value? `holds` says whether times are in UTC, which
+    an array does not know."""
+    one = comparable(wanted, array_type(values) if holds is None else holds)
+    if isinstance(one, dt.datetime) and one.tzinfo is not None:
+        one = one.astimezone(dt.UTC).replace(tzinfo=None)
+    return np.asarray(values == (np.datetime64(one) if isinstance(one, dt.date) else one))
+
+
+def zeros_and_ones(values: Values) -> Values:
+    """A column of true/false or of numbers as whole numbers; what is not 0 or 1 is left for the
+    protocol to refuse."""
+    if values.dtype == np.bool_:
+        return values.astype(np.int64)
+    if np.issubdtype(values.dtype, np.floating) and np.isin(values, (0.0, 1.0)).all():
+        return values.astype(np.int64)
+    if values.dtype.kind in "iu":
+        return values
+    raise ValueOutOfRange(NOT_A_TRUTH)
+
+
+def clamped(values: Values, low: Fraction, high: Fraction, *, whole_numbers: bool) -> Values:
+    """Values moved into the bounds; what is no number is left for the protocol to refuse."""
+    if values.dtype.kind not in "biuf":
+        return values
+    if np.issubdtype(values.dtype, np.floating) and np.isnan(values).any():
+        return values
+    if whole_numbers and values.dtype.kind in "u":  # may be too large for a signed number
+        most = min(int(high), int(np.iinfo(values.dtype).max))
+        return np.asarray(np.minimum(values, values.dtype.type(most)), np.int64)
+    if whole_numbers and values.dtype.kind in "bi":
+        return np.clip(values.astype(np.int64), int(low), int(high))
+    return np.clip(values.astype(np.float64), *outermost_floats(low, high))

@@ -1,0 +1,111 @@
+"""Answers by group on this machine: private groups in one release, public ones in one each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from shuffledp.numbers.exact import LARGEST_CONFIDENCE, checked_confidence
+from shuffledp.queries.by_group.result import PUBLIC_GROUPS, GroupsResult
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.protocols.results import Estimate
+from shuffledp.engines import local
+from shuffledp.data.columns import Column, in_steps
+from shuffledp.queries.by_group.query import ByGroupQuery, check_public
+from shuffledp.queries.by_group.groups import Groups, labels_of, public_labels
+from shuffledp.queries.options import Options
+from shuffledp.release.publish import Drawn, publish_in_parallel
+from shuffledp.queries.base import Query
+
+
+def answer(query: Query[Estimate], data: object, options: Options, groups: Groups) -> GroupsResult:
+    """The answer to a query for each group."""
+    if not groups.public:
+        return local.run(ByGroupQuery.of(options, query, groups), data, options)
+    check_public(options)
+    column = local.read_column(query, data, options)
+    labels = labels_of(groups, data, options, column.rows)
+    with local.missing_first(column):
+        values = np.concatenate(list(column.batches()))
+    names = public_labels([_plain(label) for label in np.unique(labels)], groups)
+    drawn = [
+        _drawn(query, in_steps(values[labels == label], column.holds), options) for label in names
+    ]
+    return publish_groups(query, drawn, names, groups, options)
+
+
+def _plain(label: Any) -> Label:
+    found: Label = label.item() if isinstance(label, np.generic) else label
+    return found
+
+
+def _drawn(query: Query[Estimate], column: Column, options: Options) -> Drawn[Estimate]:
+    """The protocol of one public group, and the reports of its users."""
+    plan = query.plan(column.rows)
+    batch = local.batch_of(plan, query, column, options)
+    return Drawn(plan.protocol, batch, plan.certificate.to_dict())
+
+
+def publish_groups(
+    query: Query[Estimate],
+    drawn: Sequence[Drawn[Estimate]],
+    labels: tuple[Label, ...],
+    groups: Groups,
+    options: Options,
+) -> GroupsResult:
+    """The result of public groups, each drawn on its own; the ledger is charged once."""
+    confidence = checked_confidence(options.confidence)
+    joint = min(confidence ** (1 / len(labels)), LARGEST_CONFIDENCE)
+    certificates = [
+        {"label": label, "certificate": one.certificate}
+        for label, one in zip(labels, drawn, strict=True)
+    ]
+
+    def finish(found: list[tuple[Estimate, ...]]) -> GroupsResult:
+        together = _together(query, found, labels, groups)
+        shown = {"composition": "parallel", "groups": certificates}
+        return replace(together, certificate=shown)
+
+    return publish_in_parallel(
+        drawn,
+        confidences=(confidence, joint),
+        ledger=options.ledger,
+        what=f"{query.name} by public groups",
+        note=options.note,
+        finish=finish,
+    )
+
+
+def _together(
+    query: Query[Estimate],
+    found: list[tuple[Estimate, ...]],
+    labels: tuple[Label, ...],
+    groups: Groups,
+) -> GroupsResult:
+    """One result of the groups' own ones, each at both confidences."""
+    each = [tuple(query.finish(result) for result in results) for results in found]
+    alone, joint = zip(*each, strict=True)
+    first = alone[0]
+    return GroupsResult(
+        answer=query.for_groups().answer,
+        by=groups.name,
+        labels=labels,
+        values=np.array([one.value for one in alone]),
+        low=np.array([one.low for one in alone], np.float64),
+        high=np.array([one.high for one in alone], np.float64),
+        joint_low=np.array([one.low for one in joint], np.float64),
+        joint_high=np.array([one.high for one in joint], np.float64),
+        sizes=np.array([one.users for one in alone], np.float64),
+        public=True,
+        epsilon=first.epsilon,
+        users=sum(one.users for one in alone),
+        messages_per_user=max(one.messages_per_user for one in alone),
+        confidence=first.confidence,
+        rmse=max(one.rmse for one in alone),
+        seeded=first.seeded,
+        clamped=first.clamped,
+        neighbours=PUBLIC_GROUPS,
+    )

@@ -1,0 +1,239 @@
+"""The executor on this machine: reads a column in batches, randomizes it and publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import DataError, InputError, ParameterError, ShortBatchError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.memory import check_memory
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.base import Progress, Protocol
+from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Result
+from shuffledp.data.arrays import MISSING
+from shuffledp.data.columns import Column, FileFormat, column_of, in_steps
+from shuffledp.data.filling import BUCKET
+from shuffledp.queries.by_group.groups import labels_of
+from shuffledp.queries.options import TARGETS, Options
+from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids, kept, persons_of, summed
+from shuffledp.release.publish import LESS, publish
+from shuffledp.queries.base import Query, Values
+from shuffledp.data.values import compared
+
+R = TypeVar("R", bound=Result)
+
+
+def answer(query: Query[R], data: object, options: Options) -> R:
+    """The answer to a query, by our own protocol or by the one that is named."""
+    return (run if options.protocol is None else run_rival)(query, data, options)
+
+
+def run(query: Query[R], data: object, options: Options) -> R:
+    """The answer that our own protocol gives. All data is looked at before a ledger is charged or
+    anything is released."""
+    options.refuse(("delta",), "δ belongs to another protocol; name one with protocol=.")
+    persons = persons_of(options.user, options.rows_per_user, query)
+    column = read_column(query, data, options)
+    if persons is not None:
+        column = rows_of_persons(column, _ids(data, options), persons, options.entropy)
+        query = persons.ask(query)
+    if options.users is not None and options.users > column.rows:
+        raise ShortBatchError(column.rows, options.users)
+    users = column.rows if options.users is None else options.users
+    plan = query.plan(users).renewed(options.entropy)
+    check_memory(plan.protocol.working_bytes(), LESS)
+    return publish(
+        plan.protocol,
+        batch_of(plan, query, column, options),
+        confidence=options.confidence,
+        ledger=options.ledger,
+        what=query.name,
+        note=options.note,
+        certificate=plan.certificate.to_dict(),
+        finish=finish_of(query, persons),
+        times=1 if persons is None else persons.times,
+    )
+
+
+def finish_of(query: Query[R], persons: Persons | None) -> Callable[[R], R]:
+    """What becomes of a protocol's result, for rows or for persons."""
+    if persons is None:
+        return query.finish
+    return lambda result: persons.finish(query.finish(result))
+
+
+def _ids(data: object, options: Options) -> Column:
+    """The column that says whose row each is."""
+    file_format = FileFormat(encoding=options.encoding, delimiter=options.delimiter)
+    try:
+        if isinstance(options.user, str):
+            return column_of(data, options.user, file_format)
+        return column_of(options.user)
+    except DataError as error:
+        raise DataError(MISSING_IDS) if str(error) == MISSING else error from None
+
+
+def rows_of_persons(column: Column, ids: Column, persons: Persons, entropy: Entropy) -> Column:
+    """The rows that are left of each person, or their sums, as a column of its own."""
+    check_ids(ids.holds)
+    if ids.rows != column.rows:
+        raise DataError("There must be an id of a user for every row, and no more.")
+    values = np.concatenate(list(column.batches()))
+    try:
+        names = np.concatenate(list(ids.batches()))
+    except DataError:
+        raise DataError(MISSING_IDS) from None
+    if persons.rows is not None:
+        return in_steps(kept(names, values, persons.rows, entropy), column.holds)
+    sums = summed(names, values)
+    return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real")
+
+
+def run_rival(query: Query[R], data: object, options: Options) -> R:
+    """The answer that another protocol gives; it carries that protocol's privacy claim."""
+    from shuffledp import baselines as rivals  # here: fifteen protocols that most calls never need
+
+    asked = query.for_rival()
+    if options.user is not None or options.rows_per_user is not None:
+        raise ParameterError(
+            "user and rows_per_user belong to our own protocol; leave protocol out, or keep one "
+            "row of each user first."
+        )
+    options.refuse(
+        ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
+    )
+    options.refuse(
+        ("per_user", "progress", "note", *TARGETS),
+        "it belongs to our own protocol; leave protocol out.",
+    )
+    column = read_column(query, data, options)
+    with missing_first(column):
+        values = np.concatenate(list(prepared(query, column, asked.prepare)))
+    result = rivals.run(
+        asked.query,
+        str(options.protocol),
+        values,
+        query.epsilon,
+        options.delta,
+        users=options.users,
+        buckets=asked.buckets,
+        bounds=asked.bounds,
+        entropy=options.entropy,
+        confidence=options.confidence,
+    )
+    return query.finish(cast("R", result))  # a rival's result is of the query's own kind
+
+
+def read_column(query: Query[R], data: object, options: Options) -> Column:
+    """The column that is asked about; refuses one that the query has no answer for."""
+    if query.grouped is not None:
+        return _pairs(query, data, options)
+    if query.by:
+        return _combinations(query, data, options)
+    file_format = FileFormat(
+        encoding=options.encoding,
+        delimiter=options.delimiter,
+        as_text=query.reads_texts,
+        fill=fill_of(query, options.missing),
+    )
+    column = column_of(data, options.column, file_format)
+    with missing_first(column):
+        query.check_column(column.holds)
+    return column
+
+
+def _combinations(query: Query[R], data: object, options: Options) -> Column:
+    """The columns that are asked about together, as one column of whole numbers."""
+    columns = []
+    for place, name in enumerate(query.by):
+        file_format = FileFormat(
+            encoding=options.encoding,
+            delimiter=options.delimiter,
+            as_text=query.reads_text_in(place),
+            fill=fill_of(query, options.missing),
+        )
+        columns.append(column_of(data, name, file_format))
+    query.check_columns([column.holds for column in columns])
+    return in_steps(
+        query.codes([np.concatenate(list(column.batches())) for column in columns]), "whole"
+    )
+
+
+def _pairs(query: Query[R], data: object, options: Options) -> Column:
+    """The column that is asked about, with every row's group beside its value."""
+    asked, groups = query.of_each_group, query.grouped
+    assert groups is not None
+    column = read_column(asked, data, options)
+    labels = labels_of(groups, data, options, column.rows)
+    with missing_first(column):
+        values = np.concatenate(list(prepared(asked, column, asked.prepare)))
+        return in_steps(query.pairs(labels, values), "other")
+
+
+def fill_of(query: Query[R], missing: object) -> object:
+    """What stands for every missing value; None where they are refused."""
+    if missing != BUCKET:
+        return missing
+    if query.missing_label is None:
+        raise ParameterError(
+            f'missing="bucket" is for histograms; for {query.name}, give a value that stands for '
+            "every missing one, for example missing=0."
+        )
+    return query.missing_label
+
+
+@contextmanager
+def missing_first(column: Column) -> Iterator[None]:
+    """Says that values are missing, if they are, before anything else that the block refuses: what
+    is refused first would depend on the reader, and so would the type of a column with gaps."""
+    try:
+        yield
+    except InputError:
+        column.refuse_missing()
+        raise
+
+
+def prepared(
+    query: Query[R], column: Column, prepare: Callable[[Values], Values]
+) -> Iterator[Values]:
+    """The column's values batch by batch, compared where the query does so, and prepared."""
+    wanted = query.compared_with
+    for values in column.batches():
+        yield prepare(values if wanted is None else compared(values, wanted, column.holds))
+
+
+def batch_of(plan: Plan[R], query: Query[R], column: Column, options: Options) -> Report:
+    """Everybody's reports, added up batch by batch; only tallies or sums are kept."""
+    entropy, progress = options.entropy, options.progress
+    if not options.per_user:
+        tally = tallied(plan.protocol, query, column, entropy, progress)
+        return plan.protocol.aggregate_tally(tally, entropy)
+    with missing_first(column):
+        batches = prepared(query, column, query.prepare)
+        reports = (plan.randomize_all(values, entropy, progress) for values in batches)
+        return sum(reports, start=next(reports))
+
+
+def tallied(
+    protocol: Protocol[R],
+    query: Query[R],
+    column: Column,
+    entropy: Entropy = SYSTEM,
+    progress: Progress | None = None,
+) -> NDArray[np.int64]:
+    """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
+    tally: NDArray[np.int64] | None = None
+    with missing_first(column):
+        for values in prepared(query, column, query.prepare):
+            part = protocol.tally(protocol.encode(values, entropy))
+            tally = part if tally is None else tally + part
+            if progress is not None:
+                progress(len(values))
+    assert tally is not None
+    return tally

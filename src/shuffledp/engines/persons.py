@@ -1,0 +1,123 @@
+"""Several rows of one person: at most k of them are kept, or all are added up, before anything is
+randomized, so that ε is per person (docs/mathematics.md §14).
+
+With `rows_per_user=k` every row is randomized for ε/k, and a person has at most k. Without it, sums
+add up a person's rows and move the total into the bounds: one value for each person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.protocols.results import Result
+from shuffledp.queries.base import ColumnType, Query, Values
+
+R = TypeVar("R", bound=Result)
+MISSING_IDS = "The column of users has missing values; give every row the id of its user."
+ID_TYPES: tuple[ColumnType, ...] = ("text", "whole")
+LARGEST_SUM = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Persons:
+    """Whose rows are whose, and what becomes of several rows of one person."""
+
+    user: Any
+    """The name of the column with the users' ids, or the ids themselves."""
+    rows: int | None
+    """How many rows of a person are kept, at random; None: they are added up."""
+
+    def ask(self, query: Query[R]) -> Query[R]:
+        """The query for the rows that are left: each gets its share of ε, or, after adding up,
+        totals are moved into the bounds."""
+        if self.rows is not None:
+            return replace(query, epsilon=query.epsilon / self.rows)
+        return query.of_sums()
+
+    def finish(self, result: R) -> R:
+        """The result, with the promise for persons instead of rows."""
+        return replace(result, epsilon=result.epsilon * self.times, neighbours=self.neighbours)
+
+    @property
+    def times(self) -> int:
+        """How often a person pays what a row costs."""
+        return 1 if self.rows is None else self.rows
+
+    @property
+    def neighbours(self) -> str:
+        """Which change of the data is hidden, in words."""
+        if self.rows is None:
+            return "replace all rows of one user, which were added up; how many users is public"
+        return (
+            f"replace the values of all rows of one user, of which at most {self.rows:,} were "
+            "kept; how many were kept is public"
+        )
+
+
+def check_ids(holds: ColumnType) -> None:
+    """Refuses ids that are no texts or whole numbers."""
+    if holds not in ID_TYPES:
+        raise DataError("The ids of users must be texts or whole numbers; convert them first.")
+
+
+def numbered(ids: Values) -> NDArray[np.int64]:
+    """A number for each row that is the same for rows of the same user."""
+    if ids.dtype.kind in "iu":
+        return np.asarray(np.unique(ids, return_inverse=True)[1], np.int64)
+    known: dict[Any, int] = {}
+    found = (known.setdefault(one, len(known)) for one in ids.tolist())
+    return np.fromiter(found, np.int64, len(ids))
+
+
+def kept(ids: Values, values: Values, rows: int, entropy: Entropy) -> Values:
+    """At most so many rows of each user, chosen uniformly at random."""
+    users, order = numbered(ids), entropy.words(len(ids), np.uint64)
+    places = np.lexsort((order, users))
+    sorted_users = users[places]
+    begins = np.searchsorted(sorted_users, sorted_users)  # where each row's user begins
+    return values[np.sort(places[np.arange(len(places)) - begins < rows])]
+
+
+def summed(ids: Values, values: Values) -> Values:
+    """The sum of each user's rows; of real numbers in the order of their size, so that the order
+    of rows does not matter."""
+    users = numbered(ids)
+    places = np.lexsort((values, users))
+    begins = np.flatnonzero(np.diff(users[places], prepend=-1))
+    ordered = values[places]
+    if ordered.dtype.kind in "biu":
+        _check_sums(ordered, np.diff(np.append(begins, len(ordered))))
+        ordered = ordered.astype(np.int64)
+    return np.asarray(np.add.reduceat(ordered, begins))
+
+
+def _check_sums(values: Values, rows: NDArray[np.int64]) -> None:
+    """Refuses whole numbers whose sum may have more than 64 bits."""
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    if largest * int(rows.max()) > LARGEST_SUM:
+        raise DataError(
+            "A user's whole numbers add up to more than 64 bits; give smaller ones, or make them "
+            "real numbers."
+        )
+
+
+def persons_of(user: Any, rows_per_user: int | None, query: Query[R]) -> Persons | None:
+    """What the options `user` and `rows_per_user` say; None where every row is one user."""
+    if user is None:
+        if rows_per_user is not None:
+            raise ParameterError(
+                "rows_per_user needs user=, the name of the column that says whose row it is."
+            )
+        return None
+    if rows_per_user is None and not query.adds_up:
+        raise ParameterError(
+            f"For {query.name}, say how many rows of each user are kept: rows_per_user=1, for "
+            "example; sums may add up all rows of a user instead."
+        )
+    return Persons(user=user, rows=rows_per_user)

@@ -1,0 +1,111 @@
+"""A rehearsal: the same query on the same column many times, its estimates beside the truth.
+
+Whoever rehearses holds all values. What a rehearsal shows is not private: neither the truth nor
+errors that are measured against it. No ledger is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import ShortBatchError
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.results import Result
+from shuffledp.engines.local import missing_first, prepared, read_column
+from shuffledp.queries.options import Options
+from shuffledp.queries.base import Query
+from shuffledp.queries.truth import truth
+from shuffledp.tasks.results import shifted, with_noise
+
+R = TypeVar("R", bound=Result)
+Floats = NDArray[np.float64]
+
+
+class Rehearsal(Generic[R]):
+    """A query with its plan and all its values; `run` gives the result of one more run.
+
+    `noise_shares` says of how many users the analyzer adds the noise before it publishes.
+    """
+
+    def __init__(
+        self,
+        query: Query[R],
+        data: object,
+        options: Options,
+        *,
+        plan: Plan[R] | None = None,
+        noise_shares: int = 0,
+    ) -> None:
+        options.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
+        self._query, self._options = query, options
+        column = read_column(query, data, options)
+        self.users = column.rows
+        self.plan = query.plan(column.rows) if plan is None else plan
+        if column.rows < self.plan.users:
+            raise ShortBatchError(column.rows, self.plan.users)
+        with missing_first(column):
+            self._values = np.concatenate(list(prepared(query, column, query.prepare)))
+            self.plan.protocol.encode(self._values)  # refuses what does not fit
+        self.noise_shares = noise_shares
+        self.truth = np.array(truth(query, self._values))
+
+    def run(self) -> R:
+        """The result of one more run with fresh noise."""
+        entropy = self._options.entropy
+        plan = self.plan.renewed(entropy)
+        protocol = plan.protocol
+        batch = protocol.aggregate(self._values, entropy)
+        if self.noise_shares:
+            batch = with_noise(protocol, batch, self.noise_shares, entropy)
+        result = plan.analyze(protocol.release(batch), self._options.confidence)
+        absent = -float(protocol.absent_value * self.noise_shares)
+        return self._query.finish(replace(shifted(result, absent), users=self.users))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The results of several runs beside the truth: a line for each run, a column for each number
+    of the result."""
+
+    names: tuple[str, ...]
+    truth: Floats
+    estimates: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, results: Sequence[Result], truth: Floats) -> Comparison:
+        """The comparison of at least one result of a rehearsal with its truth."""
+        rows = [result.rows() for result in results]
+        numbers = np.array([[row[1:] for row in one] for one in rows])
+        return cls(
+            names=tuple(row[0] for row in rows[0]),
+            truth=truth,
+            estimates=numbers[:, :, 0],
+            low=numbers[:, :, 1],
+            high=numbers[:, :, 2],
+        )
+
+    @property
+    def errors(self) -> Floats:
+        """Estimate − truth."""
+        return self.estimates - self.truth
+
+    @property
+    def rmse(self) -> Floats:
+        """The root mean squared error of each number over all runs."""
+        return np.asarray(np.sqrt(np.mean(self.errors**2, axis=0)))
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """Which intervals hold the truth."""
+        return (self.low <= self.truth) & (self.truth <= self.high)
+
+    def within(self, error: float) -> float:
+        """Which part of all estimates lies within so much of the truth."""
+        return float(np.mean(np.abs(self.errors) <= error))

@@ -1,0 +1,160 @@
+"""Files of encrypted messages, cut into slices that workers read on their own.
+
+A file is a batch in the service's format ("SDPB", in any order), or clients' reports one after the
+other ("SDP1", all of one task, so that all are equally long). Paths are local, or URIs of an object
+store that pyarrow knows (s3://, gs://, hdfs://, …); every worker must see them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffledp.data.sources import file_system, shown
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.ordering import Rows
+from shuffledp.tasks.wire import (
+    BATCH_HEADER_BYTES,
+    BATCH_MAGIC,
+    MESSAGE_BYTES,
+    REPORT_HEADER_BYTES,
+    BatchHeader,
+    read_batch_header,
+    read_upload,
+    report_bytes,
+)
+
+SLICE_BYTES = 48 << 20
+"""How much a worker reads at a time."""
+COPY_BYTES = 8 << 20
+
+
+def beside(path: str, ending: str) -> str:
+    """The path with an ending, which in a URI stands before its settings."""
+    name, mark, settings = path.partition("?") if "://" in path else (path, "", "")
+    return f"{name}{ending}{mark}{settings}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageFile:
+    """A file of encrypted messages, as records of equal length: reports, or a batch's messages."""
+
+    path: str
+    number: int
+    start: int
+    """Bytes before the first record."""
+    head: int
+    """Bytes of a record before its messages: a report's header, or 0 in a batch."""
+    messages: int
+    """Messages in a record: a report's, or 1 in a batch."""
+    records: int
+    header: bytes
+    """Of the batch, or of the first report."""
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return self.head + self.messages * MESSAGE_BYTES
+
+    def slices(self) -> Iterator[tuple[MessageFile, int, int]]:
+        """(file, first record, records) of every slice."""
+        step = max(1, SLICE_BYTES // self.width)
+        for first in range(0, self.records, step):
+            yield self, first, min(step, self.records - first)
+
+    def read(self, first: int, count: int) -> Rows:
+        """So many records from the `first` on, one per row."""
+        system, inside = file_system(self.path)
+        with system.open_input_file(inside) as file:
+            data = file.read_at(count * self.width, self.start + first * self.width)
+        if len(data) != count * self.width:
+            raise TaskError(
+                f"{shown(self.path)} is shorter than it was; leave files alone while they are read."
+            )
+        rows: Rows = np.frombuffer(data, np.uint8).reshape(count, self.width)
+        return rows
+
+
+def look_at(path: str, number: int, report_size: int) -> MessageFile:
+    """The layout of a file of a task whose reports hold so many messages."""
+    system, inside = file_system(path)
+    try:
+        size = system.get_file_info(inside).size
+        with system.open_input_file(inside) as file:
+            start = file.read_at(min(size or 0, report_bytes(report_size)), 0)
+    except (OSError, TypeError):
+        raise TaskError(
+            f"{shown(path)} cannot be read; check the path, and that workers see it."
+        ) from None
+    if start[: len(BATCH_MAGIC)] == BATCH_MAGIC:
+        return _look_at_batch(path, number, start, size, report_size)
+    read_upload(start)
+    if size % report_bytes(report_size):
+        raise TaskError(f"{shown(path)} ends within a report; copy it again whole.")
+    return MessageFile(
+        path=path,
+        number=number,
+        start=0,
+        head=REPORT_HEADER_BYTES,
+        messages=report_size,
+        records=size // report_bytes(report_size),
+        header=start[:REPORT_HEADER_BYTES],
+    )
+
+
+def _look_at_batch(
+    path: str, number: int, start: bytes, size: int, report_size: int
+) -> MessageFile:
+    header = read_batch_header(start)
+    if header.batch_bytes(report_size) != size:
+        raise TaskError(f"{shown(path)} is not as long as its header says; deliver it again whole.")
+    return MessageFile(
+        path=path,
+        number=number,
+        start=BATCH_HEADER_BYTES,
+        head=0,
+        messages=1,
+        records=header.messages(report_size),
+        header=start[:BATCH_HEADER_BYTES],
+    )
+
+
+def batch_header(file: MessageFile) -> BatchHeader | None:
+    """The header of a batch; None for a file of reports."""
+    return read_batch_header(file.header) if file.head == 0 else None
+
+
+def write_whole(folder: str, name: str, data: bytes) -> None:
+    """Writes a file in a folder, complete or not at all, even if several workers write it at the
+    same time."""
+    from pyarrow.fs import LocalFileSystem
+
+    system, inside = file_system(folder)
+    local = isinstance(system, LocalFileSystem)
+    target = f"{inside}/{name}"
+    path = f"{inside}/.{name}.{uuid.uuid4().hex}" if local else target  # objects appear whole
+    with system.open_output_stream(path) as out:
+        out.write(data)
+    if local:
+        os.replace(path, target)
+
+
+def join(folder: str, names: Sequence[str], target: str, header: bytes) -> bytes:
+    """Writes header and files, one after the other, as one file; gives its SHA-256."""
+    import hashlib
+
+    system, inside = file_system(folder)
+    out_system, out_path = file_system(target)
+    digest = hashlib.sha256(header)
+    with out_system.open_output_stream(out_path) as out:
+        out.write(header)
+        for name in names:
+            with system.open_input_stream(f"{inside}/{name}") as part:
+                while data := part.read(COPY_BYTES):
+                    digest.update(data)
+                    out.write(data)
+    return digest.digest()

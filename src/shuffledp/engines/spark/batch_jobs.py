@@ -1,0 +1,204 @@
+"""`shuffle_batch` and `open_batch`: files of encrypted messages to a batch, a batch to a
+result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.numbers.exact import checked_confidence
+from shuffledp.tasks.publish import publish_batch
+from shuffledp.release.ledger import Ledger
+from shuffledp.data.sources import file_system, shown
+from shuffledp.tasks.errors import TaskError
+from shuffledp.documents.files import sync
+from shuffledp.tasks.keys import PrivateKey
+from shuffledp.tasks.opening import AllowedNumbers, Tally
+from shuffledp.tasks.ordering import ORDER_SECRET_BYTES
+from shuffledp.tasks.replay_memory import ReplayMemory
+from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import BatchHeader, read_upload
+from shuffledp.engines.spark import batch_parts as batches
+from shuffledp.engines.spark.batch_files import MessageFile, batch_header, beside, join, look_at
+from shuffledp.engines.spark.batch_parts import OpenPart, part_name
+
+
+def shuffle_batch(
+    session: Any,
+    inputs: Sequence[str],
+    target: str,
+    task: Task,
+    *,
+    order: str | None = None,
+    batch_id: bytes | None = None,
+) -> dict[str, Any]:
+    """Writes a batch in an order that does not show who sent what: canonical, or uniform under a
+    fresh secret.
+
+    Inputs are files of reports, or one batch in any order; a report that came more than once
+    counts once. Ensures: raises unless the batch is as large as the task's rule says; canonical
+    order gives the very bytes that one machine gives.
+    """
+    task.verify()
+    files = [look_at(path, number, task.report_size) for number, path in enumerate(inputs)]
+    header, firsts = _header(session, files, task, batch_id)
+    uniform = (order or task.order) == "uniform"
+    secret = SYSTEM.words(ORDER_SECRET_BYTES, np.uint8).tobytes() if uniform else None
+    with _folder_beside(target) as folder:
+        counts = batches.order_parts(session, files, firsts, folder, secret)
+        _check_total(sum(counts.values()), header, task)
+        digest = join(folder, [part_name(n) for n in sorted(counts)], target, header.to_bytes())
+    return {
+        "batch": header.batch_id.hex(),
+        "reports": header.reports,
+        "messages": sum(counts.values()),
+        "copies_dropped": sum(file.records for file in files) - header.reports if firsts else 0,
+        "order": "uniform" if uniform else "canonical",
+        "sha256": digest.hex(),
+    }
+
+
+def _header(
+    session: Any, files: list[MessageFile], task: Task, batch_id: bytes | None
+) -> tuple[BatchHeader, dict[bytes, int]]:
+    """(the batch's header, the first positions of repeated reports)."""
+    known = [header for file in files if (header := batch_header(file))]
+    if known:
+        if len(files) > 1:
+            raise TaskError("Give files of reports, or one batch; not several batches.")
+        _check_task(known[0].task_id, task)
+        return known[0], {}
+    for file in files:
+        _check_task(read_upload(file.read(0, 1).tobytes()).task_id, task)
+    different, firsts = batches.first_positions(session, files)
+    if task.batch.top_up != "none" or different != task.batch.reports:
+        raise TaskError(
+            f"The files hold {different:,} different reports; a batch of this task holds "
+            f"{task.batch.reports:,}, and a noise top-up is the shuffler's own: give exactly so "
+            "many."
+        )
+    name = batch_id or SYSTEM.words(16, np.uint8).tobytes()
+    header = BatchHeader(
+        task_id=task.id,
+        batch_id=name,
+        reports=different,
+        top_up_messages=0,
+        noise_shares=different,
+    )
+    return header, firsts
+
+
+def open_batch(
+    session: Any,
+    path: str,
+    task: Task,
+    key: PrivateKey,
+    *,
+    seen: str | None = None,
+    ledger: str | None = None,
+    confidence: float = 0.95,
+    implausible: str = "mark",
+) -> dict[str, Any]:
+    """The result of a batch: opened, copies dropped, tallied, released; what the analyzer would
+    publish for it.
+
+    `seen` is a folder, visible to all workers, with the first bytes of every message counted
+    before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
+    hold. Ensures: raises `BatchHeld` and charges nothing if so many messages are bad that the
+    certified noise may be missing; a ledger is charged before anything is released: once per batch,
+    or, where the task asks for noise before publishing, once per call, since every call draws it
+    anew.
+    """
+    confidence = checked_confidence(confidence)
+    task.verify()
+    file = look_at(path, 0, task.report_size)
+    header = _checked_header(file, task, key)
+    if seen is None:
+        tally = batches.open_parts(session, file, _opening(task, key, ()))
+    else:
+        tally = _open_remembering(session, file, task, key, Path(seen), header.batch_id.hex())
+    batch = OpenedBatch(
+        id=header.batch_id,
+        number=1,
+        reports=header.reports,
+        noise_shares=header.noise_shares,
+        tally=tally,
+    )
+    return publish_batch(
+        task,
+        batch,
+        ledger=None if ledger is None else Ledger(ledger),
+        confidence=confidence,
+        implausible_rule=implausible,
+        once=task.publish_noise == "none",
+    )
+
+
+def _open_remembering(
+    session: Any, file: MessageFile, task: Task, key: PrivateKey, seen: Path, batch: str
+) -> Tally:
+    """What is inside a batch, without the messages that are remembered; its own are remembered
+    from the next batch on, so that the same batch may be opened again before."""
+    seen.mkdir(parents=True, exist_ok=True)
+    memory = ReplayMemory(seen)
+    memory.add(name for name in memory.waiting() if name != batch)
+    kept, earlier = memory.run_of(batch), tuple(str(run) for run in memory.files())
+    with _folder_beside(str(kept)) as folder:
+        tally = batches.open_parts(session, file, _opening(task, key, earlier, folder))
+        join(folder, sorted(os.listdir(folder)), f"{kept}.part", b"")
+        sync(Path(f"{kept}.part"))
+        os.replace(f"{kept}.part", kept)
+        sync(seen)
+    return tally
+
+
+def _opening(task: Task, key: PrivateKey, earlier: tuple[str, ...], folder: str = "") -> OpenPart:
+    return OpenPart(
+        key=key.secret,
+        info=key.public.info(task.id),
+        allowed=AllowedNumbers.of(task.protocol),
+        earlier=earlier,
+        folder=folder,
+    )
+
+
+def _checked_header(file: MessageFile, task: Task, key: PrivateKey) -> BatchHeader:
+    """The header of a batch that the task's rule allows; raises `TaskError` otherwise."""
+    header = batch_header(file)
+    if header is None:
+        raise TaskError(f"{shown(file.path)} holds reports, not a batch; shuffle it first.")
+    if key.public != task.key:
+        raise TaskError("The key is not the one that the task's messages are encrypted for.")
+    task.check_batch(header, header.batch_bytes(task.report_size))
+    return header
+
+
+def _check_task(found: bytes, task: Task) -> None:
+    if found != task.id:
+        raise TaskError("The messages belong to another task; give the file of their own.")
+
+
+def _check_total(messages: int, header: BatchHeader, task: Task) -> None:
+    """Raises `TaskError` if a message was lost or doubled on the way."""
+    if messages != header.messages(task.report_size):
+        raise TaskError("The parts do not add up to the batch; nothing was written: run it again.")
+
+
+@contextmanager
+def _folder_beside(target: str) -> Iterator[str]:
+    """A folder for parts, gone afterwards."""
+    folder = beside(target, ".parts")
+    system, inside = file_system(folder)
+    system.create_dir(inside)
+    system.delete_dir_contents(inside)
+    try:
+        yield folder
+    finally:
+        system.delete_dir(inside)

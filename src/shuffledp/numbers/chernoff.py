@@ -1,0 +1,91 @@
+"""How unlikely a deviation is at most, from the moments of its law (Chernoff's bound).
+
+    P(X ≥ x) ≤ E[e^(θX)]·e^(−θx)   for every θ > 0 at which the expectation is finite
+
+The laws here have heavier tails than a normal law of the same variance: noise falls off like
+e^(−εx), and a user who is muted, which happens to few, moves an estimate by a dozen. So many
+standard deviations say little about how rare something is; these bounds hold for the laws as they
+are. Reporting only: no question of privacy is decided here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shuffledp.numbers.lattice import Floats
+
+LogMoment = Callable[[Floats], Floats]
+"""ln E[e^(θX)] at each θ, of one law or, in rows, of several; not finite where the expectation is
+not."""
+GRID = np.geomspace(0.05, 60.0, 200)
+"""Values of θ·σ at which bounds are looked for."""
+ASYMPTOTIC = 20.0
+"""From so many standard deviations on, the normal law's tail is its first term."""
+
+
+class Unlikely(NamedTuple):
+    """A deviation, and ln of a bound on the chance of one as large or larger."""
+
+    sign: int
+    log_chance: float
+
+
+def log_tails(excess: Floats, moment: LogMoment, spread: float) -> Floats:
+    """ln of a bound on P(X ≥ x) for each x > 0; 0 for all others. All have one law, or each its
+    own."""
+    theta = GRID / spread
+    with np.errstate(all="ignore"):
+        logs = np.atleast_2d(moment(theta))
+    logs = np.where(np.isfinite(logs), logs, np.inf)
+    bounds = np.min(logs - np.outer(excess, theta), axis=1, initial=0.0)
+    return np.where(excess > 0, bounds, 0.0)
+
+
+def log_sum_tail(
+    total: float, moments: Sequence[tuple[int, LogMoment]], spread: float, *, cut: bool
+) -> float:
+    """ln of a bound on P(ΣX ≥ total), where so many X have each law, and all are independent;
+    with `cut`, of the parts of X above 0: E[e^(θ·max(X, 0))] ≤ 1 + E[e^(θX)]."""
+
+    def together(theta: Floats) -> Floats:
+        logs = np.zeros_like(theta)
+        for count, moment in moments:
+            laws = np.atleast_2d(moment(theta))
+            logs += count * (np.logaddexp(0.0, laws) if cut else laws).sum(axis=0)
+        return logs
+
+    return float(log_tails(np.array([total]), together, spread)[0])
+
+
+def as_deviations(log_chance: float) -> float:
+    """The number z for which a normal law lies more than z standard deviations from its mean, to
+    either side, with this chance."""
+    if log_chance >= 0:
+        return 0.0
+    low, high = 0.0, math.sqrt(-2 * log_chance) + 1.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _log_outside(middle) > log_chance else (low, middle)
+    return low
+
+
+def _log_outside(z: float) -> float:
+    """ln P(|N| > z), from above."""
+    if z < ASYMPTOTIC:
+        return math.log(math.erfc(z / math.sqrt(2)))
+    return -z * z / 2 - math.log(z) + math.log(2 / math.pi) / 2
+
+
+def as_anomaly(found: Sequence[Unlikely]) -> float:
+    """The most unlikely of some deviations as standard deviations of a normal law, with its sign.
+
+    Ensures: whatever the number of deviations, |anomaly| > z has at most the chance that a normal
+    law lies more than z standard deviations away (Bonferroni: chances add up at most).
+    """
+    worst = min(found, key=lambda one: one.log_chance, default=Unlikely(1, 0.0))
+    away = as_deviations(worst.log_chance + math.log(max(len(found), 1)))
+    return worst.sign * away if away else 0.0

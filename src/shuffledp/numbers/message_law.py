@@ -1,0 +1,153 @@
+"""How many messages a report must have room for, from the exact tail of what a user sends.
+
+The number of messages is a sum of independent parts. Their masses are multiplied out as
+polynomials in ball arithmetic, so that the chance of needing more than K messages is known with
+certainty; K is the least number for which a union bound over a whole batch stays below 2⁻⁶⁴.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flint import arb, arb_poly, ctx
+
+from shuffledp.numbers.deadline import check_time
+from shuffledp.numbers.laws import Law, NegativeBinomial, Poisson
+from shuffledp.numbers.exact import ball
+
+OVERFLOW_BITS = 64
+"""A batch overflows with probability at most 2⁻⁶⁴."""
+PRECISION_BITS = 320
+LONGEST_EXACT = 1 << 16
+"""Longer reserves, too long for the service, are bounded by Chernoff's inequality alone."""
+NEGLIGIBLE_BITS = 200
+LARGEST_TILT = 8.0
+
+
+class MessageLaw(ABC):
+    """The law of one independent part of a user's number of messages."""
+
+    @property
+    def tilt_limit(self) -> float:
+        """E[e^(tN)] is finite for every t below this."""
+        return math.inf
+
+    @abstractmethod
+    def masses(self, most: int) -> arb_poly:
+        """P(N = k) for k = 0..most as coefficients; negligible ones may be left out."""
+
+    @abstractmethod
+    def log_moment(self, t: arb) -> arb:
+        """ln E[e^(tN)]."""
+
+
+@dataclass(frozen=True)
+class NoiseMessages(MessageLaw):
+    """Messages that come in groups of `step`, as many groups as a noise law says."""
+
+    law: NegativeBinomial | Poisson
+    step: int = 1
+
+    @property
+    def tilt_limit(self) -> float:
+        if isinstance(self.law, NegativeBinomial):
+            return float(self.law.decay) / self.step
+        return math.inf
+
+    def masses(self, most: int) -> arb_poly:
+        coefficients = [arb(0)] * (most + 1)
+        law: Law = self.law
+        mass, negligible = law.pmf(0), arb(2) ** -NEGLIGIBLE_BITS
+        for k in range(most // self.step + 1):
+            coefficients[k * self.step] = mass
+            ratio = law.ratio(k)
+            mass = mass * ratio
+            if mass < negligible and ratio < 1:  # ratios fall, or rise to e^−decay: so it stays
+                break
+        return arb_poly(coefficients)
+
+    def log_moment(self, t: arb) -> arb:
+        t = t * self.step
+        if isinstance(self.law, Poisson):
+            return ball(self.law.rate) * t.expm1()
+        below, shifted = -(-ball(self.law.decay)).expm1(), -(t - ball(self.law.decay)).expm1()
+        return ball(self.law.shape) * (below / shifted).log()
+
+
+@dataclass(frozen=True)
+class BoundedMessages(MessageLaw):
+    """The sum of so many independent numbers, each `shift` + k with probability `law[k]`."""
+
+    law: tuple[arb, ...]
+    count: int
+    shift: int = 0
+
+    def masses(self, most: int) -> arb_poly:
+        if self.shift:
+            raise ValueError("Only numbers of messages that are not negative have masses here.")
+        power, base, left = arb_poly([1]), arb_poly(list(self.law)), self.count
+        while left:
+            if left % 2:
+                power = arb_poly((power * base).coeffs()[: most + 1])
+            base, left = arb_poly((base * base).coeffs()[: most + 1]), left // 2
+        return power
+
+    def log_moment(self, t: arb) -> arb:
+        step, value = t.exp(), arb(0)
+        for mass in reversed(self.law):
+            value = value * step + mass
+        return self.count * (value.log() + t * self.shift)
+
+
+def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:
+    """P(the sum of the parts exceeds k) for k = 0..most, in balls that may lie above it by masses
+    that were left out, never below."""
+    with ctx.workprec(PRECISION_BITS):
+        product = arb_poly([1])
+        for law in laws:
+            full = (product * law.masses(most)).coeffs()
+            product = arb_poly(full[: most + 1])
+        found, below = [], arb(0)
+        for mass in product.coeffs() + [arb(0)] * (most + 1 - product.length()):
+            below = below + mass
+            found.append(1 - below)
+        return found
+
+
+def least_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
+    """The least k for which so many reports exceed k with probability at most 2⁻⁶⁴ in all.
+
+    Ensures: reports · P(N > k) ≤ 2⁻⁶⁴ in ball arithmetic; up to `LONGEST_EXACT` no smaller k was
+    shown to do.
+    """
+    bound = chernoff_capacity(laws, reports)
+    if bound > LONGEST_EXACT:
+        return bound
+    found = tails(laws, bound)
+    with ctx.workprec(PRECISION_BITS):
+        limit = arb(2) ** -OVERFLOW_BITS / reports
+        return next((k for k, tail in enumerate(found) if tail <= limit), bound)
+
+
+def chernoff_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
+    """A number that the sum exceeds in one of so many reports with probability at most 2⁻⁶⁴, by
+    the bound e^(−tk)·E[e^(tN)] in ball arithmetic, at a t that floats propose."""
+    top = min([LARGEST_TILT, *(law.tilt_limit for law in laws)])
+    best = min(
+        (top * step / 200 for step in range(1, 200)),
+        key=lambda t: float(_chernoff(laws, t, reports)),
+    )
+    with ctx.workprec(PRECISION_BITS):
+        return max(0, math.ceil(float(_chernoff(laws, best, reports).upper())) + 1)
+
+
+def _chernoff(laws: Sequence[MessageLaw], t: float, reports: int) -> arb:
+    """The k at which Chernoff's bound, for all reports together, reaches 2⁻⁶⁴."""
+    exponent = OVERFLOW_BITS * arb(2).log() + arb(reports).log()
+    for law in laws:
+        check_time()
+        exponent += law.log_moment(arb(t))
+    return exponent / arb(t)

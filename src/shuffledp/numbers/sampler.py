@@ -1,0 +1,249 @@
+"""One exact sampler for every law: inversion of a uniform number whose bits are drawn on demand.
+
+X is the number of cumulative probabilities F(first), F(first+1), … that a uniform U does not lie
+below. U is never written down whole: 16 bits of it decide almost every draw through a look-up
+table; where they equal the leading bits of some F(k), 64 bits are compared with 64-bit
+thresholds; where these tie too, or U lies beyond the table, U grows bit by bit and F(k) is
+enclosed ever more tightly by `arb` until the comparison is certain. No float stands between a
+parameter and a draw, and no value is out of reach (MATH §10).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+
+from shuffledp.numbers.arrangement import subset, uniform_below
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import Binomial, Law
+from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.uniform import Uniform, invert
+
+CHUNK_WORDS = 1 << 18  # per pass: words and results stay in the L2 cache
+MOST_THRESHOLDS = 1 << 16  # in a table
+THRESHOLDS_PER_DRAW = 500  # a draw without a table costs about as much as these
+FEW_OPEN_WORDS = 256  # of 65,536: up to these, rare events are drawn instead of words …
+SPARSE_BATCH = 1 << 14  # … in batches of at least this size; a device's own are smaller
+UNDECIDED = 0xFFFF  # in the look-up table: 16 bits do not decide
+RARE_FROM = 0.99  # from this probability of the first value on, only the other draws are looked at
+
+
+def thresholds(law: Law, start: int, width: int, bits: int) -> list[tuple[int, int]]:
+    """⌊2^bits F(k)⌋ for k = start, start+1, …, as (at least, at most), until F is within 2^−bits of
+    1 or `width` thresholds are there. The two differ only where a ball straddles an integer."""
+    pairs: list[tuple[int, int]] = []
+    top = (1 << bits) - 1
+    with ctx.workprec(bits + 96):
+        scale = arb(2) ** bits
+        total, mass = law.cdf(start), law.pmf(start)
+        for k in range(start, start + width):
+            scaled = total * scale
+            low, high = (int(end.floor().unique_fmpz()) for end in (scaled.lower(), scaled.upper()))
+            pairs.append((min(low, top), min(high, top)))
+            if low >= top or k == law.last:
+                break
+            mass = mass * law.ratio(k)
+            total = total + mass
+    return pairs
+
+
+class Table:
+    """A law's thresholds in 64 bits, and the look-up table by their leading 16 bits."""
+
+    def __init__(self, law: Law, start: int, width: int, coarse_bits: int, fine_bits: int) -> None:
+        pairs = thresholds(law, start, width, fine_bits)
+        self.exact_lower = [low for low, _ in pairs]
+        self.exact_upper = [high for _, high in pairs]
+        self.lower = np.array(self.exact_lower, np.uint64)
+        self.upper = np.array(self.exact_upper, np.uint64)
+        self.shift = np.uint64(fine_bits - coarse_bits)
+        self.from_first = start == law.first
+        words = 1 << coarse_bits
+        self.first_word = int(self.lower[0] >> self.shift)
+        self.rare = self.from_first and start == 0 and self.first_word >= RARE_FROM * words
+        self.coarse = self._look_up(words)
+
+    def _look_up(self, words: int) -> NDArray[np.uint16]:
+        low, high = self.lower >> self.shift, self.upper >> self.shift
+        table = np.searchsorted(low, np.arange(words, dtype=np.uint64), side="right")
+        table[table >= len(low)] = UNDECIDED
+        if not self.from_first:
+            table[: int(low[0])] = UNDECIDED
+        for first, last in zip(low.tolist(), high.tolist(), strict=True):
+            table[first : last + 1] = UNDECIDED
+        return table.astype(np.uint16)
+
+    def open_words(self, coarse_bits: int) -> int:
+        """How many words do not give the first value right away."""
+        return (1 << coarse_bits) - self.first_word
+
+    def place(self, fine: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each 64-bit prefix of U: the value above the start, and which ones are undecided."""
+        value = np.searchsorted(self.lower, fine, side="right")
+        tied = (value > 0) & (fine <= self.upper[np.maximum(value, 1) - 1])
+        outside = (value == len(self.lower)) | ((value == 0) & (not self.from_first))
+        return value, np.flatnonzero(tied | outside)
+
+
+class Sampler:
+    """Exact draws from one law. Smaller word sizes serve the tests, which force ties with them."""
+
+    def __init__(self, law: Law, coarse_bits: int = 16, fine_bits: int = 64) -> None:
+        self.law = law
+        self.coarse_bits = coarse_bits
+        self.fine_bits = fine_bits
+        self._table: Table | None = None
+        deviation = to_float(law.variance) ** 0.5
+        start = int(to_float(law.mean) - 10 * deviation) - 16
+        self.start = start if law.first is None else max(start, law.first)
+        self.width = min(max(int(24 * deviation), law.tail()) + 64, MOST_THRESHOLDS)
+
+    def draw(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        """An array of `size` independent draws."""
+        values = np.zeros(size, np.int64)
+        self.add_draws(entropy, values)
+        return values
+
+    def draw_one(self, entropy: Entropy = SYSTEM) -> int:
+        """A single draw: what runs on devices, in every language alike (docs/protocol.md).
+
+        Ensures: the value k with F(k−1) ≤ U < F(k), where U's bits come in words of 64, a further
+        one only where those before leave it open. A table, where there is one, changes nothing.
+        """
+        word = entropy.bits(64)
+        table = self._table_for(1) if self.fine_bits == 64 else None
+        if table is not None:
+            place = bisect_right(table.exact_lower, word)
+            if (0 < place < len(table.exact_lower) or (place == 0 and table.from_first)) and (
+                place == 0 or word > table.exact_upper[place - 1]
+            ):
+                return self.start + place
+        return invert(self.law, Uniform(word, 64, entropy))
+
+    def add_draws(self, entropy: Entropy, *targets: NDArray[np.int64]) -> None:
+        """Adds the same fresh draws, one per entry, to every target array.
+
+        Requires: targets of one length, one-dimensional.
+        Ensures: every entry gets an independent draw of the law, exactly.
+        """
+        for begin, size in _chunks(targets[0].size):
+            places, values, common = self._chunk(size, entropy)
+            for target in targets:
+                part = target[begin : begin + size]
+                if common is not None:
+                    part += common
+                if self.start:
+                    part += self.start
+                part[places] += values
+
+    def total(self, size: int, entropy: Entropy = SYSTEM) -> int:
+        """The sum of `size` independent draws, each drawn on its own."""
+        found = self.start * size
+        for _, part in _chunks(size):
+            _, values, common = self._chunk(part, entropy)
+            found += int(values.sum()) + (0 if common is None else int(common.sum(dtype=np.int64)))
+        return found
+
+    def hits(self, size: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+        """Which of `size` independent draws are not 0, by their positions."""
+        return self.events(size, entropy)[0]
+
+    def events(
+        self, size: int, entropy: Entropy = SYSTEM
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(positions, draws) of those among `size` independent draws that are not 0."""
+        found = [np.empty((2, 0), np.int64)]
+        for begin, part in _chunks(size):
+            places, values, common = self._chunk(part, entropy)
+            if common is not None or self.start:
+                draws = np.full(part, self.start, np.int64)
+                draws += 0 if common is None else common
+                draws[places] += values
+                places, values = np.arange(part), draws
+            events = np.flatnonzero(values)
+            found.append(np.stack([begin + places[events], values[events]]))
+        where, drawn = np.concatenate(found, axis=1)
+        return where, drawn
+
+    def _chunk(
+        self, size: int, entropy: Entropy
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16] | None]:
+        """Draws above the start, as (places, values there) on top of what is common: an array, or
+        None for zeros everywhere else."""
+        table = self._table_for(size)
+        if table is None:
+            draws = [invert(self.law, Uniform(entropy.bits(64), 64, entropy)) for _ in range(size)]
+            return np.arange(size), np.array(draws, np.int64) - self.start, None
+        if (
+            table.rare
+            and size >= SPARSE_BATCH
+            and table.open_words(self.coarse_bits) <= FEW_OPEN_WORDS
+        ):
+            places, few = self._open_places(table, size, entropy)
+            return places, self._resolve(table, few, entropy), None
+        words = entropy.words(size, np.uint16)
+        if self.coarse_bits < 16:
+            words = words >> np.uint16(16 - self.coarse_bits)
+        if table.rare:
+            places = np.flatnonzero(words >= table.first_word)
+            return places, self._resolve(table, words[places], entropy), None
+        common = np.take(table.coarse, words, mode="clip")
+        places = np.flatnonzero(common == UNDECIDED)
+        common[places] = 0
+        return places, self._resolve(table, words[places], entropy), common
+
+    def _open_places(
+        self, table: Table, size: int, entropy: Entropy
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """The places whose word does not give the first value, and their words, without drawing
+        the words of all others: how many there are is binomial, where they are is a uniform
+        subset, and each is uniform among the open words. The same joint law, event by event."""
+        few = table.open_words(self.coarse_bits)
+        chance = Binomial(size, Fraction(few, 1 << self.coarse_bits))
+        count = sampler(chance).draw_one(entropy)
+        words = table.first_word + uniform_below(few, count, entropy)
+        return subset(size, count, entropy), words.astype(np.uint64)
+
+    def _table_for(self, size: int) -> Table | None:
+        """The table, unless drawing without it is cheaper than building it."""
+        wanted = (size + 1) * THRESHOLDS_PER_DRAW >= self.width
+        return self.table if self._table is None and wanted else self._table
+
+    @property
+    def table(self) -> Table:
+        """The table, built now if it is not there yet."""
+        if self._table is None:
+            self._table = Table(self.law, self.start, self.width, self.coarse_bits, self.fine_bits)
+        return self._table
+
+    def _resolve(
+        self, table: Table, words: NDArray[np.unsignedinteger], entropy: Entropy
+    ) -> NDArray[np.int64]:
+        """The values, above the start, of those U whose leading word is given."""
+        more = entropy.words(words.size, np.uint64) >> np.uint64(64 - int(table.shift))
+        return self.decide(table, (words.astype(np.uint64) << table.shift) | more, entropy)
+
+    def decide(self, table: Table, fine: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
+        """The values, above the start, of those U whose leading `fine_bits` bits are given."""
+        values, undecided = table.place(fine)
+        for place in undecided:
+            uniform = Uniform(int(fine[place]), self.fine_bits, entropy)
+            values[place] = invert(self.law, uniform) - self.start
+        return values
+
+
+def _chunks(size: int) -> Iterator[tuple[int, int]]:
+    """(begin, length) of the passes over an array of this size."""
+    return ((begin, min(CHUNK_WORDS, size - begin)) for begin in range(0, size, CHUNK_WORDS))
+
+
+@lru_cache(maxsize=256)
+def sampler(law: Law) -> Sampler:
+    """The sampler of a law, with its table kept for the next call."""
+    return Sampler(law)

@@ -1,0 +1,38 @@
+"""What the JSON of a certificate may hold."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from shuffledp.cells.base import LARGEST_EPSILON_OF_CELL, MOST_USERS
+from shuffledp.cells.schema import CELL_EPSILON
+from shuffledp.documents.schema import Anything, Choice, Listing, Rational, Record, Text, Whole
+from shuffledp.queries.histogram.protocol import MOST_BUCKETS
+from shuffledp.queries.schema import MOST_DIGITS, PROTOCOL
+
+CERTIFICATE_FORMAT = "shuffledp certificate 2"
+SENTENCE = Text(500)
+
+CELL_PROOF = Record(
+    {
+        "kind": Text(40),
+        "copies": Whole(1, MOST_BUCKETS),
+        "up": CELL_EPSILON,
+        "down": CELL_EPSILON,
+        "proof": Anything(most_items=50),
+    }
+)
+CERTIFICATE = Record(
+    {
+        "format": Choice((CERTIFICATE_FORMAT,)),
+        "statement": SENTENCE,
+        "epsilon": CELL_EPSILON,
+        "loss": Rational(Fraction(0), LARGEST_EPSILON_OF_CELL),
+        "rule": SENTENCE,
+        "neighbours": SENTENCE,
+        "users": Whole(1, MOST_USERS),
+        "protocol": PROTOCOL,
+        "cells": Listing(CELL_PROOF, 1, MOST_DIGITS),
+    },
+    {"version": Text(40)},
+)

@@ -1,0 +1,232 @@
+"""A plan: a protocol, the proof that it is private, and what it will cost and give."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic
+
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.documents.json_text import read_json_file
+from shuffledp.numbers.exact import counted, show, whole
+from shuffledp.plans.plan_schema import PLAN, PLAN_FORMAT
+from shuffledp.plans.target import Target
+from shuffledp.plans.certificate import Certificate, verify
+from shuffledp.protocols.base import Progress, Protocol, R_co
+from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Report, View
+from shuffledp.cells.report_size import promise
+from shuffledp.protocols.results import NEIGHBOURS, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a plan will cost and how well it will do, computed, not measured."""
+
+    messages_per_user: float
+    """Expected, for a user with the largest value: an upper bound for all."""
+    limit_messages: float
+    """What no protocol of the same kind can beat for the same error (docs/mathematics.md)."""
+    rmse: float
+    """At the worst true value."""
+    rmse_at_zero: float
+    """Where nobody holds anything: noise alone."""
+    central_rmse: float
+    """Of the central mechanism with the same ε, which trusts one party with all raw data."""
+    error_low: float
+    """95 % of errors lie between error_low …"""
+    error_high: float
+    """… and error_high, at the worst true value."""
+    bits_per_message: int = 1
+
+    @property
+    def bytes_per_user(self) -> float:
+        """The messages' bare bits."""
+        return self.messages_per_user * self.bits_per_message / 8
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Plan(Generic[R_co]):
+    """Everything a deployment needs: the protocol, its proof, and its cost and error."""
+
+    protocol: Protocol[R_co]
+    certificate: Certificate
+    target: Target
+    expected: int
+    """For how many reports the error is forecast."""
+    forecast: Forecast
+    printed: Mapping[str, Any] | None = None
+    """The same task with the paper's printed constants, where they apply."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What taking part costs a user."""
+        return self.certificate.epsilon
+
+    @property
+    def users(self) -> int:
+        """How many reports a release needs."""
+        return self.protocol.users
+
+    @cached_property
+    def padding(self) -> str:
+        """How reports of the service are padded unless a task says otherwise."""
+        return self.protocol.best_padding(self.users)
+
+    @cached_property
+    def report_size(self) -> int:
+        """K: what every report of the service carries in batches of `users`, so that its size says
+        nothing; larger batches may need a few more."""
+        return self.protocol.report_size(self.users, self.padding)
+
+    @property
+    def encrypted_bytes(self) -> int:
+        """A padded report's messages, each encrypted for the analyzer on its own."""
+        return self.report_size * ENCRYPTED_MESSAGE_BYTES
+
+    @cached_property
+    def _proof(self) -> dict[str, Any]:
+        return self.certificate.to_dict()
+
+    def renewed(self, entropy: Entropy = SYSTEM) -> Plan[R_co]:
+        """The same plan with the protocol's public random choices drawn anew."""
+        protocol = self.protocol.renewed(entropy)
+        return replace(
+            self, protocol=protocol, certificate=replace(self.certificate, protocol=protocol)
+        )
+
+    def randomize(self, value: Any, entropy: Entropy = SYSTEM) -> Report:
+        """One user's report: what runs on a device."""
+        return self.protocol.randomize(value, entropy)
+
+    def randomize_all(
+        self, values: Any, entropy: Entropy = SYSTEM, progress: Progress | None = None
+    ) -> Report:
+        """Many users' reports, each randomized on its own, added up."""
+        return self.protocol.randomize_all(values, entropy, progress)
+
+    def aggregate(self, values: Any, entropy: Entropy = SYSTEM) -> Report:
+        """Many users' reports drawn in one go: the same law, at hardly any cost."""
+        return self.protocol.aggregate(values, entropy)
+
+    def release(self, batch: Report) -> View:
+        """The public view of a batch, refused below `users` reports."""
+        return self.protocol.release(batch)
+
+    def analyze(self, view: View, confidence: float = 0.95) -> R_co:
+        """The result, with intervals and certificate."""
+        return replace(self.protocol.analyze(view, confidence), certificate=self._proof)
+
+    def run(self, values: Any, entropy: Entropy = SYSTEM, confidence: float = 0.95) -> R_co:
+        """The whole protocol on values that one process holds anyway."""
+        return self.analyze(self.release(self.aggregate(values, entropy)), confidence)
+
+    # For people
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan: {self.protocol.query}, ε = {show(self.epsilon)}, "
+            f"{counted(self.users, 'user')}, {self.forecast.messages_per_user:,.1f} messages per "
+            f"user, RMSE {self.forecast.rmse:,.4g}>"
+        )
+
+    def __str__(self) -> str:
+        """The plan in words, for a terminal."""
+        from shuffledp.plans.text import plan_in_words  # here: it reads plans itself
+
+        return plan_in_words(self)
+
+    def _repr_html_(self) -> str:
+        """The plan as a table, for a notebook."""
+        from shuffledp.plans.text import plan_as_html
+
+        return plan_as_html(self)
+
+    # As JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON can hold it; `from_dict` reads it back."""
+        forecast = self.forecast
+        return {
+            "format": PLAN_FORMAT,
+            "query": self.protocol.query,
+            "epsilon": float(self.epsilon),
+            "epsilon_exact": str(self.epsilon),
+            "privacy": "pure ε-DP in the shuffle model",
+            "privacy_of_padded_reports": promise(self.padding),
+            "neighbours": NEIGHBOURS,
+            "users": self.users,
+            "expected_users": self.expected,
+            "target": self.target.to_dict(),
+            "cells": sorted({use.cell.kind for use in self.protocol.uses}),
+            "messages_per_user": forecast.messages_per_user,
+            "limit_messages_per_user": forecast.limit_messages,
+            "bits_per_message": forecast.bits_per_message,
+            "bytes_per_user": forecast.bytes_per_user,
+            "report_size": self.report_size,
+            "padding": self.padding,
+            "encrypted_bytes": self.encrypted_bytes,
+            "rmse": forecast.rmse,
+            "rmse_at_zero": forecast.rmse_at_zero,
+            "central_rmse": forecast.central_rmse,
+            "interval_95": [forecast.error_low, forecast.error_high],
+            "printed_constants": self.printed,
+            "certificate": self._proof,
+        }
+
+    @staticmethod
+    def from_dict(data: object) -> Plan[Result]:
+        """The plan behind `to_dict`, its certificate proved again.
+
+        Ensures: raises unless the parameters in it are private; what it forecasts is taken as it
+        is said.
+        """
+        if not isinstance(data, dict) or data.get("format") != PLAN_FORMAT:
+            raise ParameterError(
+                f"This is no plan: its format must be {PLAN_FORMAT!r}; "
+                "give a file that `shuffledp plan … --output` wrote."
+            )
+        PLAN.check(data, "plan")
+        certificate = verify(data)
+        try:
+            low, high = data["interval_95"]
+            names = {"limit_messages": "limit_messages_per_user"}
+            known = {
+                field.name: data[names.get(field.name, field.name)]
+                for field in fields(Forecast)
+                if field.name not in ("error_low", "error_high")
+            }
+            return Plan(
+                protocol=certificate.protocol,
+                certificate=certificate,
+                target=Target.from_dict(data["target"]),
+                expected=whole(data["expected_users"], "expected_users"),
+                forecast=Forecast(error_low=low, error_high=high, **known),
+                printed=data.get("printed_constants"),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise ParameterError(
+                "The plan is incomplete or malformed; ask for it again where it was made."
+            ) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled plan is proved again when it is loaded, as one in a file is."""
+        return Plan.from_dict, (self.to_dict(),)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the plan as JSON."""
+        try:
+            Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False), "utf-8")
+        except OSError as error:
+            raise ParameterError(
+                f"{path} cannot be written ({error.strerror}); choose a folder you may write to."
+            ) from None
+
+    @staticmethod
+    def load(path: str | Path) -> Plan[Result]:
+        """The plan in a file, its certificate proved again."""
+        return Plan.from_dict(read_json_file(path))

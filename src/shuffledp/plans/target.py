@@ -1,0 +1,125 @@
+"""What a plan is asked for: an error, a relative tolerance beside it, or a number of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.laws import DiscreteLaplace
+from shuffledp.numbers.exact import ExactNumber, at_precision, positive_as_written, show
+
+DEFAULT_OVERHEAD = Fraction(1, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Exactly one of the first three is set, or, where the least ε is looked for, `rmse` and
+    `max_messages`; `relative_error` may stand beside the first two."""
+
+    mse_overhead: Fraction | None = None
+    rmse: Fraction | None = None
+    max_messages: Fraction | None = None
+    relative_error: Fraction | None = None
+    padded: bool = False
+    """Whether a report's messages are counted after padding, or on average before it."""
+
+    @classmethod
+    def of(
+        cls,
+        mse_overhead: ExactNumber | None = None,
+        rmse: ExactNumber | None = None,
+        max_messages: ExactNumber | None = None,
+        relative_error: ExactNumber | None = None,
+        padded: bool = False,
+    ) -> Target:
+        """The target behind a caller's numbers; ρ = ½ if nothing is said."""
+        given = [
+            name
+            for name, value in (
+                ("mse_overhead", mse_overhead),
+                ("rmse", rmse),
+                ("max_messages", max_messages),
+            )
+            if value is not None
+        ]
+        if len(given) > 1:
+            raise ParameterError(
+                f"{' and '.join(given)} cannot be asked for together; give one of them (rmse and "
+                "max_messages go together only where epsilon is left out)."
+            )
+        if max_messages is not None and relative_error is not None:
+            raise ParameterError(
+                "relative_error goes with mse_overhead or rmse, not with max_messages; drop one."
+            )
+        if not given:
+            mse_overhead = DEFAULT_OVERHEAD
+        return cls(
+            mse_overhead=_number(mse_overhead, "mse_overhead"),
+            rmse=_number(rmse, "rmse"),
+            max_messages=_number(max_messages, "max_messages"),
+            relative_error=_number(relative_error, "relative_error"),
+            padded=padded,
+        )
+
+    @classmethod
+    def with_least_epsilon(
+        cls, rmse: ExactNumber, max_messages: ExactNumber, padded: bool = False
+    ) -> Target:
+        """The target of a plan that looks for the least ε: an error and a number of messages."""
+        return cls(
+            rmse=_number(rmse, "rmse"),
+            max_messages=_number(max_messages, "max_messages"),
+            padded=padded,
+        )
+
+    def mse(self, central_variance: Fraction, scale: Fraction = Fraction(1)) -> Fraction:
+        """The mean squared error allowed: (1+ρ) times the central mechanism's, or rmse² (with rmse
+        in units of `scale`)."""
+        if self.rmse is not None:
+            return (self.rmse / scale) ** 2
+        assert self.mse_overhead is not None
+        return (1 + self.mse_overhead) * central_variance
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was asked, numbers as exact text."""
+        asked = {
+            name: str(value) for name, value in vars(self).items() if isinstance(value, Fraction)
+        }
+        return asked | ({"padded": True} if self.padded else {})
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Target:
+        """The target behind `to_dict`."""
+        if {"rmse", "max_messages"} <= set(data):
+            return cls.with_least_epsilon(**data)
+        return cls.of(**data)
+
+    def __str__(self) -> str:
+        words = {
+            "mse_overhead": "MSE at most 1 + {} times the central optimum",
+            "rmse": "RMSE at most {}",
+            "max_messages": "best error with at most {} messages per user",
+            "relative_error": "or within {} of the true value, whichever is larger",
+            "padded": "messages counted after padding",
+        }
+        given = {name: value for name, value in vars(self).items() if value}
+        if self.rmse is not None and self.max_messages is not None:
+            words["max_messages"] = "at most {} messages per user, with the least epsilon for both"
+        return ", ".join(
+            words[name].format(show(value) if isinstance(value, Fraction) else value)
+            for name, value in given.items()
+        )
+
+
+def _number(value: ExactNumber | None, name: str) -> Fraction | None:
+    return None if value is None else positive_as_written(value, name)
+
+
+def laplace_variance(decay: Fraction) -> Fraction:
+    """Var(DLap(decay)), from below by less than 2⁻¹⁰⁰ of it: the yardstick for counts."""
+    bound = at_precision(128, lambda: DiscreteLaplace(decay).variance().lower())
+    mantissa, exponent = bound.man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

@@ -1,0 +1,115 @@
+"""How users are grouped: the column of groups, its labels, and whether groups are public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
+from shuffledp.numbers.exact import truth
+from shuffledp.queries.by_group.protocol import UNKNOWN_GROUP, checked_groups
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.data.arrays import MISSING, as_labels
+from shuffledp.queries.checks import looks_typed
+from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.queries.options import Options
+from shuffledp.queries.base import ColumnType, Values
+from shuffledp.data.values import WORDS
+
+GroupsBy = str | Sequence[Label]
+"""The name of the column of groups, or the groups' labels themselves, one for each row."""
+LABEL_TYPES: dict[type, ColumnType] = {str: "text", int: "whole"}
+MISSING_GROUPS = "The column of groups has missing values; give every row its group."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """How users are grouped, as a caller says it."""
+
+    by: Any
+    """A column's name, or a list of labels."""
+    labels: tuple[Label, ...] | None
+    """The declared groups; None: those that are in the data, which are then public."""
+    public: bool
+
+    @property
+    def name(self) -> str:
+        """The column's name, for results."""
+        return self.by if isinstance(self.by, str) else "group"
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether values of a file are meant as texts, also if they look like numbers."""
+        return any(isinstance(one, str) and looks_typed(one) for one in self.labels or ())
+
+    def check(self, holds: ColumnType) -> None:
+        """Refuses a column that holds no labels, or none of the declared type."""
+        wanted = None if self.labels is None else LABEL_TYPES[type(self.labels[0])]
+        if holds not in LABEL_TYPES.values():
+            raise ValueOutOfRange(
+                f"Groups must be texts or whole numbers; the column of groups holds {WORDS[holds]}:"
+                " convert them first."
+            )
+        if wanted not in (None, holds):
+            raise ValueOutOfRange(
+                f"The declared groups are {WORDS[wanted]}, but the column of groups holds "
+                f"{WORDS[holds]}; declare groups of the column's type."
+            )
+
+
+def groups_of(by: object, groups: object, groups_public: object) -> Groups | None:
+    """What a call's arguments say about groups; None where it asks about all users together."""
+    public = truth(groups_public, "groups_public")
+    if by is None:
+        if groups is not None or public:
+            raise ParameterError(
+                "groups and groups_public go with by, the column that says which group a user is "
+                "in; give by too."
+            )
+        return None
+    if groups is None and not public:
+        raise ParameterError(
+            "Which groups there are must be known without the data: declare them with groups=[…] "
+            "(--groups), or say groups_public=True (--groups-public) if everybody may know who is "
+            "in which group."
+        )
+    if groups is not None and isinstance(groups, Iterable) and not isinstance(groups, str):
+        groups = as_labels(groups)
+    labels = None if groups is None else checked_groups(groups)
+    return Groups(by=by, labels=labels, public=public)
+
+
+def labels_of(groups: Groups, data: object, options: Options, rows: int) -> Values:
+    """The group of every row, as it stands in the data."""
+    file_format = FileFormat(
+        encoding=options.encoding, delimiter=options.delimiter, as_text=groups.reads_texts
+    )
+    try:
+        if isinstance(groups.by, str):
+            column = column_of(data, groups.by, file_format)
+        elif isinstance(groups.by, Iterable):
+            column = column_of(groups.by)
+        else:
+            raise ParameterError("by must be the name of a column, or a list of labels.")
+        groups.check(column.holds)
+        labels = np.concatenate(list(column.batches()))
+    except DataError as error:
+        raise DataError(MISSING_GROUPS) if str(error) == MISSING else error from None
+    if len(labels) != rows:
+        raise DataError("There must be a group for every row, and no more.")
+    return labels
+
+
+def public_labels(found: Sequence[Label], groups: Groups) -> tuple[Label, ...]:
+    """The public groups in the order in which they are shown; refuses those that are not declared,
+    and declared ones without a user."""
+    if groups.labels is None:
+        return checked_groups(found)
+    if set(found) - set(groups.labels):
+        raise ValueOutOfRange(UNKNOWN_GROUP)
+    if set(groups.labels) - set(found):
+        raise DataError("A declared group has no users; leave it out of groups.")
+    return groups.labels

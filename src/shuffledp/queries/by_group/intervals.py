@@ -1,0 +1,154 @@
+"""Estimates and intervals of counts, sums and means by private group. Reporting only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from shuffledp.queries.real_sum.rounding import even_rounding, worst_rounding
+from shuffledp.numbers.weighted_sum import Part, error_quantiles
+from shuffledp.cells.base import Counts
+from shuffledp.queries.histogram.crosstab_result import reach
+from shuffledp.queries.by_group.result import MEAN, Floats
+from shuffledp.queries.real_sum.protocol import likely_total
+
+if TYPE_CHECKING:
+    from shuffledp.queries.by_group.protocol import ByGroupProtocol
+
+USUAL_ROUNDING, WORST_ROUNDING = float(even_rounding(1)), float(worst_rounding(1))
+"""The variance of a value that is rounded at random, in squared steps: there is no dither, for one
+counter cannot tell which group's sum it moved."""
+
+
+class Answers(NamedTuple):
+    """One number per group with both intervals, and what is known of the groups' sizes."""
+
+    values: Floats
+    low: Floats
+    high: Floats
+    joint_low: Floats
+    joint_high: Floats
+    sizes: Floats | None
+    rmse: float
+
+
+def answers(
+    protocol: ByGroupProtocol, sums: Counts, users: int, outsides: tuple[float, float]
+) -> Answers:
+    """What is said about every group, from the sums of all its cells; intervals miss with these two
+    probabilities: of each group alone, and so that all hold at once."""
+    totals = protocol.totals(sums, users)
+    if protocol.whole:
+        return _whole(protocol, sums[0], totals[0], users, outsides)
+    if protocol.answer == MEAN:
+        found = [_mean(protocol, own, users, outsides) for own in totals.T]
+    else:
+        widest = (protocol.rmse(users) / float(protocol.values.step)) ** 2
+        found = [_sum(protocol, own, users, outsides, widest) for own in totals.T]
+    values, low, high, joint_low, joint_high, rmse = np.array(found).T
+    sizes = None if protocol.sizes is None else totals[-1]
+    return Answers(values, low, high, joint_low, joint_high, sizes, float(rmse.max()))
+
+
+def _whole(
+    protocol: ByGroupProtocol,
+    sums: Counts,
+    totals: Floats,
+    users: int,
+    outsides: tuple[float, float],
+) -> Answers:
+    """Whole numbers: one cell per group, with its exact intervals."""
+    cell = protocol.digits[0].cell
+    ends = list[Floats]()
+    for outside in outsides:
+        least, most = cell.intervals(users, sums, outside)
+        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        ends.append(np.minimum(least, np.floor(totals)).astype(np.float64))
+        ends.append(np.maximum(most, np.ceil(totals)).astype(np.float64))
+    largest = int(np.clip(np.ceil(totals.max()), 0, users * cell.largest))
+    low, high, joint_low, joint_high = ends
+    return Answers(totals, low, high, joint_low, joint_high, None, cell.rmse(users, largest))
+
+
+class _Errors(NamedTuple):
+    """The independent parts of a group's error, in grid steps."""
+
+    digits: list[Part]
+    size: Part | None
+    held: float
+    """How many users' values were rounded, at most about."""
+
+    @property
+    def variance(self) -> float:
+        """Of the digits' sum, random rounding as usual."""
+        return self.held * USUAL_ROUNDING + sum(p.weight**2 * p.variance for p in self.digits)
+
+
+def _errors(protocol: ByGroupProtocol, totals: Floats, users: int) -> _Errors:
+    """The error's parts at the totals that were estimated for one group."""
+    digits = protocol.values.parts(users, totals[: len(protocol.digits)].tolist())
+    if protocol.sizes is None:
+        return _Errors(digits, None, float(users))
+    cell = protocol.sizes.cell
+    likely = likely_total(cell, users, float(totals[-1]))
+    size = Part(
+        weight=float(protocol.low / protocol.values.step),
+        variance=cell.variance_at(users, likely, likely),
+        log_error=partial(cell.log_error, users=users, total=likely),
+    )
+    return _Errors(digits, size, likely)
+
+
+def _sum(
+    protocol: ByGroupProtocol, totals: Floats, users: int, outsides: Sequence[float], widest: float
+) -> tuple[float, ...]:
+    """A group's sum: (value, low, high, joint low, joint high, RMSE); `widest` is the variance that
+    all groups' errors are laid out for, in squared grid steps."""
+    errors, step = _errors(protocol, totals, users), float(protocol.values.step)
+    value = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) * step
+    parts, variance = list(errors.digits), errors.variance
+    if errors.size is not None:
+        value += float(protocol.low) * float(totals[-1])
+        parts.append(errors.size)
+        variance += errors.size.weight**2 * errors.size.variance
+    levels = [level for outside in outsides for level in (1 - outside / 2, outside / 2)]
+    ends = error_quantiles(parts, errors.held * WORST_ROUNDING, levels, widest)
+    return (value, *(value - end * step for end in ends), math.sqrt(variance) * step)
+
+
+def _mean(
+    protocol: ByGroupProtocol, totals: Floats, users: int, outsides: Sequence[float]
+) -> tuple[float, ...]:
+    """A group's mean: its sum over its size, both private, with Fieller's interval: the ratios r
+    for which sum − r·size is no outlier."""
+    errors, grid = _errors(protocol, totals, users), protocol.values.grid
+    assert errors.size is not None
+    above = float(np.dot(protocol.values.weights, totals[: len(protocol.digits)])) / grid
+    size, own, other = float(totals[-1]), errors.variance / grid**2, errors.size.variance
+    share = min(max(above / size, 0.0), 1.0) if size > 0 else 0.5
+    low, span = float(protocol.low), float(protocol.high - protocol.low)
+    ends = [
+        low + span * end
+        for outside in outsides
+        for end in _fieller(above, size, own, other, outside)
+    ]
+    spread = math.sqrt(own + share**2 * other) / size if size > 0 else 1.0
+    return (low + span * share, *ends, span * min(spread, 1.0))
+
+
+def _fieller(
+    above: float, size: float, own: float, other: float, outside: float
+) -> tuple[float, float]:
+    """The ratios r in 0 … 1 with (above − r·size)² ≤ t²·(own + r²·other); all of them where the
+    size may be 0."""
+    wide = reach(outside, 1) ** 2
+    a, b, c = size**2 - wide * other, above * size, above**2 - wide * own
+    inside = b * b - a * c
+    if size <= 0 or a <= 0 or inside < 0:
+        return 0.0, 1.0
+    low, high = (b - math.sqrt(inside)) / a, (b + math.sqrt(inside)) / a
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)

@@ -1,0 +1,255 @@
+"""Plans for counts, sums and means by private group: the budget goes by direction (MATH §17)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+from shuffledp.cells.base import Cell
+from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import ExactNumber, round_to, whole
+from shuffledp.cells.bounded.choice import bounded_bucket
+from shuffledp.queries.real_sum.bounded_digits import bounded_sum
+from shuffledp.cells.target import CellTarget
+from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_size, checked_users
+from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.target import Target, laplace_variance
+from shuffledp.plans.certificate import certify
+from shuffledp.queries.by_group.protocol import ByGroupProtocol, DirectedCell, checked_groups
+from shuffledp.queries.by_group.result import ANSWERS, COUNT, INTEGER_SUM, MEAN, GroupsResult
+
+SHARE_DIGITS = 3
+REAL_OVERHEAD = 8
+"""Of the squared error, where no target is given: that of real sums."""
+BOUNDED_CELLS = ("best", "bounded")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is planned, checked; errors are counted in parts of high − low."""
+
+    users: int
+    expected: int
+    epsilon: Fraction
+    groups: int
+    answer: str
+    low: Fraction
+    high: Fraction
+    target: Target
+
+    @property
+    def size_weight(self) -> Fraction:
+        """How much an error in a group's size weighs: 0 where sizes are not needed."""
+        return Fraction(1) if self.answer == MEAN else abs(self.low) / (self.high - self.low)
+
+    @property
+    def size_share(self) -> Fraction:
+        """The part of ε for sizes that makes a trusted party's error least."""
+        weight = float(self.size_weight) ** (2 / 3)
+        return round_to(weight / (1 + weight), SHARE_DIGITS, up=True) if weight else Fraction(0)
+
+    def central(self) -> tuple[Fraction, Fraction]:
+        """A trusted party's squared errors from the digits and from sizes: Laplace noise of which
+        two groups need each half of ε."""
+        share, half = self.size_share, self.epsilon / 2
+        digits = 2 / (half * (1 - share)) ** 2
+        return digits, (2 * (self.size_weight / (half * share)) ** 2 if share else Fraction(0))
+
+    def allowed(self) -> Fraction:
+        """The squared error allowed of a group's sum."""
+        span = self.high - self.low
+        if self.answer == MEAN:  # a mean's error is the sum's over the group's size
+            span *= Fraction(self.groups, self.expected)
+        return self.target.mse(sum(self.central(), start=Fraction(0)), span)
+
+
+class _Found(NamedTuple):
+    """The cells that were chosen, and the fewest messages that such cells could need."""
+
+    digits: tuple[DirectedCell, ...]
+    sizes: DirectedCell | None
+    limit: float
+
+
+def plan_by_group(
+    users: int,
+    epsilon: ExactNumber,
+    groups: object,
+    *,
+    answer: str = COUNT,
+    largest: int | None = None,
+    bounds: tuple[ExactNumber, ExactNumber] | None = None,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    max_messages: ExactNumber | None = None,
+    padded: bool = False,
+    expected: int | None = None,
+    cell: str = "best",
+) -> Plan[GroupsResult]:
+    """The cheapest certified protocol found that answers for each of some private groups.
+
+    Args:
+        users: Honest users who are sure to take part; a batch of fewer is never released.
+        epsilon: The privacy loss allowed when one user's group and value are replaced.
+        groups: The labels of all groups (or how many, then 0, 1, …), known without the data.
+        answer: "count", "integer-sum" (with `largest`), "real-sum" or "mean" (with `bounds`).
+        largest: The largest whole number of an integer sum.
+        bounds: The least and the largest value of a real sum or a mean.
+        mse_overhead: The squared error may be 1 + so much times that of a trusted party (½; 8 for
+                real sums and means).
+        rmse: Or: the root mean squared error allowed in each group; of a mean, in a group that has
+                an equal part of all users.
+        max_messages: Or: the least error with at most so many messages per user (for counts and
+                integer sums).
+        padded: Whether messages are counted at most, as every report of the service carries them.
+        expected: How many users the error is forecast for, if more than `users` may come.
+        cell: "best" or "bounded": such plans are made of bounded cells.
+
+    Returns:
+        The plan; values are pairs of a group's label and a number.
+
+    Raises:
+        ParameterError: An argument is outside its domain, or targets contradict each other.
+        PlanningError: No parameters reach the target.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_by_group(1000, 1, ["may", "june"])
+    >>> report = plan.randomize(("june", 1))
+    >>> plan.certificate.loss <= 1
+    True
+    """
+    if cell not in BOUNDED_CELLS:
+        raise ParameterError("Plans by group are made of bounded cells; leave cell out.")
+    labels = checked_groups(groups)
+    low, high = _checked_range(answer, largest, bounds)
+    whole_values = answer in (COUNT, INTEGER_SUM)
+    if not whole_values and max_messages is not None:
+        raise ParameterError(
+            "Real sums and means by group are planned for an error; give rmse or mse_overhead "
+            "instead of max_messages."
+        )
+    if not whole_values and rmse is None and mse_overhead is None:
+        mse_overhead = REAL_OVERHEAD
+    sure, come = checked_users(users, expected)
+    asked = _Asked(
+        users=sure,
+        expected=come,
+        epsilon=checked_epsilon(epsilon),
+        groups=len(labels),
+        answer=answer,
+        low=low,
+        high=high,
+        target=Target.of(mse_overhead, rmse, max_messages, None, padded),
+    )
+    found = _whole_numbers(asked) if whole_values else _reals(asked)
+    protocol = ByGroupProtocol(
+        epsilon=asked.epsilon,
+        answer=answer,
+        labels=labels,
+        low=low,
+        high=high,
+        digits=found.digits,
+        sizes=found.sizes,
+    )
+    return Plan(
+        protocol=protocol,
+        certificate=certify(protocol),
+        target=asked.target,
+        expected=come,
+        forecast=_forecast(protocol, asked, found.limit),
+    )
+
+
+def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fraction, Fraction]:
+    """The least and the largest value, as the answer needs them."""
+    if answer not in ANSWERS:
+        raise ParameterError(f"answer must be one of {', '.join(ANSWERS)}.")
+    if (largest is not None) != (answer == INTEGER_SUM):
+        raise ParameterError("largest is for an integer-sum by group, which needs it.")
+    if (bounds is not None) != (answer not in (COUNT, INTEGER_SUM)):
+        raise ParameterError("bounds are for a real-sum or mean by group, which need them.")
+    if bounds is not None:
+        return checked_bounds(bounds)
+    if largest is None:
+        return Fraction(0), Fraction(1)
+    return Fraction(0), Fraction(whole(largest, "the largest value", most=MOST_BOUNDED_VALUE))
+
+
+def _whole_numbers(asked: _Asked) -> _Found:
+    """One cell per group, ε between up and down as it costs least."""
+    largest, target = int(asked.high), asked.target
+    messages = None if target.max_messages is None else float(target.max_messages)
+    task = _cell_task(asked, largest)
+    if messages is None:
+        task = replace(task, mse=target.mse(_central_whole(asked)))
+    choice = bounded_bucket(asked.epsilon, task, messages, asked.groups)
+    return _Found((_directed(choice.cell, asked.epsilon),), None, choice.limit)
+
+
+def _central_whole(asked: _Asked) -> Fraction:
+    return laplace_variance(asked.epsilon / (2 * asked.high))
+
+
+def _reals(asked: _Asked) -> _Found:
+    """The digits' cells, each with the same loss up and down, and the cell for sizes if any."""
+    share, allowed, central = asked.size_share, asked.allowed(), asked.central()
+    whole_error = sum(central, start=Fraction(0))
+    task = SumTask(
+        users=asked.users,
+        expected=asked.expected,
+        epsilon=asked.epsilon * (1 - share) / 2,
+        mse=allowed * central[0] / whole_error,
+        padded=asked.target.padded,
+        dither=1,  # a public counter cannot tell whose sum it moved
+    )
+    choice = bounded_sum(task, None)
+    digits = tuple(DirectedCell(cell, cell.up_loss) for cell in choice.cells)
+    if not share:
+        return _Found(digits, None, asked.groups * choice.limit)
+    budget = asked.epsilon - 2 * sum((cell.up_loss for cell in choice.cells), start=Fraction(0))
+    mse = allowed * central[1] / whole_error / asked.size_weight**2
+    sizes = bounded_bucket(budget, replace(_cell_task(asked, 1), mse=mse), None, asked.groups)
+    limit = asked.groups * choice.limit + sizes.limit
+    return _Found(digits, _directed(sizes.cell, budget), limit)
+
+
+def _cell_task(asked: _Asked, largest: int) -> CellTarget:
+    return CellTarget(
+        users=asked.users,
+        expected=asked.expected,
+        largest=largest,
+        up=asked.epsilon / 2,
+        down=asked.epsilon / 2,
+        mse=Fraction(1),
+        padded=asked.groups if asked.target.padded else 0,
+    )
+
+
+def _directed(cell: Cell, budget: Fraction) -> DirectedCell:
+    """A cell with what is left of a budget for the way down."""
+    return DirectedCell(cell, budget - cell.up_loss)
+
+
+def _forecast(protocol: ByGroupProtocol, asked: _Asked, limit: float) -> Forecast:
+    come, messages = asked.expected, protocol.messages_per_user()
+    checked_size(messages * come)
+    low, high = protocol.error_range(come, 0.05)
+    central = math.sqrt(_central_whole(asked))
+    if not protocol.whole:
+        per_user = Fraction(asked.groups, come) if asked.answer == MEAN else Fraction(1)
+        span = float((asked.high - asked.low) * per_user)
+        central = math.sqrt(sum(asked.central())) * span
+    return Forecast(
+        messages_per_user=messages,
+        limit_messages=limit,
+        rmse=protocol.rmse(come),
+        rmse_at_zero=protocol.rmse_at_zero(come),
+        central_rmse=central,
+        error_low=low,
+        error_high=high,
+        bits_per_message=math.ceil(math.log2(2 * len(protocol.cells))),
+    )

@@ -1,0 +1,325 @@
+"""Counts, sums and means by group, where nobody may learn which group a user is in (MATH §17).
+
+A user holds a pair: its group and a value. The value's digits go to the cells of its own group's
+copies, and every other copy gets 0. Moving a user to another group lowers the digits in one group's
+copies and raises them in another's, on independent randomness, so the loss is the sum over the
+digits of up + down. Where the sizes of groups are needed (means, and sums of values whose lower
+bound is not 0), one more cell counts the users of each group in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Values
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import show
+from shuffledp.queries.by_group import intervals as group_intervals
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.bounds import reals_within
+from shuffledp.cells.use import CellUse
+from shuffledp.queries.by_group.result import (
+    ANSWERS,
+    COUNT,
+    INTEGER_SUM,
+    MEAN,
+    Floats,
+    GroupsResult,
+)
+from shuffledp.queries.histogram.protocol import Label, bucket_messages, checked_labels
+from shuffledp.queries.real_sum.protocol import TALLY_ARRAYS, RealSumProtocol
+from shuffledp.protocols.report import Report, View
+
+MOST_GROUPS = 1_000
+PAIR = np.dtype([("group", np.int64), ("value", np.float64)])
+"""A user's group, by its number, and its value: what `ByGroup.encode` takes."""
+UNKNOWN_GROUP = (
+    "Some user's group is none of the groups; nothing was randomized: declare every group that a "
+    "user may be in."
+)
+
+
+class DirectedCell(NamedTuple):
+    """A cell and what a change downwards may cost."""
+
+    cell: Cell
+    down: Fraction
+
+    def to_dict(self) -> dict[str, Any]:
+        """The cell and the cost as JSON can hold them exactly."""
+        return {"cell": self.cell.to_dict(), "down": str(self.down)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DirectedCell:
+        """What `to_dict` gave."""
+        return cls(cell_from_dict(data["cell"]), Fraction(data["down"]))
+
+
+def checked_groups(labels: object) -> tuple[Label, ...]:
+    """The labels of groups: 2 to 1,000 texts or whole numbers, all different."""
+    listed = isinstance(labels, Sized) and not isinstance(labels, str)
+    number_fits = not listed or 1 < len(labels) <= MOST_GROUPS  # type: ignore[arg-type]
+    names = checked_labels(labels) if number_fits else ()
+    if not 1 < len(names) <= MOST_GROUPS or len({type(name) for name in names}) > 1:
+        raise ParameterError(
+            f"Groups must be 2 to {MOST_GROUPS:,} labels, all texts or all whole numbers; for "
+            "counts of more, ask for a histogram."
+        )
+    return names
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByGroupProtocol(Protocol[GroupsResult]):
+    """A count, sum or mean of the users' values in each group, groups being private."""
+
+    epsilon: Fraction
+    answer: str
+    """What is said about each group: count, integer-sum, real-sum or mean."""
+    labels: tuple[Label, ...]
+    low: Fraction
+    high: Fraction
+    digits: tuple[DirectedCell, ...]
+    """Most significant first; a cell for 0..D is a digit of base D + 1."""
+    sizes: DirectedCell | None = None
+    """Counts the users of each group, where the answer needs it."""
+    query: ClassVar[str] = "by-group"
+    loss_rule: ClassVar[str] = "sum over cells of up + down"
+
+    def __post_init__(self) -> None:
+        checked_groups(self.labels)
+        if self.answer not in ANSWERS:
+            raise ParameterError(f"The answer by group must be one of {', '.join(ANSWERS)}.")
+        if any(use.cell.absent_value != 0 for use in self.uses):
+            raise ParameterError("Cells of groups must be without a stand-in.")
+        if (self.sizes is not None) != (self.answer == MEAN or self.low != 0):
+            raise ParameterError(
+                "Sizes of groups are counted for means and for sums whose lower bound is not 0, "
+                "and for nothing else."
+            )
+        if self.sizes is not None and self.sizes.cell.largest != 1:
+            raise ParameterError("Sizes of groups need a cell for the values 0 and 1.")
+        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == self.values.grid
+        if self.whole and not one_digit:
+            raise ParameterError("Whole numbers by group are one digit from 0 on.")
+        if self.answer == COUNT and self.high != 1:
+            raise ParameterError("A count is about 0 and 1.")
+
+    @cached_property
+    def values(self) -> RealSumProtocol:
+        """The values as the digits of a sum; its losses are not those of groups."""
+        cells = tuple(digit.cell for digit in self.digits)
+        return RealSumProtocol(epsilon=self.epsilon, digits=cells, low=self.low, high=self.high)
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers, which are not rounded."""
+        return self.answer in (COUNT, INTEGER_SUM)
+
+    @property
+    def directed(self) -> tuple[DirectedCell, ...]:
+        """The digits' cells, and last the one that counts users where there is one."""
+        return self.digits if self.sizes is None else (*self.digits, self.sizes)
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        groups = len(self.labels)
+        return tuple(
+            CellUse(cell=cell, copies=groups, up=cell.up_loss, down=down)
+            for cell, down in self.directed
+        )
+
+    def loss(self) -> Fraction:
+        """Every digit may go down in one group and up in another."""
+        return sum((use.up + use.down for use in self.uses), start=Fraction(0))
+
+    # values
+
+    def one_value(self, value: Any) -> Values:
+        """A pair of a group's label and a number."""
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise ValueOutOfRange("One user holds one group and one value: give a pair of both.")
+        label, number = value
+        if label not in self.labels:
+            raise ValueOutOfRange(UNKNOWN_GROUP)
+        try:
+            return np.array([(self.labels.index(label), float(number))], PAIR)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueOutOfRange("The value beside a group must be a number.") from None
+
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        """A group's number times the number of grid points, plus the value's grid number."""
+        pairs = np.asarray(values)
+        if pairs.dtype != PAIR or pairs.ndim != 1:
+            raise ValueOutOfRange("Users by group hold pairs of a group and a value; give both.")
+        group, numbers = pairs["group"], pairs["value"]
+        if pairs.size and (int(group.min()) < 0 or int(group.max()) >= len(self.labels)):
+            raise ValueOutOfRange(UNKNOWN_GROUP)
+        codes = self._whole(numbers) if self.whole else self.values.encode(numbers, entropy)
+        return group * (self.values.grid + 1) + codes
+
+    def _whole(self, numbers: Values) -> Values:
+        exact = reals_within(numbers, self.low, self.high)
+        if (exact != np.floor(exact)).any():
+            raise ValueOutOfRange(
+                f"Values must be whole numbers in 0..{show(self.high)}; nothing was randomized."
+            )
+        return exact.astype(np.int64)
+
+    def split(self, codes: Values, cell: int) -> Values:
+        use, group = divmod(cell, len(self.labels))
+        own, grid = divmod(codes, self.values.grid + 1)
+        inside = own == group
+        if use == len(self.digits):
+            return np.asarray(inside)
+        return np.asarray(np.where(inside, self.values.split(grid, use), 0))
+
+    def parse(self, text: str) -> tuple[Label, float]:
+        """A group and a value with = between them: march=3.5."""
+        name, _, number = text.rpartition("=")
+        label = next((one for one in self.labels if str(one) == name.strip()), None)
+        if label is None:
+            raise ValueOutOfRange(
+                "Give your group and your value with = between them, for example "
+                f"{self.labels[0]}={show(self.high)}; the group must be one of the task's."
+            )
+        return label, self.values.parse(number)
+
+    def sample_values(self, size: int) -> Values:
+        pairs = np.zeros(size, PAIR)
+        pairs["group"] = np.arange(size) % len(self.labels)
+        steps = np.arange(size) % (self.values.grid + 1)
+        pairs["value"] = steps if self.whole else self.values.sample_values(size)
+        return pairs
+
+    def tally(self, codes: Values) -> Counts:
+        points = len(self.labels) * (self.values.grid + 1)
+        return np.bincount(codes, minlength=points).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        table = tally.reshape(len(self.labels), self.values.grid + 1)
+        users, points = int(tally.sum()), np.arange(self.values.grid + 1)
+        sent = []
+        for place, (cell, _) in enumerate(self.digits):
+            held = np.zeros((len(self.labels), cell.largest + 1), np.int64)
+            np.add.at(held.T, self.values.split(points, place), table.T)
+            held[:, 0] += users - held.sum(axis=1)  # the users of all other groups
+            sent += [cell.aggregate(row, entropy) for row in held]
+        plus, minus = np.array(sent, np.int64).T
+        if self.sizes is not None:
+            more = self.sizes.cell.aggregate_copies(table.sum(axis=1), users, entropy)
+            plus, minus = np.append(plus, more[0]), np.append(minus, more[1])
+        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
+
+    def messages_per_user(self) -> float:
+        """The expected number of messages: one copy of each cell holds the largest value, the
+        others 0."""
+        return sum(bucket_messages(use.cell, use.copies) for use in self.uses)
+
+    def working_bytes(self) -> int:
+        """Also the tally of all grid points of all groups."""
+        points = len(self.labels) * (self.values.grid + 1)
+        return super().working_bytes() + TALLY_ARRAYS * 8 * points
+
+    # the decoder
+
+    def result_of(self, view: View, confidence: float) -> GroupsResult:
+        """Every group's estimate, its own interval, and one that holds for all at once (groups'
+        errors are independent, so each misses with 1 − confidence^(1/groups))."""
+        sums = (view.plus - view.minus).reshape(len(self.directed), len(self.labels))
+        joint = -math.expm1(math.log(confidence) / len(self.labels))
+        found = group_intervals.answers(self, sums, view.users, (1 - confidence, joint))
+        return GroupsResult(
+            answer=self.answer,
+            labels=self.labels,
+            values=found.values,
+            low=found.low,
+            high=found.high,
+            joint_low=found.joint_low,
+            joint_high=found.joint_high,
+            sizes=found.sizes,
+            confidence=confidence,
+            rmse=found.rmse,
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+        )
+
+    def totals(self, sums: Counts, users: int) -> Floats:
+        """The estimates behind all cells' sums: one row per cell, one column per group."""
+        rows = zip(self.directed, sums, strict=True)
+        return np.array([part.cell.estimates(row, users) for part, row in rows])
+
+    def size_weight(self) -> float:
+        """What one user more in a group's estimated size adds to the error, in grid steps: of a sum
+        its lower bound, of a mean as much as the largest value."""
+        worth = self.high - self.low if self.answer == MEAN else abs(self.low)
+        return float(worth / self.values.step)
+
+    def rmse(self, users: int) -> float:
+        """A group's root mean squared error at the worst data: all users in this group; of a mean,
+        in a group that has an equal part of all users."""
+        rounding = 0.0 if self.whole else users * group_intervals.WORST_ROUNDING
+        return self._error(users, rounding, [part.cell.rmse(users) for part in self.directed])
+
+    def rmse_at_zero(self, users: int) -> float:
+        """The same where nobody holds anything: noise alone."""
+        return self._error(users, 0.0, [part.cell.rmse(users, 0) for part in self.directed])
+
+    def _error(self, users: int, rounding: float, errors: list[float]) -> float:
+        """What rounding and the errors of all cells together make of an answer."""
+        weights: list[float] = list(self.values.weights)
+        if self.sizes is not None:
+            weights.append(self.size_weight())
+        mse = rounding + sum((w * e) ** 2 for w, e in zip(weights, errors, strict=True))
+        error = math.sqrt(mse) * float(self.values.step)
+        return error * len(self.labels) / users if self.answer == MEAN else error
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        if not self.whole:
+            return super().error_range(users, outside)
+        cell = self.digits[0].cell
+        return cell.error_range(users, users * cell.largest, outside)
+
+    @property
+    def assumption(self) -> str:
+        if self.answer != MEAN:
+            return ""
+        return (
+            "a mean by group is a ratio of two private numbers; its error is forecast for a group "
+            "that has an equal part of all users, and grows as a group gets smaller"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "epsilon": str(self.epsilon),
+            "answer": self.answer,
+            "labels": list(self.labels),
+            "low": str(self.low),
+            "high": str(self.high),
+            "digits": [digit.to_dict() for digit in self.digits],
+            **({} if self.sizes is None else {"sizes": self.sizes.to_dict()}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        sizes = data.get("sizes")
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            answer=data["answer"],
+            labels=tuple(data["labels"]),
+            low=Fraction(data["low"]),
+            high=Fraction(data["high"]),
+            digits=tuple(DirectedCell.from_dict(digit) for digit in data["digits"]),
+            sizes=None if sizes is None else DirectedCell.from_dict(sizes),
+        )

@@ -1,0 +1,125 @@
+"""Results by group: one number with its interval for each group of users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.numbers.exact import counted, decimals, percent
+from shuffledp.protocols.frames import data_frame
+from shuffledp.protocols.results import Result
+
+Floats = NDArray[np.float64]
+COUNT, INTEGER_SUM, REAL_SUM, MEAN = "count", "integer-sum", "real-sum", "mean"
+ANSWERS = (COUNT, INTEGER_SUM, REAL_SUM, MEAN)
+"""What is said about each group."""
+PUBLIC_GROUPS = (
+    "replace one user's value; which group a user is in is public, and so is the size of each group"
+)
+"""Which change of the data a result hides where groups are public."""
+PRIVATE_NOTE = "Groups are private: each estimate has the noise of all users, however small a group"
+RATIO_NOTE = (
+    "Each mean is the ratio of two private numbers, a group's sum and its size, moved into the "
+    "bounds: it is not unbiased, and in a small group it says little, as its interval shows"
+)
+PUBLIC_NOTE = (
+    "Groups are public and composed in parallel: each is a release of its own for the whole "
+    "epsilon, and every user is in one"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GroupsResult(Result):
+    """One number with its intervals for each group."""
+
+    answer: str
+    """What the numbers are: count, integer-sum, real-sum or mean."""
+    by: str = "group"
+    """The column that says which group a user is in."""
+    labels: tuple[str | int, ...]
+    values: Floats
+    low: Floats
+    high: Floats
+    """low … high: each group's interval on its own."""
+    joint_low: Floats
+    joint_high: Floats
+    """joint_low … joint_high: intervals that all hold at once with this confidence."""
+    sizes: Floats | None = None
+    """How many users each group has: exactly where groups are public, estimated for private means
+    and sums that need it; None where it is not known."""
+    public: bool = False
+    """Whether groups are public: then each is a release of its own."""
+
+    @property
+    def about(self) -> str:
+        if self.public:
+            return f"{PUBLIC_NOTE}."
+        return f"{RATIO_NOTE}. {PRIVATE_NOTE}." if self.answer == MEAN else f"{PRIVATE_NOTE}."
+
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
+
+    def clamp(self, low: float, high: float) -> GroupsResult:
+        """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
+        names = ("values", "low", "high", "joint_low", "joint_high")
+        cut = {name: np.clip(getattr(self, name), low, high) for name in names}
+        return replace(self, clamped=True, **cut)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per group: its label, estimate, low, high, joint ends, and size where known.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        columns: dict[str, list[Any]] = {self.by: list(self.labels)}
+        names = {"estimate": "values"} | {
+            name: name for name in ("low", "high", "joint_low", "joint_high", "sizes")
+        }
+        for name, field in names.items():
+            numbers = getattr(self, field)
+            if numbers is not None:
+                columns["size" if name == "sizes" else name] = numbers.tolist()
+        return data_frame(columns, backend)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON can hold it."""
+        groups = []
+        for place, (label, value, low, high) in enumerate(
+            zip(self.labels, self.values, self.low, self.high, strict=True)
+        ):
+            joint = [float(self.joint_low[place]), float(self.joint_high[place])]
+            size = {} if self.sizes is None else {"size": float(self.sizes[place])}
+            groups.append(
+                {
+                    "label": label,
+                    "estimate": float(value),
+                    "interval": [float(low), float(high)],
+                    "joint_interval": joint,
+                    **size,
+                }
+            )
+        return {
+            "query": "by-group",
+            "answer": self.answer,
+            "by": self.by,
+            "groups_public": self.public,
+            "groups": groups,
+            "about": self.about,
+            **self.promise(),
+        }
+
+    def __str__(self) -> str:
+        width = max(len(str(label)) for label in self.labels)
+        lines = [
+            f"{name:>{width}}  {value:>14}   {low} … {high}"
+            for name, value, low, high in self.texts()
+        ]
+        head = (
+            f"{self.answer} by {self.by} of {counted(self.users, 'user')}, ε = "
+            f"{float(self.epsilon):g}, {percent(self.confidence)} intervals, RMSE "
+            f"{self.rmse:,.{decimals(self.rmse)}f} at most{self.marks()}"
+        )
+        return "\n".join([head, *lines, f"{self.about}"])

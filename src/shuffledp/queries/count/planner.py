@@ -1,0 +1,65 @@
+"""Plans for counts."""
+
+from __future__ import annotations
+
+from shuffledp.numbers.exact import ExactNumber
+from shuffledp.queries.integer_sum.planner import plan_one_cell
+from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.target import Target
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.protocols.results import Estimate
+
+
+def plan_count(
+    users: int,
+    epsilon: ExactNumber | None = None,
+    *,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    relative_error: ExactNumber | None = None,
+    max_messages: ExactNumber | None = None,
+    padded: bool = False,
+    expected: int | None = None,
+    cell: str = "best",
+) -> Plan[Estimate]:
+    """The cheapest certified protocol that counts users with the value 1.
+
+    Args:
+        users: Honest users who are sure to take part; a batch of fewer is never released.
+        epsilon: The privacy loss allowed. Without it, `rmse` and `max_messages` are needed, and the
+                least ε that keeps both is found.
+        mse_overhead: The squared error may be 1 + so much times the central mechanism's; ½ unless
+                another target is given.
+        rmse: Or: the root mean squared error allowed.
+        relative_error: Beside one of these: or within this part of the true count, if that is more.
+        max_messages: Or: the least error with at most so many messages per user.
+        padded: Whether messages are counted at most, as every report of the service carries them,
+                instead of on average.
+        expected: How many users the error is forecast for, if more than `users` may come.
+        cell: "best" (the kind of cell that costs less), "bounded" or "paper".
+
+    Returns:
+        The plan: protocol, certificate and forecast. `print` shows it in words.
+
+    Raises:
+        ParameterError: An argument is outside its domain, or targets contradict each other.
+        PlanningError: No parameters reach the target; the message says what is possible.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_count(1000, 1)
+    >>> plan.users, plan.certificate.loss <= 1
+    (1000, True)
+    >>> plan.forecast.rmse < 1.23 * plan.forecast.central_rmse  # √(1 + ½), the default target
+    True
+    """
+    if epsilon is None:
+        least = least_epsilon_target(rmse, max_messages, (mse_overhead, relative_error), padded)
+        return with_least_epsilon(
+            lambda known, near: plan_count(
+                users, known, rmse=rmse, padded=padded, expected=expected, cell=cell
+            ),
+            least,
+        )
+    target = Target.of(mse_overhead, rmse, max_messages, relative_error, padded)
+    return plan_one_cell(CountProtocol, users, epsilon, 1, target, expected, cell)

@@ -1,0 +1,184 @@
+"""A histogram over several columns at once: counts of combinations, marginals, conditional shares.
+
+All of it is computed from one view, so that it costs no more ε than the counts themselves. The
+cells' errors are independent: sums of them have the sum of their variances, and intervals of sums
+and shares are those of a normal law, widened for the heavier tails of few cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.errors import ParameterError
+from shuffledp.protocols.frames import data_frame
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.protocols.results import HistogramResult
+
+Floats = NDArray[np.float64]
+TAIL = 3.0
+"""The excess kurtosis of one cell's error, which is at most that of Laplace noise about."""
+
+
+class Share(NamedTuple):
+    """Which part of the users with some labels holds another one, with its interval."""
+
+    given: tuple[Label, ...]
+    label: Label
+    share: float
+    low: float
+    high: float
+
+
+def reach(outside: float, cells: int) -> float:
+    """How many standard deviations an interval of a sum of so many cells reaches to each side."""
+    z = -NormalDist().inv_cdf(outside / 2)
+    return z + max(0.0, z**3 - 3 * z) * TAIL / (24 * cells)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CrosstabResult(HistogramResult):
+    """How many users hold each combination of labels, and everything that follows from it."""
+
+    by: tuple[str, ...]
+    """The columns."""
+    domains: tuple[tuple[Label, ...], ...]
+    """The labels of each column; `values` are in the order of their product."""
+    variances: Floats
+    """The variance of each combination's error."""
+
+    def _axes(self, columns: Sequence[str]) -> list[int]:
+        unknown = [name for name in columns if name not in self.by]
+        if unknown or not columns or len(set(columns)) < len(columns):
+            raise ParameterError(
+                f"Name one or more of the columns {', '.join(self.by)}, each once."
+            )
+        return [self.by.index(name) for name in columns]
+
+    def _summed(self, axes: Sequence[int]) -> tuple[Floats, Floats]:
+        """(estimates, variances) over the combinations of some columns, in this order."""
+        shape = tuple(len(labels) for labels in self.domains)
+        others = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        order = np.argsort(np.argsort(axes))
+        found = []
+        for numbers in (self.values, self.variances):
+            kept = numbers.reshape(shape).sum(axis=others)
+            found.append(kept.transpose(tuple(int(place) for place in order)).ravel())
+        return found[0], found[1]
+
+    def marginal(self, *columns: str) -> CrosstabResult:
+        """How many users hold each label of one column, or each combination of some columns."""
+        axes = self._axes(columns)
+        values, variances = self._summed(axes)
+        domains = tuple(self.domains[axis] for axis in axes)
+        cells = len(self.values) // len(values)
+        outside = 1 - self.confidence
+        alone = np.sqrt(variances) * reach(outside, cells)
+        joint = np.sqrt(variances) * reach(outside / len(values), cells)
+        return replace(
+            self,
+            by=tuple(columns),
+            domains=domains,
+            labels=combined(domains),
+            values=values,
+            variances=variances,
+            rmse=float(np.sqrt(variances.max())),
+            low=np.floor(values - alone).astype(np.int64),
+            high=np.ceil(values + alone).astype(np.int64),
+            joint_low=np.floor(values - joint).astype(np.int64),
+            joint_high=np.ceil(values + joint).astype(np.int64),
+        )
+
+    def shares(self, of: str, given: str | Sequence[str]) -> list[Share]:
+        """For each combination of labels of the columns `given`, which part of its users holds each
+        label of the column `of`. A share is a ratio of two private numbers: its interval holds the
+        ratios r for which a − r·b is no outlier (Fieller), within 0 and 1, and is all of 0 … 1
+        where the data says nothing."""
+        names = [given] if isinstance(given, str) else list(given)
+        axes = self._axes([*names, of])
+        values, variances = self._summed(axes)
+        labels = self.domains[axes[-1]]
+        parts, spreads = (one.reshape(-1, len(labels)) for one in (values, variances))
+        wide = reach(1 - self.confidence, len(self.values) // len(values))
+        found = []
+        above = product(*(self.domains[axis] for axis in axes[:-1]))
+        for combination, row, spread in zip(above, parts, spreads, strict=True):
+            for label, part, own in zip(labels, row, spread, strict=True):
+                whole, rest = float(row.sum()), float(spread.sum() - own)
+                ends = _fieller(float(part), whole, float(own), rest, wide)
+                found.append(Share(combination, label, *ends))
+        return found
+
+    def shares_frame(self, of: str, given: str | Sequence[str], backend: str | None = None) -> Any:
+        """`shares` as a data frame: the columns given, the label, share, low and high."""
+        names = [given] if isinstance(given, str) else list(given)
+        rows = self.shares(of, names)
+        columns: dict[str, list[Any]] = {
+            name: [row.given[place] for row in rows] for place, name in enumerate(names)
+        }
+        columns[of] = [row.label for row in rows]
+        for name in ("share", "low", "high"):
+            columns[name] = [getattr(row, name) for row in rows]
+        return data_frame(columns, backend)
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """One row per combination: its labels by column, estimate, low, high and joint ends."""
+        combinations = list(product(*self.domains))
+        columns: dict[str, list[Any]] = {
+            name: [one[place] for one in combinations] for place, name in enumerate(self.by)
+        }
+        for name in ("low", "high", "joint_low", "joint_high"):
+            columns[name] = getattr(self, name).tolist()
+        return data_frame({**columns, "estimate": self.values.tolist()}, backend)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts as JSON can hold them, with the labels of each column beside every count."""
+        shown = super().to_dict()
+        for row, labels in zip(shown["buckets"], product(*self.domains), strict=True):
+            row["labels"] = dict(zip(self.by, labels, strict=True))
+        return {**shown, "by": list(self.by)}
+
+
+def combined(domains: Sequence[Sequence[Label]]) -> tuple[Label, ...]:
+    """A name for each combination of labels; the labels themselves where there is one column."""
+    if len(domains) == 1:
+        return tuple(domains[0])
+    return tuple(" × ".join(str(label) for label in one) for one in product(*domains))
+
+
+def _fieller(
+    part: float, whole: float, own: float, rest: float, wide: float
+) -> tuple[float, float, float]:
+    """(share, low, high) of part/whole: where (part − r·whole)² ≤ wide²·((1−r)²·own + r²·rest),
+    the variance of part − r·whole = (1−r)·part − r·(whole − part)."""
+    share = min(max(part / whole, 0.0), 1.0) if whole > 0 else math.nan
+    a = whole**2 - wide**2 * (own + rest)
+    b = part * whole - wide**2 * own
+    c = part**2 - wide**2 * own
+    inside = b * b - a * c
+    if a <= 0 or inside < 0:
+        return share, 0.0, 1.0
+    root = math.sqrt(inside)
+    return share, min(max((b - root) / a, 0.0), 1.0), min(max((b + root) / a, 0.0), 1.0)
+
+
+def of_histogram(
+    result: HistogramResult,
+    by: tuple[str, ...],
+    domains: tuple[tuple[Label, ...], ...],
+    variances: Floats,
+) -> CrosstabResult:
+    """The crosstab behind a histogram of the product's numbers."""
+    shared: Mapping[str, Any] = {
+        name: getattr(result, name) for name in HistogramResult.__dataclass_fields__
+    }
+    return CrosstabResult(
+        **{**shared, "labels": combined(domains)}, by=by, domains=domains, variances=variances
+    )

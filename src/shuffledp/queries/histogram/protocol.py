@@ -1,0 +1,200 @@
+"""Histograms: one cell per bucket, the budget split by direction (MATH §7).
+
+Replacing a user's label moves one bucket down and another one up, on independent randomness, so
+the loss is up + down. Every user takes part in every bucket, and each bucket mutes on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Values, check_one_value_each
+from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import to_float
+from shuffledp.protocols.base import Protocol
+from shuffledp.cells.use import CellUse
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.results import HistogramResult
+
+Label = str | int
+
+MOST_BUCKETS = 10**6
+
+
+def checked_labels(labels: object) -> tuple[Label, ...]:
+    """Bucket names: a number of buckets (then 0, 1, …) or distinct texts or whole numbers."""
+    if isinstance(labels, int | np.integer) and not isinstance(labels, bool):
+        labels = int(labels)
+        labels = range(min(labels, MOST_BUCKETS + 1))
+    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+        raise ParameterError(
+            "labels must be a list of labels, or how many whole numbers from 0 on."
+        )
+    found = islice(labels, MOST_BUCKETS + 1)  # labels may be without end
+    names = tuple(label.item() if isinstance(label, np.generic) else label for label in found)
+    if not 1 < len(names) <= MOST_BUCKETS:
+        raise ParameterError(f"A histogram needs 2 to {MOST_BUCKETS:,} buckets.")
+    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+        raise ParameterError("Bucket labels must be texts or whole numbers.")
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            "Two have the same label; give every bucket or group a name of its own."
+        )
+    return names
+
+
+def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
+    """Each label's bucket number; the unknown go to `other` or are refused."""
+    values = np.asarray(values)
+    check_one_value_each(values)
+    if values.dtype.kind not in "iuUO":
+        raise ValueOutOfRange(
+            f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
+        )
+    if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
+        inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
+        if inside:
+            return values  # a label is its bucket's number
+    try:
+        seen, places = np.unique(values, return_inverse=True)
+    except TypeError:
+        raise ValueOutOfRange(
+            "The labels mix texts and numbers; give every label the same type."
+        ) from None
+    return _numbers(seen.tolist(), labels, other)[places]
+
+
+def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) -> NDArray[np.int64]:
+    number = {label: place for place, label in enumerate(labels)}
+    numbers = np.array([number.get(label, -1) for label in seen], np.int64)
+    unknown = numbers < 0
+    if unknown.any():
+        if other is None:
+            raise ValueOutOfRange(
+                "Some value is none of the labels; nothing was randomized: add the missing label, "
+                "or name one that takes all others with other= (--other)."
+            )
+        numbers[unknown] = number[other]
+    return numbers
+
+
+def bucket_messages(cell: Cell, buckets: int) -> float:
+    """The expected messages of a user in so many copies of a cell, of which one holds the largest
+    value (a bucket's is 1) and the others 0."""
+    return to_float(lambda: cell.messages_per_user() + (buckets - 1) * cell.messages_per_user(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramProtocol(Protocol[HistogramResult]):
+    """How many users hold each label."""
+
+    epsilon: Fraction
+    cell: Cell
+    labels: tuple[Label, ...]
+    other: Label | None = None
+    """The bucket that takes every unknown label; without one, an unknown label is an error."""
+    query: ClassVar[str] = "histogram"
+    loss_rule: ClassVar[str] = "up + down"
+    one_cell_each: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked_labels(self.labels)
+        if self.cell.largest != 1 or self.cell.absent_value != 0:
+            raise ParameterError(
+                "A bucket needs a cell for the values 0 and 1, without a stand-in."
+            )
+        if self.other is not None and self.other not in self.labels:
+            raise ParameterError("The bucket for other labels must be one of the buckets.")
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        up = self.cell.up_loss
+        return (CellUse(cell=self.cell, copies=len(self.labels), up=up, down=self.epsilon - up),)
+
+    def loss(self) -> Fraction:
+        """One bucket goes down and one goes up."""
+        return self.uses[0].up + self.uses[0].down
+
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        return encode_labels(values, self.labels, self.other)
+
+    def split(self, codes: Values, cell: int) -> Values:
+        return np.equal(codes, cell)
+
+    def parse(self, text: str) -> Label:
+        return next((label for label in self.labels if str(label) == text), text)
+
+    def sample_values(self, size: int) -> Values:
+        texts = any(isinstance(label, str) for label in self.labels)
+        return np.resize(np.array(self.labels, object if texts else np.int64), size)
+
+    def tally(self, codes: Values) -> Counts:
+        return np.bincount(codes, minlength=len(self.labels)).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        users = int(tally.sum())
+        plus, minus = self.cell.aggregate_copies(tally, users, entropy)
+        return Report(users=users, plus=plus, minus=minus, seeded=entropy.seeded)
+
+    def result_of(self, view: View, confidence: float) -> HistogramResult:
+        """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
+        (buckets are independent, so each misses with 1 − confidence^(1/B))."""
+        sums = view.plus - view.minus
+        values = self.cell.estimates(sums, view.users)
+        joint = -np.expm1(np.log(confidence) / len(sums))
+        low, high = self.cell.intervals(view.users, sums, 1 - confidence)
+        joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
+        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
+        return HistogramResult(
+            labels=self.labels,
+            values=values,
+            low=np.minimum(low, below),
+            high=np.maximum(high, above),
+            joint_low=np.minimum(joint_low, below),
+            joint_high=np.maximum(joint_high, above),
+            confidence=confidence,
+            rmse=self.rmse(view.users, float(values.max())),
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+        )
+
+    def rmse(self, users: int, count: float | None = None) -> float:
+        """A bucket's root mean squared error at a true count; at the worst if none is given."""
+        return self.cell.rmse(users, None if count is None else Fraction(min(max(count, 0), users)))
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        return self.cell.error_range(users, users, outside)
+
+    def messages_per_user(self) -> float:
+        """The expected number of messages: one bucket holds 1, the others 0."""
+        return bucket_messages(self.cell, len(self.labels))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "epsilon": str(self.epsilon),
+            "cell": self.cell.to_dict(),
+            "labels": list(self.labels),
+            "other": self.other,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            cell=cell_from_dict(data["cell"]),
+            labels=tuple(data["labels"]),
+            other=data.get("other"),
+        )

@@ -1,0 +1,149 @@
+"""Plans for quantiles and range counts: one histogram, or several levels where that errs less."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.memory import check_memory
+from shuffledp.numbers.exact import ExactNumber, round_to, whole
+from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users, listed
+from shuffledp.queries.histogram.planner import bucket_choice
+from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.target import Target, laplace_variance
+from shuffledp.plans.certificate import certify
+from shuffledp.queries.quantiles.dates import date_number, is_date, unit_of
+from shuffledp.queries.quantiles.protocol import (
+    MOST_BUCKETS,
+    Level,
+    QuantilesProtocol,
+    fit_bytes,
+    worst_range_variance,
+)
+from shuffledp.queries.quantiles.result import QuantilesResult
+
+MOST_LEVELS = 3
+FEW_BINS, EVEN_BINS = 32, 8  # more points than the first are given a multiple of the second
+WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
+
+
+def plan_quantiles(
+    users: int,
+    epsilon: ExactNumber,
+    bounds: tuple[ExactNumber | date, ExactNumber | date],
+    *,
+    bins: int = 64,
+    points: bool = False,
+    mse_overhead: ExactNumber | None = None,
+    rmse: ExactNumber | None = None,
+    relative_error: ExactNumber | None = None,
+    padded: bool = False,
+    expected: int | None = None,
+    cell: str = "best",
+) -> Plan[QuantilesResult]:
+    """The certified histogram, on as many levels as err least, behind quantiles and range counts.
+
+    Targets are per bucket of a level and in users, with the yardstick DLap(ε/2L) on L levels; how
+    far off a quantile is in the values' unit depends on the data, and its result says it.
+    With `points`, values are whole numbers and each has a bucket of its own, or shares one with its
+    neighbours where there are more than `bins`. Bounds that are dates, like "2013-01-31", make the
+    points days; with times, seconds.
+
+    >>> import shuffledp
+    >>> plan = shuffledp.plan_quantiles(1000, 1, (0, 100), bins=10)
+    >>> plan.protocol.query, plan.users
+    ('quantiles', 1000)
+    """
+    epsilon = checked_epsilon(epsilon)
+    low, high, unit = checked_axis(bounds)
+    bins, points = whole(bins, "bins", least=2, most=MOST_BUCKETS), points or bool(unit)
+    if points:
+        bins = point_bins(int(high - low) + 1, bins)
+    check_memory(fit_bytes([bins]), "ask for fewer bins")
+    sure, come = checked_users(users, expected)
+    target = Target.of(mse_overhead, rmse, None, relative_error, padded)
+    chain = best_levels(bins, epsilon)
+    share = epsilon / len(chain)
+    budgets = [round_to(float(share), 6, up=False)] * (len(chain) - 1)
+    budgets.append(epsilon - sum(budgets, start=Fraction(0)))
+    levels: list[Level] = []
+    limit = 0.0
+    for buckets, budget in zip(chain, budgets, strict=True):
+        choice = bucket_choice(budget, sure, come, target, buckets, cell)
+        levels.append(Level(buckets, choice.cell, budget - choice.cell.up_loss))
+        limit += choice.limit
+    protocol = QuantilesProtocol(
+        epsilon=epsilon, levels=tuple(levels), low=low, high=high, points=points, unit=unit
+    )
+    return Plan(
+        protocol=protocol,
+        certificate=certify(protocol),
+        target=target,
+        expected=come,
+        forecast=_forecast(protocol, come, limit),
+    )
+
+
+def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
+    """(low, high, unit): the bounds as exact numbers; of dates, in whole units since 1970."""
+    bounds = listed(bounds)
+    if not isinstance(bounds, tuple | list) or not any(is_date(bound) for bound in bounds):
+        return *checked_bounds(bounds), ""
+    if len(bounds) != 2 or not all(is_date(bound) for bound in bounds):
+        raise ParameterError(
+            "bounds must be two dates, the first and the last one, or two numbers."
+        )
+    unit = unit_of(*bounds)
+    low, high = (date_number(bound, unit) for bound in bounds)
+    return *checked_bounds((low, high)), unit
+
+
+def point_bins(points: int, most: int) -> int:
+    """How many buckets so many points get: one for each if `most` allows it, else as many as hold
+    equally many points. A few more, which stay empty, let several levels divide them."""
+    group = math.ceil(points / most)
+    needed = max(math.ceil(points / group), 2)
+    even = -(-needed // EVEN_BINS) * EVEN_BINS
+    grown = even if needed > FEW_BINS and even <= MOST_BUCKETS else needed
+    return grown if math.ceil(points / grown) == group else needed
+
+
+def best_levels(bins: int, epsilon: Fraction) -> tuple[int, ...]:
+    """The numbers of buckets per level with the least error at the worst edge."""
+    divisors = [d for d in range(2, bins) if bins % d == 0] if bins <= WIDEST_SEARCH else []
+    chains: list[tuple[int, ...]] = [(bins,)]
+    for extra in range(1, MOST_LEVELS):
+        for choice in combinations(divisors, extra):
+            if all(fine % coarse == 0 for coarse, fine in pairwise(choice)):
+                chains.append((*choice, bins))
+
+    def error(chain: tuple[int, ...]) -> float:
+        variance = float(laplace_variance(epsilon / (2 * len(chain))))
+        return worst_range_variance(chain, [variance] * len(chain))
+
+    return min(chains, key=error)
+
+
+def _forecast(protocol: QuantilesProtocol, users: int, limit: float) -> Forecast:
+    rmse = protocol.rmse(users)
+    low, high = protocol.error_range(users, 0.05)
+    numbers = [level.buckets for level in protocol.levels]
+    central = math.sqrt(
+        worst_range_variance(
+            numbers, [float(laplace_variance(protocol.epsilon / (2 * len(numbers))))] * len(numbers)
+        )
+    )
+    messages = protocol.messages_per_user()
+    return Forecast(
+        messages_per_user=messages,
+        limit_messages=limit,
+        rmse=rmse,
+        rmse_at_zero=rmse,
+        central_rmse=central,
+        error_low=low,
+        error_high=high,
+        bits_per_message=math.ceil(math.log2(2 * sum(numbers))),
+    )

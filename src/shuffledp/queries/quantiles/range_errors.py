@@ -1,0 +1,102 @@
+"""The errors of range counts that are weighted sums of many independent observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from shuffledp.numbers.lattice import Floats
+from shuffledp.numbers.tails import error_ends
+
+LATTICE_REACH = 0.5
+"""Observations are whole numbers: a continuous law may miss half a step at an end."""
+LEAST_ERROR, FLAT, POSITION_DIGITS = 1e-6, 1e-3, 9
+"""Where means over errors are taken: errors below the first are taken for it, a step that changes
+by less than the second of its error for flat; rounding is so much coarser than that of floats."""
+Cumulants = tuple[Floats, Floats, Floats]
+"""The second, third and fourth cumulants of errors."""
+
+
+@dataclass(frozen=True, eq=False)
+class RangeErrors:
+    """What each bucket's estimate takes of every observation, and the observations' errors."""
+
+    weights: Floats
+    """One row per bucket, one column per observation."""
+    cumulants: Cumulants
+    """Of the observations' errors."""
+
+    def ends(self, weights: Floats, outside: float) -> tuple[Floats, Floats]:
+        """Between which errors the sums with these weights (a row each) lie, but for a chance of
+        outside/2 on each side."""
+        low, high = error_ends(*self.of_sums(weights), outside)
+        step = LATTICE_REACH * np.abs(weights).max(axis=1, initial=0.0)
+        return low - step, high + step
+
+    def of_sums(self, weights: Floats) -> Cumulants:
+        """The cumulants of the errors of sums with these weights."""
+        second, third, fourth = self.cumulants
+        squares = weights * weights  # products: powers of arrays are slow
+        return squares @ second, (squares * weights) @ third, (squares * squares) @ fourth
+
+    def below_edges(self) -> Floats:
+        """The weights of the estimates of how many users lie below each edge, both ends
+        included."""
+        return np.vstack([np.zeros(self.weights.shape[1]), np.cumsum(self.weights, axis=0)])
+
+
+def steps_below(heights: Floats, wanted: float) -> float:
+    """Over how many steps a curve lies below a wanted height; it is straight between its points.
+
+    For a rising curve this is where it reaches the height. For one that rises with noise, it is
+    where the curve reaches it whose heights are the same ones in rising order.
+
+    >>> steps_below(np.array([0.0, 2.0, 0.0, 4.0]), 1.0)
+    1.25
+    """
+    low, high = (part(heights[:-1], heights[1:]) for part in (np.minimum, np.maximum))
+    rise = high - low
+    parts = np.where(rise > 0, (wanted - low) / np.where(rise > 0, rise, 1.0), low < wanted)
+    return float(np.clip(parts, 0.0, 1.0).sum())
+
+
+def mean_steps_below(heights: Floats, wanted: float, errors: Floats) -> float:
+    """The mean of `steps_below` over normal errors of the heights, one step at a time and with the
+    mean of the errors at its two ends.
+
+    Small errors leave a place alone where the curve rises evenly, and smooth the jumps of one that
+    rises with noise.
+
+    >>> round(mean_steps_below(np.array([0.0, 2.0, 0.0, 4.0]), 1.0, np.full(4, 0.25)), 3)
+    1.256
+    """
+    distances = wanted - heights
+    scales = np.maximum((errors[:-1] + errors[1:]) / 2, LEAST_ERROR)
+    start, end = distances[:-1] / scales, distances[1:] / scales
+    fall = start - end
+    flat = np.abs(fall) < FLAT
+    means = (_mean_excess(start) - _mean_excess(end)) / np.where(flat, 1.0, fall)
+    parts = np.where(flat, _normal_below((start + end) / 2), means)
+    return round(float(np.clip(parts, 0.0, 1.0).sum()), POSITION_DIGITS)
+
+
+def _normal_below(places: Floats) -> Floats:
+    law = NormalDist()
+    return np.array([law.cdf(place) for place in places.tolist()])
+
+
+def _mean_excess(places: Floats) -> Floats:
+    """The mean of how far a standard normal number lies below each place, 0 if above."""
+    densities = np.exp(-(places**2) / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(places * _normal_below(places) + densities)
+
+
+def root_mean_square(later: Floats, centre: float, variance_inside: float) -> float:
+    """How far from `centre` a place typically is that lies behind each of the points 0, 1, … with
+    these estimated chances; between two points its variance is `variance_inside`."""
+    falling = np.minimum.accumulate(later) + np.maximum.accumulate(later[::-1])[::-1]
+    masses = np.maximum(falling[:-1] - falling[1:], 0.0)
+    squares = (np.arange(len(masses)) + 0.5 - centre) ** 2 + variance_inside
+    return float(np.sqrt(masses @ squares / masses.sum()))

@@ -1,0 +1,250 @@
+"""The result of quantiles: estimated bucket counts that any quantile or range is read from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_below, root_mean_square
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import exact
+from shuffledp.queries.quantiles.axis import Axis
+from shuffledp.protocols.results import Estimate, Result
+
+Floats = NDArray[np.float64]
+SMOOTHING = 0.25
+"""Over how much further noise quantiles are averaged, relative to the noise there is. More makes
+errors smaller where noise is large, and draws estimates to the middle (docs/coverage.md)."""
+NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QuantileEstimate(Estimate):
+    """An estimated quantile, in the values' own unit, which it is also shown in."""
+
+    axis: Axis
+    probability: float
+
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        if not self.axis.points:
+            return super().texts()
+        value, low, high = (self.axis.text(number) for number in (self.value, self.low, self.high))
+        return [(self.query, value, low, high)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "probability": self.probability, **self.dates()}
+
+    def dates(self) -> dict[str, Any]:
+        """The estimate and its interval as dates, if values are dates."""
+        if not self.axis.unit:
+            return {}
+        value, low, high = self.texts()[0][1:]
+        return {"date": value, "date_interval": [low, high]}
+
+    @property
+    def rmse_unit(self) -> str:
+        return self.axis.unit_text
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class QuantilesResult(Result):
+    """Unbiased bucket counts with the law of their errors. Its `rmse` is that of the least certain
+    of the quantiles that are shown, in the values' own unit."""
+
+    axis: Axis
+    counts: Floats
+    errors: RangeErrors
+    rank_rmse: float
+    """The forecast error of the number of users below an edge, at the worst edge and data."""
+    probabilities: tuple[float, ...] = (0.25, 0.5, 0.75)
+    """The quantiles that are shown; any other can be asked for at no further cost."""
+    query: str = "quantiles"
+
+    @property
+    def rmse_unit(self) -> str:
+        return self.axis.unit_text
+
+    @property
+    def edges(self) -> Floats:
+        """The finest buckets' ends."""
+        return self.axis.edges
+
+    @cached_property
+    def below(self) -> Floats:
+        """The estimated number of users below each edge."""
+        inner = np.cumsum(self.counts)[:-1]
+        return np.concatenate([[0.0], inner, [float(self.users)]])
+
+    @cached_property
+    def band(self) -> tuple[Floats, Floats]:
+        """For each edge the interval of the number of users below it."""
+        low, high = self.errors.ends(self.errors.below_edges()[1:-1], 1 - self.confidence)
+        low, high = (np.concatenate([[0.0], end, [0.0]]) for end in (low, high))
+        return self.below - high, self.below - low
+
+    def showing(self, probabilities: Sequence[float]) -> QuantilesResult:
+        """The same result that shows these quantiles."""
+        shown = replace(self, probabilities=tuple(probabilities))
+        return replace(shown, rmse=max(estimate.rmse for estimate in shown.shown()))
+
+    def between(self, low: object, high: object) -> Estimate:
+        """How many users lie in [low, high).
+
+        Where an end lies inside a bucket, the bucket's users are taken as spread evenly, and the
+        interval allows for all or none of them: its lower end is that of the buckets which lie
+        wholly inside, its upper end that of all buckets touched. The name says their edges.
+        """
+        start = self.axis.position(low, "the lower end")
+        end = self.axis.position(high, "the upper end")
+        if not start < end:
+            raise ParameterError(
+                "A range needs a lower end below its upper end, and a part within the bounds."
+            )
+        if (start, end) == (0, self.axis.bins):
+            return self._everybody()
+        inner, outer = (math.ceil(start), math.floor(end)), (math.floor(start), math.ceil(end))
+        bins = np.arange(self.axis.bins)
+        parts = np.clip(np.minimum(bins + 1, end) - np.maximum(bins, start), 0.0, 1.0)
+        value = float(parts @ self.counts)
+        least = self._range_ends(*inner)[0] if inner[0] < inner[1] else 0.0
+        most = self._range_ends(*outer)[1]
+        variance = float(self.errors.of_sums((parts @ self.errors.weights)[None, :])[0][0])
+        cut = (parts > 0) & (parts < 1)
+        unknown = float((np.maximum(self.counts[cut], 0.0) ** 2).sum()) / 12
+        return Estimate(
+            query=self._range_name(low, high, start, end, outer),
+            value=value,
+            low=min(least, value),
+            high=max(most, value),
+            rmse=math.sqrt(variance + unknown),
+            **self._common(),
+        )
+
+    def _everybody(self) -> Estimate:
+        """The number of users within the bounds, which is public."""
+        count = float(self.users)
+        name = self._range_name("", "", 0, self.axis.bins, (0, self.axis.bins))
+        return Estimate(query=name, value=count, low=count, high=count, rmse=0.0, **self._common())
+
+    def _range_ends(self, start: int, end: int) -> tuple[float, float]:
+        """The interval of the number of users in buckets start..end−1."""
+        weights = self.errors.weights[start:end].sum(axis=0)[None, :]
+        low, high = self.errors.ends(weights, 1 - self.confidence)
+        value = float(self.counts[start:end].sum())
+        return value - float(high[0]), value - float(low[0])
+
+    def _range_name(
+        self, low: object, high: object, start: float, end: float, outer: tuple[int, int]
+    ) -> str:
+        edges = ", ".join(self.axis.edge_text(edge) for edge in outer)
+        if (start, end) == outer:
+            return f"count in [{edges})"
+        return f"count in [{low}, {high}), interpolated in buckets that reach over [{edges})"
+
+    def quantile(self, probability: float) -> QuantileEstimate:
+        """The value below or at which this part of the users lies.
+
+        The estimated number of users below a value rises with noise, so that it may cross the
+        wanted rank more than once; its values are put into rising order, which never takes it
+        further from the truth, and then it crosses once. The estimate is the mean of the places
+        where it would cross with a little more noise, which makes it jump less. The interval
+        reaches from the first to the last bucket whose true rank may be the wanted one, so that a
+        single test decides on each side whether it holds the truth.
+        """
+        share = float(exact(probability, "a quantile"))
+        if not 0 < share < 1:
+            raise ParameterError(NOT_A_SHARE)
+        rank = share * self.users
+        further = SMOOTHING * np.concatenate([[0.0], self._rank_errors, [0.0]])
+        position = mean_steps_below(np.clip(self.below, 0.0, self.users), rank, further)
+        lower, upper = self.band
+        first = int(np.flatnonzero(upper >= rank)[0]) - 1
+        last = int(np.flatnonzero(lower < rank)[-1])
+        low, high = self.axis.ends(first, last)
+        value = min(max(self.axis.value_at(position), low), high)
+        return QuantileEstimate(
+            query=f"quantile {share:g}",
+            probability=share,
+            value=value,
+            low=low,
+            high=high,
+            rmse=self._quantile_rmse(rank, value, position),
+            axis=self.axis,
+            **self._common(),
+        )
+
+    @cached_property
+    def _rank_errors(self) -> Floats:
+        """The errors of the numbers of users below the inner edges."""
+        variances = self.errors.of_sums(self.errors.below_edges()[1:-1])[0]
+        return np.sqrt(np.maximum(variances, 1e-12))
+
+    def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
+        """How far the true quantile typically is from the estimate, in the values' unit."""
+        distances = (rank - self.below[1:-1]) / self._rank_errors
+        law = NormalDist()
+        inner = [law.cdf(distance) for distance in distances.tolist()]
+        later = np.array([1.0, *inner, 0.0])
+        centre = self.axis.middle_of(value, position)
+        return self.axis.width * root_mean_square(later, centre, self.axis.variance_inside)
+
+    def quantiles(self, probabilities: Sequence[float]) -> list[QuantileEstimate]:
+        """Several quantiles of one release: no further privacy cost."""
+        return [self.quantile(probability) for probability in probabilities]
+
+    def rows(self) -> list[tuple[str, float, float, float]]:
+        return [(q.query, q.value, q.low, q.high) for q in self.shown()]
+
+    def texts(self) -> list[tuple[str, str, str, str]]:
+        return [text for estimate in self.shown() for text in estimate.texts()]
+
+    def shown(self) -> list[QuantileEstimate]:
+        """Estimates of the quantiles that were asked for in the query."""
+        return self.quantiles(self.probabilities)
+
+    def _common(self) -> dict[str, Any]:
+        """What every estimate takes over from this result."""
+        return {
+            "confidence": self.confidence,
+            "epsilon": self.epsilon,
+            "users": self.users,
+            "messages_per_user": self.messages_per_user,
+            "seeded": self.seeded,
+            "certificate": self.certificate,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The quantiles and the bucket counts as JSON can hold them; dates also as numbers."""
+        errors = np.sqrt(np.maximum(self.errors.of_sums(self.errors.weights)[0], 0.0))
+        rows = zip(self.edges, self.edges[1:], self.counts, errors, strict=False)
+        unit = {"unit": f"{self.axis.unit}s since 1970-01-01"} if self.axis.unit else {}
+        return {
+            "query": self.query,
+            "quantiles": [
+                {
+                    "probability": q.probability,
+                    "estimate": q.value,
+                    "interval": [q.low, q.high],
+                    "rmse": q.rmse,
+                    **q.dates(),
+                }
+                for q in self.shown()
+            ],
+            "buckets": [
+                {"from": float(a), "to": float(b), "estimate": float(c), "rmse": float(e)}
+                for a, b, c, e in rows
+            ],
+            **unit,
+            **self.promise(),
+            "rank_rmse": self.rank_rmse,
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(str(estimate) for estimate in self.shown())

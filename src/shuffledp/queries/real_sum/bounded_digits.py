@@ -1,0 +1,245 @@
+"""Digits of real sums as bounded cells: radix, ε and error shared at once (MATH §9 and §12).
+
+x in [0, 1] is rounded at random to a multiple of 1/(P−1), with a public dither of k values, which
+adds at most n(k²+2)/(12k²(P−1)²) to the error. Digit j has values 0..D_j, weight w_j/(P−1), its own
+share of ε and of the error that muting may cost; a report holds the sum of the digits' K_j. A
+formula for K judges thousands of points at once; then the cells of the best few are searched and
+proved one after the other, and what one digit leaves of its error goes to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from shuffledp.cells.bounded.cell import BoundedCell
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import round_to
+from shuffledp.cells.bounded.choice import tilt_limit
+from shuffledp.cells.bounded.search import cheapest_bounded_cell, worst_error_above
+from shuffledp.cells.target import CellTarget
+from shuffledp.cells.choice import Choice, digit_messages, dither_messages
+from shuffledp.queries.real_sum.digits import (
+    DigitCosts,
+    SumTask,
+    best_radices,
+    digit_weights,
+    search,
+    shares_of_one,
+)
+from shuffledp.numbers.special import Floats
+
+SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
+"""Rounds of the search, and how many radices stay."""
+QUICK_ROUNDS = ((0, 40), (5, 8), (12, 3))
+"""The same where many errors are looked at."""
+EPSILON_DIGITS = 4
+LOOSEST_SUM = 30.0
+"""ln of how much more squared error than a trusted party's is looked at for few messages."""
+
+
+def noise_error(decay: Floats) -> Floats:
+    """The variance of both noises of all users together, hardly cut."""
+    result: Floats = 2 * decay / (1 - decay) ** 2
+    return result
+
+
+def bounded_cost(
+    users: float, largest: Floats, epsilon: Floats, mse: Floats, padded: bool = True
+) -> Floats:
+    """About how many messages a bounded cell takes: floats, arrays, within 3 %.
+
+    At most (`padded`), or on average at the largest value: then the way up may be muted at hardly
+    any cost, and the way down gets all of the error. ∞ where the noise alone exceeds the error. The
+    muted cut and the share φ are fitted to what the search finds; the cut then follows from the
+    error that muting may cost.
+    """
+    d, epsilon, left = np.asarray(largest, float), np.asarray(epsilon, float), np.asarray(mse)
+    fall = epsilon / d
+    decay, spare = np.exp(-fall), -np.expm1(-epsilon)
+    left = (left - noise_error(decay)) * (1 if padded else 2)
+    possible = left > 0
+    muted = np.maximum((1.15 + 0.55 * np.exp(-1.05 * epsilon)) * d / spare - 1, d - 1)
+    share = np.maximum(0.425 - 0.03 * epsilon, 0.2)
+    weight = spare / (1 - decay)  # Σ β^(y−1)
+    middle = 1 / (1 - decay) - d * (1 - spare) / spare  # the mean jump y
+    with np.errstate(divide="ignore", invalid="ignore"):
+        aim = np.log(np.where(possible, left, 1.0) * share * spare / (users * weight))
+        cut = np.maximum(-aim / fall, d)
+        for _ in range(6):  # the cut at which muting costs just what is left
+            centre = cut + middle - d / 2
+            rest = (cut + 1) * fall + np.log(cut + 1) + aim - np.log(2 * centre**2 + d * d / 2)
+            cut = np.maximum(cut - rest / (fall + 1 / (cut + 1) - 2 / centre), muted + d)
+    sent = cut + muted
+    result: Floats = np.where(possible, (2 * sent if padded else sent) + d, np.inf)
+    return result
+
+
+class BoundedDigitCosts(DigitCosts):
+    """The cost of points for one radix: shares of ε, and of what the error leaves for muting."""
+
+    @property
+    def size(self) -> int:
+        return 2 * len(self.radix)
+
+    def start(self) -> Floats:
+        """ε by the digits' weight in the sum; muting costs each digit the same."""
+        return np.concatenate([self.equal_start(), np.zeros(len(self.radix))])
+
+    def split(self, points: Floats) -> tuple[Floats, Floats]:
+        """(ε, mean squared error in the digit's own units) per digit, at each point."""
+        k = len(self.radix)
+        epsilon, muting = shares_of_one(points[:, :k]), shares_of_one(points[:, k:])
+        epsilon = self.epsilon * epsilon
+        many = self.task.expected / self.task.users
+        noise = many * noise_error(np.exp(-epsilon / self.largest))
+        left = (self.left - (noise * self.weight**2).sum(axis=1))[:, None]
+        return epsilon, noise + left * muting / self.weight**2
+
+    def cost(self, points: Floats) -> Floats:
+        """The sum of the digits' messages, counted as the task says; ∞ where the error is
+        exceeded."""
+        epsilon, mse = self.split(points)
+        many = self.task.expected / self.task.users
+        found = bounded_cost(self.task.users, self.largest, epsilon, mse / many, self.task.padded)
+        return np.asarray(found.sum(axis=1), float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedDigits:
+    """A radix's proved cells, the most significant digit first, and what they leave."""
+
+    cells: tuple[BoundedCell, ...]
+    dither: int
+    mse: Fraction
+    """The mean squared error of the whole sum, for values in [0, 1], rounding included."""
+    limit: float
+    """The fewest messages on average of any cells with one kind of message and these errors."""
+
+    @property
+    def radix(self) -> tuple[int, ...]:
+        return tuple(cell.largest + 1 for cell in self.cells)
+
+    def messages(self, padded: bool) -> float:
+        """What a padded report carries, or a user sends on average."""
+        return digit_messages(self.cells, self.dither, padded)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The loss of a change, over all digits."""
+        losses = (max(cell.up.epsilon, cell.down.epsilon) for cell in self.cells)
+        return sum(losses, start=Fraction(0))
+
+
+def bounded_sum(task: SumTask, messages: float | None) -> Choice:
+    """The digits with the fewest messages, or with the least error for so many messages."""
+    digits = bounded_digits(task) if messages is None else _best_for_messages(task, messages)
+    return Choice(
+        cells=digits.cells,
+        mse=task.mse if messages is None else digits.mse,
+        cost=digits.messages(task.padded),
+        limit=digits.limit,
+        dither=digits.dither,
+    )
+
+
+def bounded_digits(task: SumTask) -> BoundedDigits:
+    """The bounded cells with the fewest messages, counted as the task says, for a sum of reals in
+    [0, 1].
+
+    Ensures: every cell is proved for its share of ε, the shares add up to at most ε, and the mean
+    squared error of `expected` reports is at most `mse` for any data, rounding included.
+    """
+    settled = (
+        settle_digits(costs) for costs in best_radices(task, BoundedDigitCosts, SEARCH_ROUNDS)
+    )
+    found = [digits for digits in settled if digits is not None]
+    if not found:
+        raise PlanningError(
+            f"No digits reach an RMSE of {math.sqrt(task.mse):.4g} (for values in [0, 1]) with "
+            "this epsilon and so many users; allow a larger error or a larger epsilon"
+            + (", or leave the radix open." if task.radix else ".")
+        )
+    return min(found, key=lambda digits: digits.messages(task.padded))
+
+
+def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
+    """Proved cells at the cheapest point, or None if a digit cannot meet its error."""
+    task, point = costs.task, search(costs, 60)[1]
+    losses, errors = (row[0] for row in costs.split(point[None, :]))
+    exact = [round_to(float(loss), EPSILON_DIGITS, up=False) for loss in losses]
+    exact[0] += task.epsilon - sum(exact)  # what rounding left goes to the most significant digit
+    squares = [Fraction(weight, costs.grid) ** 2 for weight in digit_weights(costs.radix)]
+    asked = [Fraction(float(error)) * square for error, square in zip(errors, squares, strict=True)]
+    left = task.mse - task.rounding(costs.grid, costs.dither)
+    cells, limit = list[BoundedCell](), dither_messages(costs.dither, False)
+    for j, base in enumerate(costs.radix):
+        allowed = (left - sum(asked[j + 1 :])) / squares[j]
+        if allowed <= 0:
+            return None
+        digit = CellTarget(
+            users=task.users,
+            expected=task.expected,
+            largest=base - 1,
+            up=exact[j],
+            down=exact[j],
+            mse=allowed,
+            padded=int(task.padded),
+        )
+        try:
+            cells.append(cheapest_bounded_cell(digit))
+        except PlanningError:
+            return None
+        limit += tilt_limit(digit)
+        left -= worst_error_above(cells[j], task.expected) * squares[j]
+    if left < 0:
+        return None
+    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left, limit=limit)
+
+
+def _best_for_messages(task: SumTask, messages: float) -> BoundedDigits:
+    """The least error, within 1 %, for which the digits cost at most so many messages."""
+    low = math.log(2 / task.epsilon**2)
+    high = low + LOOSEST_SUM
+
+    def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
+        here = replace(task, mse=Fraction(math.exp(log_error)))
+        finalists = best_radices(here, BoundedDigitCosts, QUICK_ROUNDS)
+        costs = [search(costs, 20)[0] for costs in finalists]
+        return min(costs, default=math.inf), finalists
+
+    first, last = low, high
+    while last - first > 0.1:
+        middle = (first + last) / 2
+        cheap = rough_cost(middle)[0] <= messages
+        first, last = (first, middle) if cheap else (middle, last)
+    radices_near = {costs.radix for costs in rough_cost(last)[1]}
+    found = [
+        digits
+        for radix in sorted(radices_near)
+        if (digits := _radix_for_messages(replace(task, radix=radix), messages, last)) is not None
+    ]
+    if not found:
+        raise PlanningError(
+            f"No digits cost as few as {messages:g} messages per user here; allow more messages."
+        )
+    return min(found, key=lambda digits: digits.mse)
+
+
+def _radix_for_messages(task: SumTask, messages: float, near: float) -> BoundedDigits | None:
+    """The same for one radix, for errors whose logarithm is near a number."""
+    assert task.radix is not None
+    best: BoundedDigits | None = None
+    low, high = near - 0.4, near + 0.4
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        here = replace(task, mse=Fraction(math.exp(middle)))
+        digits = settle_digits(BoundedDigitCosts(here, task.radix))
+        if digits is not None and digits.messages(task.padded) <= messages:
+            high, best = middle, digits
+        else:
+            low = middle
+    return best

@@ -1,0 +1,190 @@
+"""Digits of a real sum: which radices to look at, and how points of a search are judged (MATH §9).
+
+For a given radix the unknowns are each digit's share of ε and of the error, and how many values the
+public dither has. The cost of a point is a formula, so that thousands of points are judged at once:
+all corners of a cube around the best point, which shrinks when none of them is better; then the
+dither is chosen again. Floats that propose, never decide.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from shuffledp.queries.real_sum.rounding import worst_rounding
+from shuffledp.cells.choice import dither_messages
+from shuffledp.numbers.special import Floats
+from shuffledp.queries.real_sum.protocol import FINEST_GRID
+
+DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
+MOST_DIGITS = 4
+DITHERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
+"""Numbers of dither values that are looked at; more hardly lower the error any further."""
+LARGEST_LATER_BASE = 9
+COARSE_STEP, FINEST_STEP = 0.1, 1e-3
+"""Of a search: below the one the dither is not chosen anew, below the other nothing is won."""
+MOST_CORNERS = 2187  # of a cube; in more dimensions the axes alone are tried
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumTask:
+    """What the digits together must achieve, for values in [0, 1]."""
+
+    users: int
+    expected: int
+    epsilon: Fraction
+    mse: Fraction
+    relative: Fraction | None = None
+    """With R here, the error allowed is mse + (R · true sum)² (the paper's cell only)."""
+    padded: bool = False
+    """Whether messages are counted in a padded report, or on average."""
+    radix: tuple[int, ...] | None = None
+    """The digits to take, or None where the search may choose them."""
+    dither: int | None = None
+    """How many values the public dither has, or None where the search may choose it."""
+
+    def dithers(self, points: int) -> list[int]:
+        """The numbers of dither values to look at, on a grid of so many points."""
+        if self.dither is not None:
+            return [self.dither]
+        return [dither for dither in DITHERS if points * dither <= FINEST_GRID]
+
+    def rounding(self, grid: int, dither: int) -> Fraction:
+        """What rounding to multiples of 1/grid adds to the squared error at most."""
+        return self.expected * worst_rounding(dither) / grid**2
+
+
+def radices(task: SumTask) -> Iterable[tuple[int, ...]]:
+    """Mixed radices, large bases first, whose rounding takes a fair part of the error."""
+    if task.radix is not None:
+        yield task.radix
+        return
+    later = [base for base in DIGIT_BASES[::-1] if base <= LARGEST_LATER_BASE]
+    mse, least = float(task.mse), float(task.rounding(1, max(task.dithers(1))))
+    most = 0.9 if max(task.dithers(1)) > 1 else 0.6  # without a dither it is rarely at its worst
+    for digits in range(MOST_DIGITS):
+        for top in DIGIT_BASES[::-1]:
+            below = [base for base in later if base <= top]
+            for rest in itertools.combinations_with_replacement(below, digits):
+                grid = math.prod((top, *rest)) - 1
+                rounding = least / (grid * grid)
+                if rounding < most * mse and (rounding > 0.008 * mse or grid <= 8):
+                    yield (top, *rest)
+
+
+class DigitCosts(ABC):
+    """The cost of points in the cube of unknowns, for one radix and one number of dither values,
+    which `take_dither` chooses."""
+
+    def __init__(self, task: SumTask, radix: Sequence[int]) -> None:
+        self.task = task
+        self.radix = tuple(radix)
+        self.largest = np.array(radix, float) - 1
+        self.grid = math.prod(radix) - 1
+        self.weight = np.array(digit_weights(radix), float) / self.grid
+        self.epsilon = float(task.epsilon)
+        self.dithers = task.dithers(self.grid + 1)
+        self.dither = self.dithers[0]
+        roundings, self.counters = _dither_table(tuple(self.dithers), task.padded)
+        self.lefts = float(task.mse) - task.expected * roundings / self.grid**2
+        self.left: float | Floats = float(self.lefts[0])
+
+    def take_dither(self, point: Floats) -> float:
+        """Takes the number of dither values that is cheapest at a point; gives its cost."""
+        self.left = self.lefts
+        costs = self.cost(np.repeat(point[None, :], len(self.dithers), axis=0)) + self.counters
+        best = int(np.argmin(costs))
+        self.dither, self.left = self.dithers[best], float(self.lefts[best])
+        return float(costs[best])
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many unknowns there are."""
+
+    @abstractmethod
+    def start(self) -> Floats:
+        """The point that a search begins with."""
+
+    @abstractmethod
+    def cost(self, points: Floats) -> Floats:
+        """Messages to the cells, counted as the task says; ∞ where the error is exceeded."""
+
+    def equal_start(self) -> Floats:
+        """ln of shares of ε that follow the digits' weight in the sum."""
+        share = np.log((self.weight * self.largest) ** (2 / 3))
+        result: Floats = share - share[0]
+        return result
+
+
+@lru_cache(maxsize=32)
+def _dither_table(dithers: tuple[int, ...], padded: bool) -> tuple[Floats, Floats]:
+    """What rounding costs with each number of dither values, and the messages to its counter."""
+    rounding = [float(worst_rounding(dither)) for dither in dithers]
+    return np.array(rounding), np.array([dither_messages(dither, padded) for dither in dithers])
+
+
+def digit_weights(radix: Sequence[int]) -> list[int]:
+    """What one unit of each digit is worth, in grid steps."""
+    return [math.prod(radix[number + 1 :]) for number in range(len(radix))]
+
+
+def shares_of_one(logs: Floats) -> Floats:
+    """Numbers that add up to 1 in each row, from their logarithms up to a constant."""
+    parts = np.exp(logs - logs.max(axis=1, keepdims=True))
+    result: Floats = parts / parts.sum(axis=1, keepdims=True)
+    return result
+
+
+@lru_cache(maxsize=32)
+def _moves(size: int) -> Floats:
+    """The corners and the middles of a cube's sides, or its axes."""
+    if 3**size <= MOST_CORNERS:
+        return np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=size)))
+    return np.concatenate([np.eye(size), -np.eye(size), np.zeros((1, size))])
+
+
+def search(costs: DigitCosts, rounds: int) -> tuple[float, Floats]:
+    """The cheapest point that so many rounds find, from the usual start, and what it costs with the
+    public counter; `costs` has its number of dither values then."""
+    moves = _moves(costs.size)
+    point, step = costs.start(), 0.8
+    best = costs.take_dither(point)
+    for _ in range(rounds):
+        candidates = point + step * moves
+        found = costs.cost(candidates) + dither_messages(costs.dither, costs.task.padded)
+        at = int(np.argmin(found))
+        if found[at] < best * (1 - 1e-9):
+            best, point = float(found[at]), candidates[at]
+        elif step > FINEST_STEP:
+            step /= 2
+            best = costs.take_dither(point) if step > COARSE_STEP else best
+        else:
+            break
+    return best, point
+
+
+Costs = TypeVar("Costs", bound=DigitCosts)
+
+
+def best_radices(
+    task: SumTask,
+    costs_of: Callable[[SumTask, tuple[int, ...]], Costs],
+    rounds: Sequence[tuple[int, int]],
+) -> list[Costs]:
+    """The radices that look best, the cheapest first: all of them at a glance, the better ones more
+    closely. `rounds` says how closely, and how many stay; those that miss the error never do."""
+    rough = [(0.0, costs_of(task, radix)) for radix in radices(task)]
+    for steps, kept in rounds:
+        found = [(search(costs, steps)[0], costs) for _, costs in rough]
+        found = [entry for entry in found if math.isfinite(entry[0])]
+        rough = sorted(found, key=lambda entry: (entry[0], entry[1].radix))[:kept]
+    return [costs for _, costs in rough]

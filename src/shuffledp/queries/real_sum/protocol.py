@@ -1,0 +1,330 @@
+"""Real sums: a value is rounded at random to a grid and its digits go to one cell each (MATH §9).
+
+The radix may be mixed; (2, 2, …, 2) is the paper's bit by bit. A replacement may change every
+digit, each up or down, so the loss is the sum over the digits of max(up, down).
+
+With a dither, a report also tells openly how far its rounding was shifted, to one of k values: u
+messages to a public counter. The shift does not depend on the value, and whatever it is, the digits
+keep to the same loss; taking all shifts off the sum again makes rounding err less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.numbers.chernoff import Unlikely
+from shuffledp.queries.real_sum.digit_spread import likely_squares
+from shuffledp.queries.real_sum.rounding import MOST_DITHER, even_rounding, worst_rounding
+from shuffledp.numbers.weighted_sum import Part, error_masses, error_quantiles
+from shuffledp.cells import cell_from_dict
+from shuffledp.cells.base import Cell, Counts, Floats, Values
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, whole
+from shuffledp.numbers.uniform import Uniform
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.bounds import check_bounds, parsed_number, reals_within
+from shuffledp.cells.use import CellUse
+from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone
+from shuffledp.protocols.report import Report, View
+from shuffledp.protocols.results import ErrorLaw, Estimate
+
+FINEST_GRID = 1 << 24
+"""The most grid points, times the number of dither values: a tally has so many entries."""
+TALLY_ARRAYS = 5  # of one number per grid point that are held at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealSumProtocol(Protocol[Estimate]):
+    """The sum of values in [low, high], one per user."""
+
+    epsilon: Fraction
+    digits: tuple[Cell, ...]
+    """Most significant first; a cell for 0..D is a digit of base D + 1."""
+    low: Fraction
+    high: Fraction
+    dither: int = 1
+    """How many values the public dither has; 1 is none."""
+    query: ClassVar[str] = "real-sum"
+    loss_rule: ClassVar[str] = "sum over cells of max(up, down)"
+    draws_cells_together: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.digits or len({cell.users for cell in self.digits}) != 1:
+            raise ParameterError("A sum needs at least one digit, all for the same users.")
+        for cell in self.digits:
+            cell.check_together(self.digits)
+        check_bounds(self.low, self.high)
+        whole(self.dither, "dither", most=MOST_DITHER)
+        if (self.grid + 1) * self.dither > FINEST_GRID:
+            raise ParameterError(
+                f"The digits span more than {FINEST_GRID:,} grid points, each counted once for "
+                "every value of the dither; take fewer or smaller digits or a smaller dither."
+            )
+
+    @property
+    def radix(self) -> tuple[int, ...]:
+        return tuple(cell.largest + 1 for cell in self.digits)
+
+    @cached_property
+    def grid(self) -> int:
+        """The largest grid number: values are rounded to 0..grid."""
+        return math.prod(self.radix) - 1
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """What one unit of each digit is worth, in grid steps."""
+        return tuple(math.prod(self.radix[place + 1 :]) for place in range(len(self.digits)))
+
+    @property
+    def step(self) -> Fraction:
+        """The distance of two grid points."""
+        return (self.high - self.low) / self.grid
+
+    @property
+    def uses(self) -> tuple[CellUse, ...]:
+        return tuple(
+            CellUse(cell=cell, copies=1, up=cell.up_loss, down=cell.up_loss) for cell in self.digits
+        )
+
+    @property
+    def public_counters(self) -> int:
+        return int(self.dither > 1)
+
+    @property
+    def public_messages(self) -> int:
+        return self.dither - 1
+
+    def loss(self) -> Fraction:
+        """Every digit may change, each in one direction, whatever the public dither is."""
+        return sum((max(use.up, use.down) for use in self.uses), start=Fraction(0))
+
+    # the encoder: random rounding, exact
+
+    def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        """Grid numbers whose expectation is the value, ⌊y + T⌋, times k plus the dither ⌊kT⌋:
+        floats proposing, fractions deciding wherever a float might be wrong."""
+        numbers = reals_within(values, self.low, self.high)
+        words = entropy.words(numbers.size, np.uint64)
+        scale = self.grid / float(self.high - self.low)
+        y = (numbers - float(self.low)) * scale
+        total = y + words * 2.0**-64
+        wrong = 2.0**-48 * (1 + abs(float(self.low)) + abs(float(self.high))) * (scale + 1)
+        rounded = np.floor(total - wrong).astype(np.int64)
+        dithers, open_ = leading_parts(words, self.dither)
+        codes = rounded * self.dither + dithers
+        for place in np.flatnonzero(open_ | (np.floor(total + wrong) != rounded)):
+            uniform = Uniform(int(words[place]), 64, entropy)
+            codes[place] = self._round_exactly(numbers[place], uniform)
+        return codes
+
+    def _round_exactly(self, number: float, uniform: Uniform) -> int:
+        y = (Fraction(float(number)) - self.low) / self.step
+        rounded = math.floor(y)
+        stays = 1 - (y - rounded)
+        rounded += not uniform.below(lambda: ball(stays), lambda: stays)
+        dither = uniform.value * self.dither >> uniform.bits
+        next_one = Fraction(dither + 1, self.dither)  # no other one is left in doubt
+        dither += not uniform.below(lambda: ball(next_one), lambda: next_one)
+        return rounded * self.dither + dither
+
+    def split(self, codes: Values, cell: int) -> Values:
+        return codes // (self.dither * self.weights[cell]) % self.radix[cell]
+
+    def public_totals(self, codes: Values) -> Counts:
+        return np.array([(codes % self.dither).sum()] * self.public_counters, np.int64)
+
+    def parse(self, text: str) -> float:
+        return parsed_number(text, self.low, self.high)
+
+    def sample_values(self, size: int) -> Values:
+        return np.linspace(float(self.low), float(self.high), size)
+
+    def tally(self, codes: Values) -> Counts:
+        return np.bincount(codes, minlength=(self.grid + 1) * self.dither).astype(np.int64)
+
+    def aggregate_tally(self, tally: Counts, entropy: Entropy = SYSTEM) -> Report:
+        table = tally.reshape(self.grid + 1, self.dither)
+        held, codes = table.sum(axis=1), np.arange(self.grid + 1) * self.dither
+        rows = (self.split(codes, place) for place in range(len(self.digits)))
+        sent = type(self.digits[0]).aggregate_together(self.digits, rows, held, entropy)
+        plus, minus = np.array(sent, np.int64).T
+        dithers = int(table.sum(axis=0) @ np.arange(self.dither))
+        public = np.array([dithers] * self.public_counters, np.int64)
+        return self.whole_report(int(tally.sum()), plus, minus, public, entropy)
+
+    def messages_per_user(self) -> float:
+        return super().messages_per_user() + self.public_messages / 2
+
+    def working_bytes(self) -> int:
+        """Also the tally of all grid points and dithers, and their digits."""
+        return super().working_bytes() + TALLY_ARRAYS * 8 * (self.grid + 1) * self.dither
+
+    # the decoder
+
+    def result_of(self, view: View, confidence: float) -> Estimate:
+        """The unbiased estimate, with an interval from the law of its whole error."""
+        sums = view.plus - view.minus
+        totals = [
+            float(cell.estimates(sums[place : place + 1], view.users)[0])
+            for place, cell in enumerate(self.digits)
+        ]
+        units = sum(w * total for w, total in zip(self.weights, totals, strict=True))
+        units -= self.shift(view)
+        value = view.users * float(self.low) + units * float(self.step)
+        outside = (1 - confidence) / 2
+        low, high = self.error_quantiles(view.users, totals, [outside, 1 - outside])
+        return Estimate(
+            query=self.query,
+            value=value,
+            low=value - high,
+            high=value - low,
+            confidence=confidence,
+            rmse=self.rmse(view.users, totals),
+            epsilon=self.epsilon,
+            users=view.users,
+            messages_per_user=self.messages_per_user(),
+            seeded=view.seeded,
+            errors=partial(self.error_law, view.users, totals),
+        )
+
+    def shift(self, batch: Report | View) -> float:
+        """By how many grid steps the dither of all who reported moved the sum; absent users whose
+        noise was topped up have none."""
+        if self.dither == 1:
+            return 0.0
+        reports = batch.users - batch.absent
+        return (int(batch.plus[-1]) - reports * (self.dither - 1) / 2) / self.dither
+
+    def unlikely(self, batch: Report) -> list[Unlikely]:
+        """Also looks at the dither, whose law is the same whatever users hold; a −1 message, which
+        no honest user sends to its counter, counts as well."""
+        found = super().unlikely(batch)
+        if self.dither == 1:
+            return found
+        reports = max(1, batch.users - batch.absent)
+        away = int(batch.plus[-1]) - reports * (self.dither - 1) / 2
+        away += math.copysign(int(batch.minus[-1]), away)
+        spread = math.sqrt(reports * (self.dither**2 - 1) / 12)
+        moment = partial(dither_moment, reports, self.dither)
+        return found + [
+            alone(Deviation(sign, np.array([[sign * away]]), moment, spread)) for sign in (UP, DOWN)
+        ]
+
+    def error_quantiles(
+        self, users: int, totals: list[float] | None, levels: list[float]
+    ) -> list[float]:
+        """Quantiles of the error, in the values' own unit; at the worst data if no digit totals
+        are given."""
+        rounding = users * float(worst_rounding(self.dither))
+        quantiles = error_quantiles(self.parts(users, totals), rounding, levels)
+        return [quantile * float(self.step) for quantile in quantiles]
+
+    def error_law(self, users: int, totals: list[float]) -> ErrorLaw:
+        """Errors and how likely each is, thinned out for a picture."""
+        rounding = users * float(worst_rounding(self.dither))
+        places, masses = error_masses(self.parts(users, totals), rounding)
+        return places[::16] * float(self.step), masses[::16] * 16
+
+    def parts(self, users: int, totals: list[float] | None) -> list[Part]:
+        """The digits' errors, in grid steps; at the worst data without totals. They are taken as
+        independent, which those of digits that share their way up are but for rare jumps."""
+        known = totals or [math.inf] * len(self.digits)
+        parts = []
+        for cell, weight, total in zip(self.digits, self.weights, known, strict=True):
+            likely = likely_total(cell, users, total)
+            parts.append(
+                Part(
+                    weight=weight,
+                    variance=cell.rmse(users, Fraction(likely)) ** 2,
+                    log_error=partial(cell.log_error, users=users, total=likely),
+                )
+            )
+        return parts
+
+    def largest_answer(self, users: int) -> float:
+        return users * float(self.high - self.low)
+
+    def error_range(self, users: int, outside: float) -> tuple[float, float]:
+        low, high = self.error_quantiles(users, None, [outside / 2, 1 - outside / 2])
+        return low, high
+
+    def rmse(self, users: int, totals: list[float] | None = None) -> float:
+        """The root mean squared error at these digit totals; at the worst data if none are given.
+
+        Totals do not say how the values are spread. At the worst, rounding is counted at its
+        largest (`worst_rounding`) and every digit at the end that costs most. At totals, values are
+        taken as spread evenly between grid points (`even_rounding`) and digits as spread as far as
+        their mean allows (`likely_squares`): exact for values that are spread like that, above
+        the truth for values that lie close together or on the grid.
+        """
+        weights = [Fraction(weight) for weight in self.weights]
+        joint = users * float(type(self.digits[0]).joint_variance(self.digits, weights))
+        if totals is None:
+            worst = sum(w**2 * c.rmse(users) ** 2 for w, c in self._weighted)
+            rounding = users * float(worst_rounding(self.dither))
+            return math.sqrt(rounding + worst + joint) * float(self.step)
+        mse = users * float(even_rounding(self.dither)) + joint
+        for (weight, cell), total in zip(self._weighted, totals, strict=True):
+            mean = min(max(total / users, 0.0), float(cell.largest))
+            squares = users * likely_squares(mean, cell.largest)
+            mse += weight**2 * cell.variance_at(users, users * mean, squares)
+        return math.sqrt(mse) * float(self.step)
+
+    @property
+    def _weighted(self) -> list[tuple[int, Cell]]:
+        return list(zip(self.weights, self.digits, strict=True))
+
+    @property
+    def absent_value(self) -> Fraction:
+        digits = zip(self.weights, self.digits, strict=True)
+        return self.low + self.step * sum(weight * cell.absent_value for weight, cell in digits)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "epsilon": str(self.epsilon),
+            "low": str(self.low),
+            "high": str(self.high),
+            "digits": [cell.to_dict() for cell in self.digits],
+            **({} if self.dither == 1 else {"dither": self.dither}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            epsilon=Fraction(data["epsilon"]),
+            digits=tuple(cell_from_dict(digit) for digit in data["digits"]),
+            low=Fraction(data["low"]),
+            high=Fraction(data["high"]),
+            dither=data.get("dither", 1),
+        )
+
+
+def leading_parts(words: NDArray[np.uint64], parts: int) -> tuple[Counts, NDArray[np.bool_]]:
+    """⌊parts · T⌋ for numbers T of which 64 bits are known, and whether more bits could change it;
+    parts < 2³²."""
+    many, half = np.uint64(parts), np.uint64(32)
+    upper = (words >> half) * many + ((words & np.uint64(2**32 - 1)) * many >> half)
+    rest = words * many  # modulo 2⁶⁴: how far the known bits lie above the part's begin
+    return (upper >> half).astype(np.int64), rest > np.uint64(2**64 - parts)
+
+
+def dither_moment(reports: int, dither: int, theta: Floats) -> Floats:
+    """ln E[e^(θX)], X the dithers of so many users less their mean: each is uniform on 0..k−1."""
+    places = np.arange(dither) - (dither - 1) / 2
+    return np.asarray(reports * np.log(np.exp(np.outer(theta, places)).mean(axis=1)))
+
+
+def likely_total(cell: Cell, users: int, total: float) -> float:
+    """An upper guess at a cell's true total, two errors above its estimate."""
+    most = users * cell.largest
+    return float(min(max(total, 0.0) + 2 * cell.rmse(users), most))

@@ -1,0 +1,113 @@
+"""The one place where a secret batch becomes a public result and its privacy loss is charged.
+
+    batch too small?  ──▶  release, analyze  ──▶  charge the ledger, durably  ──▶  hand over
+    over budget?           in memory: nobody      the entry and the result in      the result
+    (refused, free)        has seen it yet        one step
+
+Library calls, the Spark executor, the command line, the analyzer service and the Spark batch jobs
+all publish through `publish`. The charge and the result are written in one step and before anybody
+gets the result. So a crash, wherever it comes, leaves either no charge and no result, or a charge
+and a result that `shuffledp ledger show` shows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from shuffledp.numbers.memory import check_memory
+from shuffledp.numbers.exact import checked_confidence
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Result
+from shuffledp.release.ledger import Ledger
+
+R = TypeVar("R", bound=Result)
+S = TypeVar("S", bound=Result)
+LESS = "ask for fewer buckets, a smaller largest value or a larger error"
+"""What takes less memory."""
+
+
+def publish(
+    protocol: Protocol[R],
+    batch: Report,
+    *,
+    confidence: float,
+    ledger: Ledger | None = None,
+    what: str,
+    note: str = "",
+    once: bool = False,
+    certificate: Mapping[str, Any] | None = None,
+    finish: Callable[[R], R] | None = None,
+    times: int = 1,
+) -> R:
+    """The result of a batch, paid for from the ledger (if one is given) before anybody gets it.
+
+    `what` is the ledger's line for this release, and `note` what the caller adds to it. With
+    `once`, a release whose line is in the ledger already is not charged again, and the ledger does
+    not keep the result: for services that try the same release more than once, whose `what` names
+    the batch. A person with several rows pays `times` as often as the protocol's ε says.
+    `certificate` goes into the result, of which `finish` makes the one that is given.
+
+    Requires: with `once`, the same `what` always means the same batch.
+    Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
+    protocol needs; raises `BudgetExceeded` or `SeededError` and releases nothing if the ledger
+    refuses; whatever else is raised, the ledger has no charge, or (without `once`) has the result.
+    On return the charge is on disk.
+    """
+    confidence = checked_confidence(confidence)
+    protocol.check_batch(batch)
+    check_memory(protocol.working_bytes(), LESS)
+    if ledger is not None:
+        ledger.check(protocol.epsilon * times, what, seeded=batch.seeded, once=once)
+    result = protocol.analyze(protocol.release(batch), confidence)
+    if certificate is not None:
+        result = replace(result, certificate=certificate)
+    result = result if finish is None else finish(result)
+    if ledger is not None:
+        kept = None if once else result.to_dict()
+        cost = protocol.epsilon * times
+        ledger.spend(cost, what, seeded=batch.seeded, once=once, note=note, result=kept)
+    return result
+
+
+@dataclass(frozen=True)
+class Drawn(Generic[R]):
+    """A protocol, the reports of all its users, and its certificate. Secret."""
+
+    protocol: Protocol[R]
+    batch: Report
+    certificate: Mapping[str, Any]
+
+
+def publish_in_parallel(
+    drawn: Sequence[Drawn[R]],
+    *,
+    confidences: Sequence[float],
+    ledger: Ledger | None,
+    what: str,
+    note: str = "",
+    finish: Callable[[list[tuple[R, ...]]], S],
+) -> S:
+    """The result of several batches, paid for once. `finish` makes it of every batch's own results,
+    one for each of the confidences.
+
+    Requires: every user is in one of the batches, and which one is public, so that replacing a
+    user's value changes one of them.
+    Ensures: as `publish`, with the largest of the batches' ε as the charge.
+    """
+    for one in drawn:
+        one.protocol.check_batch(one.batch)
+        check_memory(one.protocol.working_bytes(), LESS)
+    cost, seeded = max(one.protocol.epsilon for one in drawn), any(d.batch.seeded for d in drawn)
+    if ledger is not None:
+        ledger.check(cost, what, seeded=seeded)
+    found = []
+    for one in drawn:
+        view = one.protocol.release(one.batch)
+        found.append(tuple(one.protocol.analyze(view, level) for level in confidences))
+    result = finish(found)
+    if ledger is not None:
+        ledger.spend(cost, what, seeded=seeded, note=note, result=result.to_dict())
+    return result

@@ -1,0 +1,26 @@
+"""The tokens that requests carry, and refusing a request without the right one."""
+
+from __future__ import annotations
+
+import hmac
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from shuffledp.service.tokens import token_hash
+from shuffledp.service.http.problems import Problem
+
+
+def bearer(headers: Headers) -> str:
+    """The token that a request carries."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise Problem(401, "token-missing", "Send your token as `Authorization: Bearer …`.")
+    return token
+
+
+def require(request: Request, sha256_hex: str, who: str) -> None:
+    """Refuses a request that does not carry the token of `who`."""
+    given = token_hash(bearer(request.headers)).hex()
+    if not sha256_hex or not hmac.compare_digest(given, sha256_hex.lower()):
+        raise Problem(403, "token-wrong", f"Only the {who} may do this; use the {who}'s token.")

@@ -1,0 +1,140 @@
+"""What operators do with tasks: list, archive and delete them.
+
+open → closed (no more reports) → archived (nothing more is accepted) → deleted (only the id is
+kept, so that it can never be registered again).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
+from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.store.database import Transaction
+from shuffledp.service.http.access import require
+from shuffledp.service.http.bodies import read_json_body
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+
+MOST_ARCHIVE_BYTES = 1024
+
+
+class TaskCare(ABC):
+    """What a role must do before a task may be archived or deleted."""
+
+    @abstractmethod
+    async def waiting(self, entry: RegisteredTask) -> int:
+        """How many reports of a task wait, or batches may still come."""
+
+    @abstractmethod
+    async def unfinished(self, entry: RegisteredTask) -> int:
+        """How many batches of a task are being worked on."""
+
+    @abstractmethod
+    async def give_up(self, entry: RegisteredTask) -> None:
+        """Destroys what waits for a task."""
+
+    @abstractmethod
+    async def clear(self, entry: RegisteredTask) -> None:
+        """Deletes what is stored about a task elsewhere than beside the task itself."""
+
+    @abstractmethod
+    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
+        """Deletes everything that is stored about a task."""
+
+
+class Administration:
+    """The routes with which an operator keeps a server's tasks."""
+
+    def __init__(
+        self,
+        tasks: TaskRegistry,
+        care: TaskCare,
+        operator: str,
+        clock: Clock,
+        logged: Callable[[], Awaitable[set[bytes] | None]],
+    ) -> None:
+        self._tasks, self._care, self._operator, self._clock = tasks, care, operator, clock
+        self._logged = logged
+
+    async def answer_list(self, request: Request) -> Response:
+        """All tasks with their states, archived ones too."""
+        require(request, self._operator, "operator")
+        await self._tasks.refresh()
+        logged = await self._logged()
+        facts = [await self._facts(entry, logged) for entry in self._tasks.by_id.values()]
+        return JSONResponse({"tasks": facts})
+
+    async def _facts(self, entry: RegisteredTask, logged: set[bytes] | None) -> dict[str, Any]:
+        waiting = unfinished = None
+        with contextlib.suppress(Problem, StorageUnavailable):  # the task's store is away
+            waiting = await self._care.waiting(entry)
+            unfinished = await self._care.unfinished(entry)
+        return {
+            "task": entry.task.id.hex(),
+            "name": entry.task.name,
+            "state": entry.state,
+            "changed": entry.changed,
+            "not_before": entry.task.not_before,
+            "expires": entry.task.expires,
+            "waiting": waiting,
+            "unfinished": unfinished,
+            "logged": logged is None or entry.task.id in logged,
+        }
+
+    async def answer_archive(self, request: Request) -> Response:
+        """Archives a task that is closed or has expired, and has nothing left to do."""
+        require(request, self._operator, "operator")
+        entry = await self._tasks.lookup(request.path_params["task"], fresh=True)
+        discard = await _asked_to_discard(request)
+        if entry.state != "archived":
+            await self.archive(entry, discard=discard)
+        return JSONResponse({"task": entry.task.id.hex(), "state": entry.state})
+
+    async def archive(self, entry: RegisteredTask, *, discard: bool) -> None:
+        """Archives a task; with `discard`, what waits for it is given up."""
+        expired = self._clock() >= entry.task.expires + CLOCK_SECONDS
+        if entry.state == "open" and not expired and not discard:
+            raise Problem(
+                409, "task-open", "This task still takes reports; close it first, or say discard."
+            )
+        await self._tasks.close(entry)
+        if await self._care.waiting(entry) and not discard:
+            raise Problem(
+                409,
+                "task-waiting",
+                "Reports wait that are in no batch yet, or batches may still come; wait for them, "
+                "or say discard.",
+            )
+        if await self._care.unfinished(entry):
+            raise Problem(
+                409, "task-busy", "A batch of this task is being worked on; try again later."
+            )
+        await self._care.give_up(entry)
+        await self._tasks.move(entry, "archived")
+        log("task archived", task=entry.task.id.hex())
+
+    async def answer_delete(self, request: Request) -> Response:
+        """Deletes an archived task and everything that is stored about it."""
+        require(request, self._operator, "operator")
+        entry = await self._tasks.lookup(request.path_params["task"], fresh=True)
+        if entry.state != "archived":
+            raise Problem(409, "task-not-archived", "Archive the task before you delete it.")
+        await self._care.clear(entry)
+        await self._tasks.delete(entry, lambda transaction: self._care.forget(transaction, entry))
+        log("task deleted", task=entry.task.id.hex())
+        return JSONResponse({"task": entry.task.id.hex(), "state": "deleted"})
+
+
+async def _asked_to_discard(request: Request) -> bool:
+    data = await read_json_body(request, MOST_ARCHIVE_BYTES)
+    if not isinstance(data, dict) or not isinstance(data.get("discard"), bool):
+        raise Problem(422, "archive", 'Send {"discard": false}, or true to give up what waits.')
+    return bool(data["discard"])

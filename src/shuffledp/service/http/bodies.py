@@ -1,0 +1,72 @@
+"""Reading a request's body: refused by its declared length, before a byte of it is read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive
+
+from shuffledp.errors import ParameterError
+from shuffledp.documents.json_text import read_json
+from shuffledp.service.http.problems import Problem
+
+LENGTH_TEXT = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+def declared_length(headers: Headers, need: int) -> int:
+    """The length that a request declares; a 411 if it declares none."""
+    length = headers.get("content-length", "")
+    if not LENGTH_TEXT.fullmatch(length):
+        raise Problem(411, "length", "Send a Content-Length.", need=need)
+    return int(length)
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """A request's whole body; a 413 if it declares to be longer than `most` bytes."""
+    length = declared_length(request.headers, most)
+    if length > most:
+        raise Problem(
+            413, "size", "The body is larger than what is taken here.", have=length, need=most
+        )
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            if size > length:
+                break
+    except ClientDisconnect:
+        size = -1
+    if size != length:
+        raise Problem(400, "interrupted", "The request broke off; send the same again.")
+    return b"".join(parts)
+
+
+async def read_json_body(request: Request, most: int) -> Any:
+    """The JSON in a request's body; a 400 if there is none."""
+    try:
+        return read_json(await read_body(request, most), "The request", most)
+    except ParameterError as error:
+        raise Problem(400, "json", str(error)) from None
+
+
+async def next_part(receive: Receive) -> Message:
+    """The next part of a request's body."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Problem(400, "interrupted", "The upload broke off; send the same again.")
+    return message
+
+
+async def rest_of_body(receive: Receive, first: bytes, most: int) -> bytes:
+    """A body whose first part has come; reading stops when it is longer than `most` bytes."""
+    parts, size, more = [first], len(first), True
+    while more:
+        message = await next_part(receive)
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False) and size <= most
+    return b"".join(parts)

@@ -1,0 +1,224 @@
+"""Configuration of a server: one TOML file with a table per role, overridden by the environment.
+
+`SHUFFLEDP_SHUFFLER_STORE` overrides `store` in `[shuffler]`, and so on. Secrets belong in the
+environment; of tokens that others present, the file holds SHA-256 hashes only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.origins import is_origin
+
+NOT_NEGATIVE = ("_days", "_per_minute")
+CONFIG_TABLES = ("shuffler", "analyzer", "issuer", "relay")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """The settings that both roles have."""
+
+    table: ClassVar[str]
+    """The table's name in the TOML file."""
+
+    listen: str = "127.0.0.1:8800"
+    operators_listen: str = ""
+    """A second address, for operators alone: /, /status, /metrics and what needs the operator's
+    token are then answered there and not at `listen`."""
+    store: str = "sqlite:store.db"
+    spool: str = "spool"
+    """A folder for batches on their way."""
+    collector_token_sha256: str = ""
+    """Hash of the token with which the collector registers tasks."""
+    collector_signing_key: str = ""
+    """The public key with which the collector signs tasks; if empty, the key of whoever has the
+    collector's token is taken."""
+    signing_key: str = ""
+    """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
+    the first start."""
+    operator_token_sha256: str = ""
+    """Hash of the token of the server's operator, who enrols clients, discards batches, restores
+    the ledger, and archives and deletes tasks."""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    drain_seconds: int = 1
+    """From SIGTERM on, /readyz says 503 for so long before the port closes."""
+    memory_mb: int = 256
+    """Batches above this size are sorted on disk."""
+    most_connections: int = 1000
+    """Further ones are told 503."""
+    most_connections_per_address: int = 250
+    """Behind a proxy, all connections come from its address: give both the same number."""
+    idle_seconds: int = 10
+    """A connection is closed after so long without a byte in the middle of a request."""
+    request_seconds: int = 30
+    """How long a request may take to arrive; long ones get a second more per 64 KiB."""
+    address_requests_per_minute: int = 0
+    """Of one address (of IPv6: one /64 network); more are told 429. 0: no limit, as behind a proxy,
+    from whose address all requests come."""
+    replay_days: int = 0
+    """So long after a task has ended it is known which reports were counted, and who sent them;
+    0: for ever."""
+    verify_seconds: int = 120
+    """How long verifying a task may take, in a process of its own."""
+    verify_memory_mb: int = 1024
+    allow_origins: tuple[str, ...] = ()
+    """Web pages of these origins may talk to this server, for example https://survey.example; "*"
+    means all. In the environment, separated by commas."""
+
+    @property
+    def host(self) -> str:
+        """The host part of `listen`."""
+        return place(self.listen)[0]
+
+    @property
+    def port(self) -> int:
+        """The port in `listen`."""
+        return place(self.listen)[1]
+
+    @property
+    def signing_key_file(self) -> str:
+        """The file of the key with which this server signs."""
+        return self.signing_key or f"{self.spool.rstrip('/')}-signing.json"
+
+    def problems(self) -> list[str]:
+        """What is wrong with these settings, one sentence each."""
+        found = []
+        if not _is_place(self.listen):
+            found.append("listen must be host:port, for example 127.0.0.1:8801")
+        if self.operators_listen and (
+            not _is_place(self.operators_listen) or self.operators_listen == self.listen
+        ):
+            found.append("operators_listen must be empty or another host:port than listen")
+        if not is_store(self.store):
+            found.append("store must be sqlite:<path> or postgresql://…")
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            found.append("tls_certificate and tls_key go together")
+        if self.memory_mb < 1 or self.drain_seconds < 0:
+            found.append("memory_mb must be at least 1 and drain_seconds at least 0")
+        if not all(is_origin(origin) for origin in self.allow_origins):
+            found.append(
+                "allow_origins must be origins like https://survey.example, without a path, or *"
+            )
+        connections = (self.most_connections, self.most_connections_per_address)
+        seconds = (self.idle_seconds, self.request_seconds, self.verify_seconds)
+        if min(*connections, *seconds, self.verify_memory_mb) < 1:
+            found.append("limits on connections, seconds and memory must be at least 1")
+        return [*found, *self._named_problems()]
+
+    def _named_problems(self) -> list[str]:
+        """What is wrong with the settings whose names say what they are."""
+        found = []
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if name.endswith(NOT_NEGATIVE) and value < 0:
+                found.append(f"{name} must be at least 0, which means no limit")
+            if name.endswith("_sha256") and not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+                found.append(
+                    f"{name} must be 64 hexadecimal digits: `shuffledp keys token` "
+                    "prints a token and its hash"
+                )
+            if name.endswith("_signing_key") and not re.fullmatch(r"(?:[0-9a-f]{64})?", value):
+                found.append(
+                    f"{name} must be empty or 64 hexadecimal digits: `shuffledp keys signing` "
+                    "prints them"
+                )
+        return found
+
+
+def is_store(url: str) -> bool:
+    """Whether a text names a store."""
+    return url.startswith(("sqlite:", "postgresql://", "postgres://"))
+
+
+def place(listen: str) -> tuple[str, int]:
+    """Host and port of an address like 127.0.0.1:8801 or [::1]:8801."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _is_place(listen: str) -> bool:
+    return bool(re.fullmatch(r".+:\d{1,5}", listen)) and place(listen)[1] <= 65535
+
+
+Config = TypeVar("Config", bound=ServerConfig)
+
+
+def load_config(
+    path: str | Path | None,
+    kind: type[Config],
+    environ: Mapping[str, str] | None = None,
+    *,
+    allow_origins: Sequence[str] = (),
+) -> Config:
+    """A role's configuration, with further origins; raises `ConfigError` with everything that is
+    wrong."""
+    config = read_config(path, kind, environ)
+    config = replace(config, allow_origins=(*config.allow_origins, *allow_origins))
+    found = config.problems()
+    if found:
+        raise ConfigError(f"The {kind.table}'s configuration: " + "; ".join(found) + ".")
+    return config
+
+
+def read_config(
+    path: str | Path | None, kind: type[Config], environ: Mapping[str, str] | None = None
+) -> Config:
+    """The settings in environment and file, with defaults for the rest; only types are checked."""
+    environ = os.environ if environ is None else environ
+    settings = dict(read_tables(path).get(kind.table, {}))
+    known = {field.name: type(field.default) for field in fields(kind)}
+    unknown = settings.keys() - known.keys()
+    if unknown:
+        raise ConfigError(
+            f"[{kind.table}] has no setting {', '.join(sorted(unknown))}; "
+            f"there are {', '.join(known)}."
+        )
+    for name, wanted in known.items():
+        given = environ.get(f"SHUFFLEDP_{kind.table}_{name}".upper())
+        if given is not None:
+            settings[name] = given
+        if name in settings:
+            settings[name] = _typed(settings[name], wanted, name)
+    return kind(**settings)
+
+
+def read_tables(path: str | Path | None) -> dict[str, dict[str, Any]]:
+    """The tables of a configuration file."""
+    if path is None:
+        return {}
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); check the path.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is no TOML: {error}.") from None
+    foreign = data.keys() - set(CONFIG_TABLES)
+    if foreign:
+        known = ", ".join(f"[{table}]" for table in CONFIG_TABLES)
+        raise ConfigError(f"{path} has a table [{min(foreign)}]; there are {known}.")
+    return data
+
+
+def _typed(value: Any, wanted: type, name: str) -> Any:
+    if wanted is int and isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)
+    if wanted is tuple:
+        return _texts(value, name)
+    if type(value) is not wanted:
+        raise ConfigError(f"{name} must be {'a whole number' if wanted is int else 'a text'}.")
+    return value
+
+
+def _texts(value: Any, name: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ConfigError(f"{name} must be a list of texts.")
+    return tuple(part for part in parts if part)

@@ -1,0 +1,111 @@
+"""Running a server until SIGTERM: it refuses new work first, then finishes and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from shuffledp.service.http.config import ServerConfig, place
+from shuffledp.service.http.connections import Connections, bounded_protocol
+from shuffledp.service.http.logs import start_logs
+from shuffledp.service.http.role import Role
+
+THREAD_SWITCH_SECONDS = 0.001
+"""How long the event loop runs before the store's thread may go on; Python's own 0.005 costs about
+a tenth of the uploads."""
+
+
+MOST_BACKLOG = 1024
+"""Connections that the operating system holds until the server takes them."""
+
+
+class DrainingServer(uvicorn.Server):
+    """A server whose /readyz says 503 from the first signal on, `drain_seconds` before the port
+    closes."""
+
+    def __init__(self, config: uvicorn.Config, role: Role) -> None:
+        super().__init__(config)
+        self._role = role
+        self._operators: asyncio.Task[None] | None = None
+        self._operators_server: OperatorsServer | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # uvicorn's name
+        await super().startup(sockets)
+        listen = self._role.server_config.operators_listen
+        if listen and self.started and not self.should_exit:
+            connections = self._role.operators_connections
+            config = uvicorn_config(
+                self._role.server_config, self._role.operators_app(), connections, listen=listen
+            )
+            self._operators_server = OperatorsServer(config)
+            self._operators = asyncio.create_task(self._operators_server.serve())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # uvicorn's name
+        if self._operators is not None and self._operators_server is not None:
+            self._operators_server.should_exit = True
+            await self._operators
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # uvicorn's name
+        if self._role.draining:
+            super().handle_exit(sig, frame)
+            return
+        self._role.draining = True
+        loop = asyncio.get_event_loop()
+        loop.call_later(self._role.server_config.drain_seconds, super().handle_exit, sig, frame)
+
+
+class OperatorsServer(uvicorn.Server):
+    """The operators' address of a role, which begins and ends with its public one."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:  # uvicorn's name; the other server has the signals
+        yield
+
+
+def serve(role: Role, uds: str = "") -> None:
+    """Runs a server until SIGTERM or SIGINT; with `uds`, on that socket of this machine instead of
+    its public address."""
+    start_logs()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    config = uvicorn_config(role.server_config, role.app(), role.connections, uds=uds)
+    DrainingServer(config, role).run()
+
+
+def uvicorn_config(
+    settings: ServerConfig,
+    app: ASGIApp,
+    connections: Connections,
+    *,
+    listen: str = "",
+    uds: str = "",
+) -> uvicorn.Config:
+    """How uvicorn serves an application, at the public address unless another one is given."""
+    host, port = place(listen or settings.listen)
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        uds=uds or None,
+        http=bounded_protocol(connections),
+        ws="none",
+        interface="asgi3",
+        backlog=min(settings.most_connections, MOST_BACKLOG),
+        loop="auto",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        date_header=False,
+        timeout_graceful_shutdown=10,
+        ssl_certfile=None if uds else settings.tls_certificate or None,
+        ssl_keyfile=None if uds else settings.tls_key or None,
+    )

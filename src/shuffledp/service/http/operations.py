@@ -1,0 +1,313 @@
+"""What each route takes and answers, written once: routes and the OpenAPI documents come from it.
+
+An `Operation` stands beside the function that answers it (`Served`); `openapi_document` makes
+docs/schema/*.openapi.json of all operations of a role. A test holds every answer that the servers
+give in the tests against these descriptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from shuffledp.documents.schema import JsonSchema
+from shuffledp.service.http.problems import PROBLEM_TITLES
+from shuffledp.version import __version__
+
+Problems = Mapping[int, tuple[str, ...]]
+
+ALWAYS: Problems = {
+    400: ("http", "upgrade"),
+    408: ("slow",),
+    414: ("url",),
+    429: ("pipelined", "rate"),
+    431: ("headers",),
+    500: ("fault",),
+    503: ("connections", "store"),
+}
+"""What any request may be refused with."""
+NEEDS_TOKEN: Problems = {401: ("token-missing",), 403: ("token-wrong",)}
+NEEDS_BODY: Problems = {400: ("interrupted",), 411: ("length",), 413: ("size",)}
+NEEDS_JSON: Problems = {**NEEDS_BODY, 400: ("interrupted", "json")}
+NEEDS_TASK: Problems = {404: ("task-unknown",)}
+
+TASK_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+BATCH_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
+LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) - 1}
+KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
+SERIES_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+PATH_NAMES = {
+    "task": TASK_NAME,
+    "batch": BATCH_NAME,
+    "first": LOG_PLACE,
+    "size": LOG_PLACE,
+    "series": SERIES_NAME,
+}
+
+PROBLEM: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "pattern": "^urn:shuffledp:problem:[a-z-]+$"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "have": {"type": "integer"},
+        "need": {"type": "integer"},
+        "retry_after": {"type": "integer"},
+    },
+    "required": ["type", "title", "status", "detail"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class Content:
+    """A body: its media type and, for JSON, its schema."""
+
+    media_type: str | None
+    """None for an empty body."""
+    schema: JsonSchema = field(default_factory=lambda: {"type": "string"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As OpenAPI writes it."""
+        if self.media_type is None:
+            return {}
+        return {"content": {self.media_type: {"schema": self.schema}}}
+
+
+EMPTY = Content(None)
+PLAIN = Content("text/plain")
+ANY_OBJECT: JsonSchema = {"type": "object"}
+
+
+def json_object(**fields: JsonSchema) -> Content:
+    """A JSON object that holds these fields and no others."""
+    return Content(
+        "application/json",
+        {
+            "type": "object",
+            "properties": fields,
+            "required": list(fields),
+            "additionalProperties": False,
+        },
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    answers: Mapping[int, Content]
+    problems: Problems = field(default_factory=dict)
+    who: str = ""
+    """Whose token it needs; nobody's if empty."""
+    inside: bool = False
+    """Answered at the operators' address alone, if there is one."""
+    body: Content | None = None
+    headers: Mapping[str, JsonSchema] = field(default_factory=dict)
+
+    def refusals(self) -> dict[int, tuple[str, ...]]:
+        """The codes of every status that refuses."""
+        found: dict[int, tuple[str, ...]] = {}
+        for part in (self.problems, NEEDS_TOKEN if self.who else {}, ALWAYS):
+            for status, codes in part.items():
+                known = found.get(status, ())
+                found[status] = (*known, *(code for code in codes if code not in known))
+        return dict(sorted(found.items()))
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether a request is for this operation."""
+        pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", re.escape(self.path))
+        return self.method == method and re.fullmatch(pattern, path) is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As OpenAPI writes it."""
+        names = re.findall(r"\{([a-z]+)\}", self.path)
+        parameters = [_parameter(name, "path", PATH_NAMES[name]) for name in names]
+        parameters += [_parameter(name, "header", schema) for name, schema in self.headers.items()]
+        answers: dict[str, Any] = {
+            str(status): {"description": SUCCESSES[status], **content.to_dict()}
+            for status, content in self.answers.items()
+        }
+        for status, codes in self.refusals().items():
+            content = Content(
+                "application/problem+json", {"$ref": "#/components/schemas/Problem"}
+            ).to_dict()
+            said = f"{PROBLEM_TITLES[status]}: {', '.join(codes)}"
+            answers[str(status)] = {"description": said, **content}
+        described: dict[str, Any] = {"summary": self.summary, "responses": answers}
+        if parameters:
+            described["parameters"] = parameters
+        if self.body is not None:
+            described["requestBody"] = {"required": True, **self.body.to_dict()}
+        if self.who:
+            described["security"] = [{f"{self.who} token": []}]
+        return described
+
+
+SUCCESSES = {200: "Done, or known already", 201: "Stored", 304: "Not changed"}
+
+
+def _parameter(name: str, place: str, schema: JsonSchema) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": True, "schema": schema}
+
+
+class Served(NamedTuple):
+    """An operation and the function that answers it."""
+
+    operation: Operation
+    answer: Callable[[Request], Awaitable[Response] | Response]
+
+    def route(self) -> Route:
+        """As Starlette takes it."""
+        return Route(self.operation.path, self.answer, methods=[self.operation.method])
+
+
+def page(path: str, media_type: str, summary: str, **options: Any) -> Operation:
+    """Something to look at, for everybody."""
+    return Operation(
+        method="GET", path=path, summary=summary, answers={200: Content(media_type)}, **options
+    )
+
+
+TASK_CONTENT = Content("application/json", {**ANY_OBJECT, "description": "A task; see task.json"})
+COUNT: JsonSchema = {"type": "integer"}
+COUNT_OR_AWAY: JsonSchema = {
+    "type": ["integer", "null"],
+    "description": "null: the store of the task cannot be reached",
+}
+LISTED_TASK = json_object(
+    task=TASK_NAME,
+    name={"type": "string"},
+    state={"enum": ["open", "closed", "archived"]},
+    changed=COUNT,
+    not_before=COUNT,
+    expires=COUNT,
+    waiting=COUNT_OR_AWAY,
+    unfinished=COUNT_OR_AWAY,
+    logged={"type": "boolean", "description": "false: devices refuse it; make it anew"},
+).schema
+IN_SERIES = json_object(
+    series=SERIES_NAME, name={"type": "string"}, place=COUNT, tasks=COUNT
+).schema
+CURRENT_TASK = json_object(
+    task=TASK_NAME,
+    name={"type": "string"},
+    not_before=COUNT,
+    expires=COUNT,
+    series={"anyOf": [IN_SERIES, {"type": "null"}]},
+).schema
+SHARED = {
+    "page": page("/", "text/html", "The status as a page", inside=True),
+    "style": page("/page.css", "text/css", "The pages' style"),
+    "script": page("/page.js", "text/javascript", "The page's script", inside=True),
+    "status": Operation(
+        method="GET",
+        path="/status",
+        summary="Tasks, how far they are, and their results",
+        inside=True,
+        answers={
+            200: json_object(role={"type": "string"}, tasks={"type": "array", "items": ANY_OBJECT})
+        },
+    ),
+    "alive": page("/livez", "text/plain", "Whether the server runs"),
+    "ready": page(
+        "/readyz",
+        "text/plain",
+        "Whether the server can answer requests",
+        problems={503: ("draining", "stopped", "store", "spool")},
+    ),
+    "metrics": page("/metrics", "text/plain", "Metrics for Prometheus", inside=True),
+    "current": Operation(
+        method="GET",
+        path="/current",
+        summary="The tasks that are open now or will be, in the order of their dates",
+        answers={200: json_object(tasks={"type": "array", "items": CURRENT_TASK})},
+    ),
+    "list tasks": Operation(
+        method="GET",
+        path="/tasks",
+        summary="All tasks and their states, archived ones too",
+        who="operator",
+        inside=True,
+        answers={200: json_object(tasks={"type": "array", "items": LISTED_TASK})},
+    ),
+    "archive task": Operation(
+        method="POST",
+        path="/tasks/{task}/archive",
+        summary="Ends a task for good: nothing more is accepted for it",
+        who="operator",
+        inside=True,
+        body=json_object(discard={"type": "boolean"}),
+        answers={200: json_object(task=TASK_NAME, state={"enum": ["archived"]})},
+        problems={
+            **NEEDS_TASK,
+            **NEEDS_JSON,
+            409: ("task-open", "task-waiting", "task-busy"),
+            422: ("archive",),
+        },
+    ),
+    "delete task": Operation(
+        method="DELETE",
+        path="/tasks/{task}",
+        summary="Deletes an archived task and all that is stored about it",
+        who="operator",
+        inside=True,
+        answers={200: json_object(task=TASK_NAME, state={"enum": ["deleted"]})},
+        problems={**NEEDS_TASK, 409: ("task-not-archived",)},
+    ),
+    "put task": Operation(
+        method="PUT",
+        path="/tasks/{task}",
+        summary="Registers a task that the collector has signed; it is verified first",
+        who="collector",
+        body=TASK_CONTENT,
+        headers={"X-Collector-Key": KEY_HEX, "X-Collector-Signature": SIGNATURE_HEX},
+        answers=dict.fromkeys((200, 201), json_object(task=TASK_NAME, new={"type": "boolean"})),
+        problems={
+            **NEEDS_BODY,
+            400: ("interrupted", "task-id"),
+            409: ("key-taken", "log-forked", "series-place"),
+            410: ("key-retired", "task-deleted", "task-expired"),
+            422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
+            503: ("busy", "draining", "analyzer-away"),
+        },
+    ),
+    "get task": Operation(
+        method="GET",
+        path="/tasks/{task}",
+        summary="A task in its canonical text; it never changes",
+        answers={200: TASK_CONTENT, 304: EMPTY},
+        problems=NEEDS_TASK,
+    ),
+}
+"""The operations of both servers."""
+
+
+def openapi_document(name: str, about: str, operations: list[Operation]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of a server."""
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = operation.to_dict()
+    people = sorted({operation.who for operation in operations if operation.who})
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"shuffledp {name}", "version": __version__, "description": about},
+        "paths": paths,
+        "components": {
+            "schemas": {"Problem": PROBLEM},
+            "securitySchemes": {
+                f"{who} token": {"type": "http", "scheme": "bearer"} for who in people
+            },
+        },
+    }

@@ -1,0 +1,349 @@
+"""The base of both servers: starting, stopping, health, metrics, status as JSON and as a page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, ClassVar
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp
+
+from shuffledp.numbers.exact import show
+from shuffledp.tasks.checking import CheckLimits
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.documents.files import lock
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.store import open_database
+from shuffledp.service.store.database import Database
+from shuffledp.service.store.schema import Schema
+from shuffledp.service.store.spool import Spool, open_spool
+from shuffledp.service.http.access import require
+from shuffledp.service.http.administration import Administration, TaskCare
+from shuffledp.service.http.config import ServerConfig
+from shuffledp.service.http.connections import ConnectionLimits, Connections
+from shuffledp.service.http.logs import log, plain_reason
+from shuffledp.service.http.metrics import CONTENT_TYPE_LATEST, Figure, Levels, Metrics
+from shuffledp.service.http.operations import SHARED, Operation, Served
+from shuffledp.service.http.origins import Origins
+from shuffledp.service.http.page import PAGE_HEADERS, SCRIPT, STYLE, render
+from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.rates import LIMITED, Rate
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
+
+LEVELS = (
+    Levels("spool_free_bytes", "Room on the disk of the spool folder"),
+    Levels("open_tasks", "Tasks that are neither closed nor archived"),
+)
+UNLOGGED = (
+    "They were registered before there was a log of tasks, so devices refuse them; make them anew "
+    "with `shuffledp task create`, register those, and archive these."
+)
+LEAST_FREE_BYTES = 16 << 20
+"""With less room on the disk of its spool folder a server is not ready."""
+
+
+class Role(ABC):
+    """A server: its store, its background work, its routes."""
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    """What the role does, in one line for its page."""
+    before_operations: ClassVar[tuple[Operation, ...]] = ()
+    """What `before_routes` answers."""
+    schema: ClassVar[Schema]
+    figures: ClassVar[tuple[Figure, ...]]
+    """What /metrics shows of this role."""
+    database: Database
+    tasks: TaskRegistry
+    signs: ClassVar[bool] = True
+    """Whether this server signs tasks, and has a key for that."""
+    signing: SigningKey
+    """The key with which this server signs tasks."""
+    shares_store: ClassVar[bool] = False
+    """Whether several processes of this role may use one PostgreSQL store."""
+    registry: ClassVar[type[TaskRegistry]] = TaskRegistry
+    spool: Spool
+
+    def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
+        self.server_config = config
+        self.clock = clock
+        self.metrics = Metrics(self.name, (LIMITED, *LEVELS, *self.figures))
+        self.address_rate = Rate(config.address_requests_per_minute, "address", self.metrics)
+        self.origins = Origins(config.allow_origins)
+        self.connections = Connections(ConnectionLimits.of(config), self.origins)
+        self.operators_connections = Connections(ConnectionLimits.of(config), self.origins)
+        self.draining = False
+        self._work: list[asyncio.Task[None]] = []
+
+    @abstractmethod
+    async def prepare(self) -> list[Coroutine[Any, Any, None]]:
+        """Prepares the role once its store is open, and gives its background work."""
+
+    @abstractmethod
+    async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        """What the status says about a task beyond `_task_facts`."""
+
+    @abstractmethod
+    def care(self) -> TaskCare:
+        """What this role does before a task is archived or deleted."""
+
+    @abstractmethod
+    def retention(self) -> Retention:
+        """What this role deletes by age."""
+
+    async def logged(self) -> set[bytes] | None:
+        """The ids of the tasks for which this server can show that they are in the log of tasks;
+        None: it need not."""
+        return None
+
+    @abstractmethod
+    async def measure(self) -> None:
+        """Sets the levels that only this role has."""
+
+    @abstractmethod
+    def own_routes(self) -> list[Served]:
+        """What this role alone answers."""
+
+    async def start(self) -> None:
+        """Opens the store and starts the background work."""
+        self.spool = open_spool(self.server_config.spool)
+        await asyncio.to_thread(self.spool.prepare)
+        self.database = await open_database(
+            self.server_config.store, self.schema, shared=self.shares_store
+        )
+        try:
+            limits = CheckLimits(
+                self.server_config.verify_seconds, self.server_config.verify_memory_mb
+            )
+            self.tasks = self.registry(self.database, limits, lambda: self.draining, self.clock)
+            await self.tasks.load()
+            if self.signs:
+                self.signing = self._signing_key()
+            own = await self.prepare()
+            await self._warn_unlogged()
+            sweeps = (self.connections.sweep(), self.operators_connections.sweep())
+            work = [*own, *sweeps, self.retention().run()]
+            self._work = [asyncio.create_task(one) for one in work]
+        except BaseException:
+            await self.database.close()
+            raise
+        log("started", role=self.name, listen=self.server_config.listen)
+
+    async def _warn_unlogged(self) -> None:
+        """Says how many tasks devices refuse because they are older than the log."""
+        logged = await self.logged()
+        found = (
+            []
+            if logged is None
+            else [
+                entry
+                for entry in self.tasks.by_id.values()
+                if entry.state != "archived" and entry.task.id not in logged
+            ]
+        )
+        if found:
+            log(
+                "tasks without a place in the log",
+                level="warning",
+                need=len(found),
+                reason=UNLOGGED,
+            )
+
+    def _signing_key(self) -> SigningKey:
+        """The key with which this server signs; made at the first start."""
+        file = Path(self.server_config.signing_key_file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            lock(Path(f"{file}.lock"), secret=True)
+            if not file.exists()
+            else contextlib.nullcontext()
+        ):
+            if file.exists():  # perhaps since a moment ago, by another process
+                return SigningKey.load(file)
+            if self.tasks.by_id:
+                raise ConfigError(
+                    f"The signing key {file} is missing, and devices know the {self.name} by it; "
+                    f"bring it back, or make another with `shuffledp keys signing {file}` and "
+                    "tell everybody its public half."
+                )
+            key = SigningKey.create(file)
+        log("signing key made", role=self.name, key=key.public.hex())
+        return key
+
+    async def stop(self) -> None:
+        """Ends the background work and closes the store; what was acknowledged is durable."""
+        self.draining = True
+        for work in self._work:
+            work.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        await self.database.close()
+        log("stopped", role=self.name)
+
+    def app(self) -> ASGIApp:
+        """The ASGI application; without the operators' routes if they have an address of their
+        own."""
+
+        @contextlib.asynccontextmanager
+        async def lifespan(_: Starlette) -> AsyncIterator[None]:
+            try:
+                await self.start()
+            except Exception as error:
+                log("cannot start", level="error", role=self.name, reason=plain_reason(error))
+                raise
+            try:
+                yield
+            finally:
+                await self.stop()
+
+        apart = bool(self.server_config.operators_listen)
+        app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
+        app.router.lifespan_context = lifespan
+        return self.origins.around(self.address_rate.around(self.before_routes(app)))
+
+    def operators_app(self) -> ASGIApp:
+        """What is answered at the operators' address: everything but uploads."""
+        return self._routed(self._served())
+
+    def _served(self) -> list[Served]:
+        return [*self.own_routes(), *self._shared()]
+
+    @staticmethod
+    def _routed(served: list[Served]) -> Starlette:
+        routes = [one.route() for one in served]
+        app = Starlette(routes=routes, exception_handlers=exception_answers())
+        app.router.redirect_slashes = False  # a redirect would name the host that the client sent
+        return app
+
+    def before_routes(self, app: ASGIApp) -> ASGIApp:
+        """The application with what a role answers without going through its routes."""
+        return app
+
+    def _shared(self) -> list[Served]:
+        answers: dict[str, Callable[[Request], Awaitable[Response] | Response]] = {
+            "page": self.answer_page,
+            "style": lambda _: Response(STYLE, media_type="text/css"),
+            "script": lambda _: Response(SCRIPT, media_type="text/javascript"),
+            "status": self.answer_status,
+            "alive": lambda _: PlainTextResponse("alive\n"),
+            "ready": self.answer_ready,
+            "metrics": self.answer_metrics,
+            "current": self.answer_current,
+            "list tasks": self.answer_list_task,
+            "archive task": self.answer_archive_task,
+            "delete task": self.answer_delete_task,
+            "put task": self.answer_put_task,
+            "get task": self.answer_get_task,
+        }
+        return [Served(operation, answers[name]) for name, operation in SHARED.items()]
+
+    def operations(self) -> list[Operation]:
+        """Everything that this server answers."""
+        return [*self.before_operations, *(one.operation for one in self._served())]
+
+    def administration(self) -> Administration:
+        """What the operator may do with tasks."""
+        operator = self.server_config.operator_token_sha256
+        return Administration(self.tasks, self.care(), operator, self.clock, self.logged)
+
+    async def answer_put_task(self, request: Request) -> Response:
+        """Registers a task, for the collector only."""
+        require(request, self.server_config.collector_token_sha256, "collector")
+        key = self.server_config.collector_signing_key
+        answer = await self.tasks.answer_put(request, key)
+        log("task registered", role=self.name, task=request.path_params["task"])
+        return answer
+
+    async def answer_current(self, _: Request) -> Response:
+        """The tasks that devices may answer now or later: how the tasks of a series are found."""
+        await self.tasks.refresh()
+        return JSONResponse({"tasks": self.tasks.current()})
+
+    async def answer_list_task(self, request: Request) -> Response:
+        """All tasks, for the operator."""
+        return await self.administration().answer_list(request)
+
+    async def answer_archive_task(self, request: Request) -> Response:
+        """Archives a task, for the operator."""
+        return await self.administration().answer_archive(request)
+
+    async def answer_delete_task(self, request: Request) -> Response:
+        """Deletes a task, for the operator."""
+        return await self.administration().answer_delete(request)
+
+    async def answer_get_task(self, request: Request) -> Response:
+        """Gives a task in its canonical text."""
+        return await self.tasks.answer_get(request)
+
+    async def status(self) -> dict[str, Any]:
+        """The tasks, how far they are, and their results: everything that the page shows."""
+        await self.tasks.refresh()
+        tasks = [
+            self._task_facts(entry) | await self.task_status(entry)
+            for entry in list(self.tasks.by_id.values())
+            if entry.state != "archived"
+        ]
+        return {"role": self.name, "tasks": tasks}
+
+    def _task_facts(self, entry: RegisteredTask) -> dict[str, Any]:
+        task = entry.task
+        return {
+            "task": task.id.hex(),
+            "name": task.name,
+            "query": task.protocol.query,
+            "epsilon": show(task.protocol.epsilon),
+            "state": entry.state,
+            "report_size": task.report_size,
+            "report_bytes": task.report_bytes,
+            "series": series_facts(task),
+        }
+
+    async def answer_status(self, _: Request) -> Response:
+        """The status as JSON."""
+        return JSONResponse(await self.status())
+
+    async def answer_page(self, _: Request) -> Response:
+        """The status as a page."""
+        return HTMLResponse(render(await self.status(), self.about), headers=PAGE_HEADERS)
+
+    async def answer_metrics(self, _: Request) -> Response:
+        """The metrics for Prometheus."""
+        free = await asyncio.to_thread(self.spool.free_bytes)
+        if free is not None:
+            self.metrics.level("spool_free_bytes", free)
+        self.metrics.level(
+            "open_tasks", sum(one.state == "open" for one in self.tasks.by_id.values())
+        )
+        await self.measure()
+        return Response(self.metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def answer_ready(self, _: Request) -> Response:
+        """200 while requests can be answered: no shutdown has begun, and the disk takes more."""
+        if self.draining:
+            raise Problem(
+                503, "draining", "The server is shutting down; use another or wait.", retry_after=5
+            )
+        if any(work.done() for work in self._work):
+            raise Problem(503, "stopped", "Background work has stopped; restart the service.")
+        try:
+            await self.database.prove_writable()
+        except StorageUnavailable:
+            raise Problem(
+                503,
+                "store",
+                "The store is full or cannot be reached; make room, or bring it back.",
+                retry_after=5,
+            ) from None
+        free = await asyncio.to_thread(self.spool.free_bytes)
+        if free is not None and free < LEAST_FREE_BYTES:
+            raise Problem(
+                503, "spool", "The disk of the spool folder is full; make room.", retry_after=5
+            )
+        return PlainTextResponse("ready\n")

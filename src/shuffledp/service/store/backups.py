@@ -1,0 +1,110 @@
+"""Backups of an SQLite store: taken while its service runs, put back while it does not."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import apsw
+
+from shuffledp.errors import ParameterError
+from shuffledp.documents.files import sync
+from shuffledp.service.store.private import PRIVATE_FILE
+from shuffledp.service.store.sqlite import lock_store
+
+BUSY_MILLISECONDS = 10_000
+
+
+def sqlite_path(store: str) -> Path:
+    """The file of `sqlite:path`; says what to use for PostgreSQL instead."""
+    if store.startswith(("postgresql://", "postgres://")):
+        raise ParameterError(
+            "A PostgreSQL store is backed up with its own tools; use pg_dump and pg_restore."
+        )
+    if not store.startswith("sqlite:"):
+        raise ParameterError("A store is sqlite:<path> or postgresql://<user>@<host>/<database>.")
+    return Path(store.removeprefix("sqlite:"))
+
+
+def back_up(store: str, output: str | Path) -> int:
+    """Copies one moment of a store into a new file, durably; gives its bytes. The service goes on
+    meanwhile, and however much it writes, the copy is made in one step."""
+    source, target = sqlite_path(store), Path(output)
+    if not source.exists():
+        raise ParameterError(f"There is no store {source}; check the path.")
+    if target.exists():
+        raise ParameterError(f"{target} exists; choose another name.")
+    part = _part(target)
+    try:
+        _copy(source, part)
+        os.link(part, target)
+        sync(target.parent)
+    except FileExistsError:
+        raise ParameterError(f"{target} exists; choose another name.") from None
+    except (apsw.Error, OSError) as error:
+        raise ParameterError(
+            f"The backup could not be made ({_reason(error)}); nothing is left of it: check that "
+            "the store is an SQLite database and that the disk of the backup has room."
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return target.stat().st_size
+
+
+def restore(backup: str | Path, store: str) -> None:
+    """Puts a backup in a store's place, in one step; refuses while a service uses the store."""
+    target, source = sqlite_path(store), Path(backup)
+    if not source.exists():
+        raise ParameterError(f"There is no backup {source}; check the path.")
+    lock = lock_store(str(target), 0)
+    part = _part(target)
+    try:
+        _copy(source, part)
+        for suffix in ("-wal", "-shm"):  # the log of what is replaced must not be read into it
+            Path(f"{target}{suffix}").unlink(missing_ok=True)
+        os.replace(part, target)
+        sync(target.parent)
+    except (apsw.Error, OSError) as error:
+        raise ParameterError(
+            f"The backup could not be put back ({_reason(error)}); check that it is an SQLite "
+            "database and that the disk has room."
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+        lock.release()
+
+
+def _part(target: Path) -> Path:
+    """A fresh file, in the folder where the copy will be, that only its owner may read."""
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise ParameterError(
+            f"{target} cannot be written ({error.strerror}); choose a folder you may write to."
+        ) from None
+    os.close(handle)
+    return Path(name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a checked database in one step, which sees one moment of it."""
+    given = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
+    made = apsw.Connection(str(target))
+    try:
+        given.set_busy_timeout(BUSY_MILLISECONDS)
+        with made.backup("main", given, "main") as copying:
+            copying.step(-1)
+        found = next(iter(made.execute("PRAGMA quick_check")))[0]
+        made.execute("PRAGMA journal_mode=DELETE")
+        if found != "ok":
+            raise OSError("the copy is damaged")
+    finally:
+        made.close()
+        given.close()
+    target.chmod(PRIVATE_FILE)
+    sync(target)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else type(error).__name__

@@ -1,0 +1,304 @@
+"""PostgreSQL through asyncpg.
+
+An exclusive database has one connection, which holds an advisory lock as long as its service runs.
+A shared one has several connections and may be used by any number of processes; whatever they must
+agree on is decided by the database's own rows and keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from shuffledp.errors import MissingExtra
+from shuffledp.service.errors import ConfigError, KeyTaken, StorageUnavailable
+from shuffledp.service.store.database import Database, Row, Rows, T, Transaction, Value, Work
+from shuffledp.service.store.schema import Schema, check_role, migrate
+
+try:
+    import asyncpg
+except ImportError:
+    raise MissingExtra("asyncpg", "postgres") from None
+
+SCHEMA_WORDS = {
+    "BYTES": "BYTEA",
+    "KEYED": "",
+    "REPORTS_KEY": ", PRIMARY KEY (task, batch, name)",
+    "REPORTS_INDEX": "",
+}
+ARRAY_TYPES = {int: "bigint", bytes: "bytea", str: "text"}
+ADVISORY_LOCK, MIGRATION_LOCK = 0x5D9_0001, 0x5D9_0002
+"""Held by an exclusive service as long as it runs, and by a shared one while it migrates."""
+SHARED_CONNECTIONS = 8
+"""Connections of each process to a shared database."""
+COMMAND_SECONDS = 60.0
+RUN_SECONDS = 150.0
+"""The longest transaction, with connecting, and with rolling back on a connection that is dead."""
+CLOSE_SECONDS = 5.0
+
+SESSION_SETTINGS = {
+    "synchronous_commit": "on",
+    # Everything is looked up by its key; tables that grow from nothing have no statistics, and the
+    # planner would read them whole at every upload.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    # If the network is cut, or a process hangs in a transaction, the server must end the session
+    # soon: others wait for its locks.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "idle_in_transaction_session_timeout": "15s",
+}
+UNAVAILABLE_ERRORS = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InsufficientResourcesError,  # disk full is one of these
+    asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the connection broke in the middle of an answer
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,  # another server took over
+)
+TAKEN_ERRORS = (
+    asyncpg.DivisionByZeroError,  # how one statement says that it must not take effect
+    asyncpg.UniqueViolationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+"""Two processes stored the same at the same time, and this one came second."""
+
+
+class PostgresTransaction(Transaction):
+    """Statements on one connection."""
+
+    dialect = "postgresql"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
+        try:
+            return [tuple(row) for row in await self._connection.fetch(sql, *values)]
+        except TAKEN_ERRORS:
+            raise _taken() from None
+
+    async def present(self, *wanted: Rows) -> list[set[Row]]:
+        found: list[set[Row]] = [set() for _ in wanted]
+        asked = [(part, one) for part, one in enumerate(wanted) if one.rows]
+        if asked:
+            sql = _look([(part, one.table, one.columns, one.rows[0]) for part, one in asked])
+            values = [column for _, one in asked for column in _turned(one.rows)]
+            for part, position in await self._connection.fetch(sql, *values):
+                found[part].add(wanted[part].rows[position - 1])
+        return found
+
+    async def insert(
+        self, table: str, columns: Sequence[str], rows: Sequence[Row], key: int = 1
+    ) -> set[int]:
+        if not rows:
+            return set()
+        names = ", ".join(columns)
+        sql = (
+            f"INSERT INTO {table} ({names}) SELECT {names} FROM {_unnest(columns, rows[0])} "
+            f"ON CONFLICT DO NOTHING RETURNING {', '.join(columns[:key])}"
+        )
+        fresh = {tuple(row) for row in await self._connection.fetch(sql, *_turned(rows))}
+        positions: set[int] = set()
+        for position, row in enumerate(rows):  # of equal rows, the first is the new one
+            if row[:key] in fresh:
+                fresh.discard(row[:key])
+                positions.add(position)
+        return positions
+
+    async def append(self, *added: Rows) -> None:
+        """Leaves out what is there already and counts, instead of failing: PostgreSQL would write
+        the keys into its log."""
+        given = [one for one in added if one.rows]
+        if given:
+            sql = _add([(one.table, one.columns, one.rows[0]) for one in given])
+            values = (column for one in given for column in _turned(one.rows))
+            if await self._connection.fetchval(sql, *values) != sum(len(one.rows) for one in given):
+                raise _taken()
+
+
+def _look(questions: list[tuple[int, str, tuple[str, ...], Row]]) -> str:
+    """One statement that gives (number of the question, position of the row) of what is there."""
+    parts, used = [], 0
+    for part, table, columns, sample in questions:
+        given = _unnest((*columns, "ordinal"), sample, used, " WITH ORDINALITY")
+        parts.append(
+            f"SELECT {part}, ordinal FROM {table} JOIN {given} USING ({', '.join(columns)})"
+        )
+        used += len(columns)
+    return " UNION ALL ".join(parts)
+
+
+def _add(additions: list[tuple[str, tuple[str, ...], Row]]) -> str:
+    """One statement that adds rows to several tables, and gives how many were new."""
+    parts, used = [], 0
+    for number, (table, columns, sample) in enumerate(additions):
+        names = ", ".join(columns)
+        given = _unnest(columns, sample, used)
+        parts.append(
+            f"part{number} AS (INSERT INTO {table} ({names}) SELECT {names} FROM {given} "
+            "ON CONFLICT DO NOTHING RETURNING 1)"
+        )
+        used += len(columns)
+    counts = " + ".join(f"(SELECT count(*) FROM part{number})" for number in range(len(parts)))
+    return f"WITH {', '.join(parts)} SELECT {counts}"
+
+
+def _unnest(columns: Sequence[str], sample: Row, used: int = 0, numbered: str = "") -> str:
+    arrays = ", ".join(
+        f"${n}::{ARRAY_TYPES[type(value)]}[]" for n, value in enumerate(sample, start=used + 1)
+    )
+    return f"unnest({arrays}){numbered} AS given({', '.join(columns)})"
+
+
+def _turned(rows: Sequence[Row]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+class PostgresDatabase(Database):
+    """A PostgreSQL database; connections are made again when they were lost."""
+
+    now = "extract(epoch FROM clock_timestamp())::bigint"
+
+    def __init__(self, url: str, *, shared: bool) -> None:
+        self._url, self.shared = url, shared
+        self._slots = asyncio.Semaphore(SHARED_CONNECTIONS if shared else 1)
+        self._idle: list[Any] = []
+        self._busy: set[Any] = set()
+        self._opened = False
+
+    @classmethod
+    async def open(cls, url: str, schema: Schema, *, shared: bool) -> PostgresDatabase:
+        """The database behind a URL, migrated to the schema."""
+        database = cls(url, shared=shared)
+
+        async def prepare(transaction: Transaction) -> None:
+            await transaction.run(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+            await migrate(transaction, schema, SCHEMA_WORDS)
+
+        try:
+            await database.run(prepare)
+        except asyncpg.InvalidCatalogNameError:
+            raise ConfigError("The PostgreSQL database does not exist; create it first.") from None
+        except asyncpg.InvalidAuthorizationSpecificationError:
+            raise ConfigError(
+                "PostgreSQL refuses this user or password; correct the store's URL."
+            ) from None
+        except asyncpg.InsufficientPrivilegeError:
+            raise ConfigError(
+                "This PostgreSQL user may not make tables in the database; grant it that."
+            ) from None
+        except BaseException:
+            await database.close()
+            raise
+        database._opened = True
+        return database
+
+    async def _connected(self) -> Any:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        connection = await _connect(self._url)
+        try:
+            await _check_durable(connection)
+            if not self.shared:
+                await connection.execute(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
+            if self.on_session is not None:
+                async with connection.transaction():
+                    await self.on_session(PostgresTransaction(connection))
+        except BaseException:
+            connection.terminate()  # else it would keep the lock
+            raise
+        return connection
+
+    async def run(self, work: Work[T], *, atomic: bool = True) -> T:
+        async with self._slots:
+            self.check_open()
+            connection = None
+            try:
+                async with asyncio.timeout(RUN_SECONDS):
+                    connection = await self._connected()
+                    self._busy.add(connection)
+                    if not atomic:
+                        return await work(PostgresTransaction(connection))
+                    async with connection.transaction():
+                        return await work(PostgresTransaction(connection))
+            except TAKEN_ERRORS:
+                raise _taken() from None
+            except UNAVAILABLE_ERRORS as error:
+                if connection is not None:
+                    connection.terminate()
+                raise _unavailable(error) from None
+            except ConfigError as error:
+                if not self._opened:
+                    raise
+                raise StorageUnavailable(str(error)) from None
+            finally:
+                if connection is not None:
+                    self._busy.discard(connection)
+                    if not connection.is_closed():
+                        self._idle.append(connection)
+
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
+        """In one round trip: a statement alone is a transaction."""
+        return await self.run(lambda transaction: transaction.rows(sql, *values), atomic=False)
+
+    async def _close(self) -> None:
+        for connection in (*self._idle, *self._busy):
+            try:
+                await connection.close(timeout=CLOSE_SECONDS)
+            except UNAVAILABLE_ERRORS:
+                connection.terminate()
+
+
+async def _connect(url: str) -> Any:
+    return await asyncpg.connect(
+        url, timeout=10, command_timeout=COMMAND_SECONDS, server_settings=SESSION_SETTINGS
+    )
+
+
+async def _check_durable(connection: Any) -> None:
+    """Refuses a server that acknowledges commits before they are on disk."""
+    if await connection.fetchval("SELECT current_setting('fsync')") != "on":
+        raise ConfigError(
+            "PostgreSQL runs with fsync = off, so that a crash could lose acknowledged reports; "
+            "set fsync = on and restart it."
+        )
+
+
+async def check_server(url: str, role: str) -> None:
+    """Raises `ConfigError` unless a role's server could use this database now; makes nothing."""
+    try:
+        connection = await asyncpg.connect(url, timeout=10, command_timeout=10)
+        try:
+            await _check_durable(connection)
+            made = await connection.fetchval("SELECT to_regclass('schema_version')")
+            rows = await connection.fetch("SELECT role FROM schema_version") if made else []
+        finally:
+            await connection.close()
+    except (*UNAVAILABLE_ERRORS, asyncpg.PostgresError, ValueError) as error:
+        raise ConfigError(
+            f"PostgreSQL cannot be used ({type(error).__name__}); check that it runs, that the "
+            "database exists, and the user and password in the URL."
+        ) from None
+    check_role([row[0] for row in rows], role)
+
+
+def _taken() -> KeyTaken:
+    return KeyTaken("Another process has stored the same; look again.")
+
+
+def _unavailable(error: BaseException) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"PostgreSQL is full or cannot be reached ({type(error).__name__}); "
+        "nothing was acknowledged: bring it back."
+    )

@@ -1,0 +1,60 @@
+"""Files and folders that only their owner may read, and locks held by running programs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from filelock import BaseFileLock, Timeout
+
+from shuffledp.documents.files import lock, private, sync
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+
+
+def private_folder(path: Path) -> None:
+    """Makes a folder that only its owner may enter; takes other people's rights away from one that
+    is there already."""
+    path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+    _narrow(path, PRIVATE_FOLDER)
+
+
+def private_file(path: Path) -> None:
+    """Makes an empty file that only its owner may read, or takes other people's rights away from
+    one that is there already."""
+    with open(path, "ab", opener=private):
+        pass
+    _narrow(path, PRIVATE_FILE)
+
+
+def _narrow(path: Path, mode: int) -> None:
+    found = path.stat()
+    own = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()  # Windows has other rights
+    if found.st_mode & 0o077 and own:
+        path.chmod(mode)
+
+
+def erase(path: Path) -> None:
+    """Overwrites a file's bytes, makes that durable, and removes the file; does nothing if there is
+    none. On disks that write elsewhere when a file is overwritten, copies may stay in blocks that
+    no file holds any more."""
+    try:
+        file = open(path, "r+b", buffering=0)  # noqa: SIM115
+    except FileNotFoundError:
+        return
+    with file:
+        file.write(bytes(path.stat().st_size))
+        os.fsync(file.fileno())
+    path.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def lock_file(path: Path, seconds: float) -> BaseFileLock | None:
+    """The lock of a file, taken, after waiting for at most so many seconds; None if another program
+    holds it. A program that ends, even by SIGKILL, gives its lock back."""
+    held = lock(path, seconds, secret=True)
+    try:
+        held.acquire()
+    except Timeout:
+        return None
+    return held

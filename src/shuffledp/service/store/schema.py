@@ -1,0 +1,95 @@
+"""A role's tables, and how older ones become these.
+
+In scripts, {BYTES} is the type of byte strings, and {KEYED} marks tables that are stored in the
+order of their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from shuffledp.service.errors import ConfigError
+from shuffledp.service.store.database import Transaction
+
+TASKS_TABLE = """
+    CREATE TABLE tasks (
+        number BIGINT PRIMARY KEY, id {BYTES} NOT NULL UNIQUE,
+        body TEXT NOT NULL, state TEXT NOT NULL
+    );
+"""
+"""The tasks that are registered at a server, as both roles store them."""
+
+
+LOG_TABLE = """
+    CREATE TABLE task_log (place BIGINT PRIMARY KEY, task {BYTES} NOT NULL UNIQUE,
+        entry {BYTES} NOT NULL
+    );
+"""
+"""The public log of tasks, at the analyzer; nothing is ever deleted from it."""
+WITNESS_TABLES = """
+    CREATE TABLE witnessed (
+        log_key {BYTES} PRIMARY KEY, size BIGINT NOT NULL, root {BYTES} NOT NULL,
+        signature {BYTES} NOT NULL
+    );
+    CREATE TABLE proofs (task {BYTES} PRIMARY KEY, proof TEXT NOT NULL);
+"""
+"""The newest head of each log that the shuffler has witnessed, and the proofs of its tasks."""
+TASK_STATES = "ALTER TABLE tasks ADD COLUMN changed BIGINT NOT NULL DEFAULT 0;"
+"""When a task's state was last changed, in seconds since 1970; 0: not known."""
+
+
+HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler {BYTES})"
+"""A table to write to when somebody asks whether the store can be written."""
+
+
+Words = dict[str, str]
+Script = str | Callable[[Transaction, Words], Awaitable[None]]
+"""SQL, or a function that needs more than that."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The tables of a role."""
+
+    role: str
+    scripts: tuple[Script, ...]
+    """One per version; each runs once, in order, in one transaction."""
+
+
+def check_role(found: list[str], role: str) -> None:
+    """Raises `ConfigError` if a database was made by another role."""
+    if any(other != role for other in found):
+        raise ConfigError(
+            f"This database belongs to the {found[0]}; give the {role} one of its own."
+        )
+
+
+async def migrate(transaction: Transaction, schema: Schema, words: Words) -> None:
+    """Brings a database to the current schema; refuses one of another role or a newer version."""
+    await transaction.run(
+        "CREATE TABLE IF NOT EXISTS schema_version (role TEXT PRIMARY KEY, version BIGINT NOT NULL)"
+    )
+    found = await transaction.rows("SELECT role, version FROM schema_version")
+    check_role([other for other, _ in found], schema.role)
+    version, current = found[0][1] if found else 0, len(schema.scripts)
+    if version > current:
+        raise ConfigError("This database was written by a newer shuffledp; update this one.")
+    if version == current:
+        return
+    await transaction.run(HEALTH_TABLE.format(**words))
+    await transaction.run("INSERT INTO health VALUES (1, NULL) ON CONFLICT DO NOTHING")
+    for script in schema.scripts[version:]:
+        if callable(script):
+            await script(transaction, words)
+        else:
+            await run_script(transaction, script, words)
+    await transaction.run("DELETE FROM schema_version")
+    await transaction.run("INSERT INTO schema_version VALUES ($1, $2)", schema.role, current)
+
+
+async def run_script(transaction: Transaction, script: str, words: Words) -> None:
+    """Runs the statements of a script, one after the other."""
+    for statement in script.format(**words).split(";"):
+        if statement.strip():
+            await transaction.run(statement)

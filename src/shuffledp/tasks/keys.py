@@ -1,0 +1,194 @@
+"""The analyzer's keys: public halves that tasks carry, private ones in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from shuffledp.documents.json_text import read_json_file
+from shuffledp.tasks.errors import TaskError
+from shuffledp.documents.files import private, sync
+
+KEY_FORMAT = "shuffledp analyzer key 1"
+MOST_KEY_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """The public half of an analyzer's key, as a task carries it."""
+
+    key_id: int
+    epoch: int
+    raw: bytes
+
+    def info(self, task_id: bytes) -> bytes:
+        """HPKE's `info`: binds a ciphertext to its task and to this key."""
+        return b"shuffledp/v1 msg" + task_id + struct.pack(">IH", self.epoch, self.key_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The key as JSON holds it."""
+        return {"key_id": self.key_id, "epoch": self.epoch, "public": self.raw.hex()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PublicKey:
+        """The key in a task or key file; raises `TaskError` if it is none."""
+        try:
+            key = cls(int(data["key_id"]), int(data["epoch"]), bytes.fromhex(data["public"]))
+            X25519PublicKey.from_public_bytes(key.raw)
+        except (KeyError, TypeError, ValueError):
+            raise TaskError(
+                "The analyzer's key is malformed; ask for the file that `keys show` prints."
+            ) from None
+        if not (0 < key.key_id < 1 << 16 and 0 < key.epoch < 1 << 32):
+            raise TaskError("A key needs a number in 1..65535 and an epoch above 0.")
+        return key
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateKey:
+    """A key of the analyzer. Secret: it prints only its number and state."""
+
+    key_id: int
+    epoch: int
+    state: str
+    """active; or retired: it still opens batches, but shufflers accept no more reports for it."""
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"PrivateKey({self.key_id}, {self.state})"
+
+    @property
+    def public(self) -> PublicKey:
+        """The public half."""
+        key = X25519PrivateKey.from_private_bytes(self.secret).public_key()
+        return PublicKey(self.key_id, self.epoch, key.public_bytes(Encoding.Raw, PublicFormat.Raw))
+
+
+class KeyFolder:
+    """The analyzer's keys, one file each. Files are read at every call, so that keys may be added,
+    retired or destroyed while the analyzer runs."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def all(self) -> list[PrivateKey]:
+        """All keys that were not destroyed, oldest first."""
+        files = self.path.glob("key-*.json") if self.path.is_dir() else ()
+        return sorted((self._read(file) for file in files), key=lambda key: key.key_id)
+
+    def find(self, key_id: int, epoch: int) -> PrivateKey | None:
+        """The key of this number and epoch; None if it does not exist (any more)."""
+        return next((k for k in self.all() if (k.key_id, k.epoch) == (key_id, epoch)), None)
+
+    def holds(self, key: PublicKey) -> PrivateKey | None:
+        """The private half of this very key; None if its number or its bytes are unknown here."""
+        found = self.find(key.key_id, key.epoch)
+        return found if found is not None and found.public == key else None
+
+    def destroyed(self, key_id: int) -> bool:
+        """Whether the key with this number was destroyed on purpose, not only its file lost."""
+        return self._file(key_id).with_suffix(".destroyed").exists()
+
+    def new(self) -> PrivateKey:
+        """A fresh key with the next number, in an epoch of its own."""
+        number = 1 + max((self._number(file) for file in self.path.glob("key-*")), default=0)
+        secret = X25519PrivateKey.generate().private_bytes_raw()
+        key = PrivateKey(key_id=number, epoch=number, state="active", secret=secret)
+        self.write(key)
+        return key
+
+    def retire(self, key_id: int) -> PrivateKey:
+        """The key with state `retired`, stored so: it opens batches, but takes no new reports."""
+        key = replace(self.known(key_id), state="retired")
+        self.write(key)
+        return key
+
+    def destroy(self, key_id: int) -> None:
+        """Erases the key: what was encrypted for it can never be opened again.
+
+        Ensures: its bytes were overwritten where they lie, and that is on disk, before the file is
+        renamed. (A file system that writes elsewhere, or a backup, may keep older copies.)
+        """
+        self.known(key_id)
+        file = self._file(key_id)
+        with open(file, "r+b") as old:
+            _overwrite(old)
+        file.rename(file.with_suffix(".destroyed"))  # its number is not given out again
+        sync(self.path)
+
+    def write(self, key: PrivateKey) -> None:
+        """Stores a key durably, in a file that only its owner may read."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data = {
+            "format": KEY_FORMAT,
+            "key_id": key.key_id,
+            "epoch": key.epoch,
+            "state": key.state,
+            "secret": key.secret.hex(),
+        }
+        file = self._file(key.key_id)
+        part = file.with_suffix(".part")
+        with open(part, "w", opener=private, encoding="utf-8") as out:
+            json.dump(data, out)
+            out.flush()
+            os.fsync(out.fileno())
+        if not file.exists():
+            part.replace(file)
+            sync(self.path)
+            return
+        old = file.with_suffix(".old")  # the same secret must not stay behind in the old file
+        old.unlink(missing_ok=True)
+        os.link(file, old)
+        part.replace(file)
+        sync(self.path)
+        with open(old, "r+b") as left:
+            _overwrite(left)
+        old.unlink()
+
+    def known(self, key_id: int) -> PrivateKey:
+        """The key of this number; raises `TaskError` if there is none."""
+        key = next((key for key in self.all() if key.key_id == key_id), None)
+        if key is None:
+            raise TaskError(f"There is no key {key_id} in {self.path}; see `shuffledp keys show`.")
+        return key
+
+    @staticmethod
+    def _number(file: Path) -> int:
+        found = re.match(r"key-(\d+)", file.name)
+        return int(found.group(1)) if found else 0
+
+    def _file(self, key_id: int) -> Path:
+        return self.path / f"key-{key_id}.json"
+
+    @staticmethod
+    def _read(file: Path) -> PrivateKey:
+        try:
+            data = read_json_file(file, MOST_KEY_BYTES)
+            return PrivateKey(
+                key_id=data["key_id"],
+                epoch=data["epoch"],
+                state=data["state"],
+                secret=bytes.fromhex(data["secret"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            raise TaskError(
+                f"The key file {file.name} cannot be read; restore or remove it."
+            ) from None
+
+
+def _overwrite(file: BinaryIO) -> None:
+    """Replaces a file's bytes by zeros in place, durably."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    file.write(bytes(size))
+    file.flush()
+    os.fsync(file.fileno())

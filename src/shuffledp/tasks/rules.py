@@ -1,0 +1,189 @@
+"""The batch rule: when a batch may leave the shuffler, and which batches the analyzer refuses.
+
+The shuffler closes no batch that the rule does not allow, and the analyzer checks the same rule
+again: a batch with less noise than the certificate needs must pass neither. After a batch was
+opened, `check_complete` decides whether the noise that the header promises can be inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+from shuffledp.numbers.exact import counted, whole
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.results import Result
+from shuffledp.tasks.errors import BatchHeld, BatchRefused, TaskError
+from shuffledp.tasks.wire import MOST_BATCH_REPORTS, MOST_TOP_UP_MESSAGES, BatchHeader
+
+TOP_UPS = ("none", "missing", "full")
+PUBLISH_NOISES = ("full", "none")
+"""full: the analyzer adds the noise of the certified users before it publishes a result, so that a
+shuffler that made all reports but one reads nothing from it. none: it adds nothing."""
+IMPLAUSIBLE_RULES = ("mark", "hold")
+"""What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
+IMPLAUSIBLE_DEVIATIONS = 6.0
+"""From which anomaly on (`Protocol.anomaly`) a batch is implausible: batches of honest users are as
+rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹."""
+LONGEST_WAIT_SECONDS = 10**8
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """How many reports a batch holds, and what the shuffler does when fewer arrive."""
+
+    reports: int
+    """Reports in a full batch; left-overs wait for the next one."""
+    _: KW_ONLY
+    top_up: str = "none"
+    """none: a short batch waits. missing: after `wait_seconds` the shuffler adds the noise of the
+    users who did not report. full: it adds one full set of noise to every batch."""
+    at_least: int = 0
+    """With a top-up, the fewest reports that leave after `wait_seconds`; 0 means `reports`."""
+    wait_seconds: int = 0
+
+    def __post_init__(self) -> None:
+        if not all(type(n) is int for n in (self.reports, self.at_least, self.wait_seconds)):
+            raise TaskError("A batch rule's numbers must be whole numbers.")
+        whole(self.reports, "reports per batch", most=MOST_BATCH_REPORTS)
+        whole(self.at_least, "at_least", least=0, most=self.reports)
+        whole(self.wait_seconds, "wait_seconds", least=0, most=LONGEST_WAIT_SECONDS)
+        if self.top_up not in TOP_UPS:
+            raise TaskError(f"top_up must be one of {', '.join(TOP_UPS)}.")
+        if self.top_up == "none" and (self.at_least or self.wait_seconds):
+            raise TaskError(
+                "Without a noise top-up a short batch never leaves; drop at_least and "
+                "wait_seconds, or choose top_up missing or full."
+            )
+
+    @property
+    def fewest(self) -> int:
+        """The fewest reports that a batch may ever hold."""
+        return self.reports if self.top_up == "none" else self.at_least or self.reports
+
+    def leaving(self, waiting: int, waited: float) -> int:
+        """How many of the waiting reports may leave as a batch after `waited` seconds; 0 if none.
+
+        Ensures: 0, or a number in `fewest`..`reports`.
+        """
+        if waiting >= self.reports:
+            return self.reports
+        early = self.fewest < self.reports and waited >= self.wait_seconds
+        return waiting if early and waiting >= self.fewest else 0
+
+    def top_up_shares(self, reports: int, users: int) -> int:
+        """How many users' shares of noise the shuffler adds to a batch of so many reports."""
+        if self.top_up == "full":
+            return users
+        return max(0, users - reports) if self.top_up == "missing" else 0
+
+    def tolerated(self, users: int) -> int:
+        """How many bad messages a full batch may hold and still be published: its slack, the
+        reports and top-up shares beyond the certified users."""
+        return self.reports + self.top_up_shares(self.reports, users) - users
+
+
+def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
+    """Raises `TaskError` unless the protocol's certificate covers every batch of this rule, and
+    the protocol and the wire format can take its noise top-up."""
+    if rule.reports < protocol.users:
+        raise TaskError(
+            f"A batch of {counted(rule.reports, 'report')} is smaller than the {protocol.users:,} "
+            "that the certificate needs; raise reports, or plan for fewer users."
+        )
+    if rule.top_up != "none" and not protocol.allows_top_up:
+        raise TaskError(
+            f"{protocol.query.capitalize()} need every report's own noise; choose top_up none."
+        )
+    added = rule.top_up_shares(rule.fewest, protocol.users)
+    if added and protocol.top_up_size(added) > MOST_TOP_UP_MESSAGES:
+        raise TaskError(
+            "A noise top-up of this task has more messages than a batch's header can say; "
+            "choose top_up none, or plan for fewer users or a larger error."
+        )
+
+
+def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result]) -> None:
+    """Raises `BatchRefused` unless a batch's header says what the rule asks for.
+
+    Ensures: a batch that passes holds at least as many shares of noise as the certificate needs,
+    if the shuffler added those that it says it added.
+    """
+    if not rule.fewest <= header.reports <= rule.reports:
+        short = header.reports < rule.fewest
+        raise BatchRefused(
+            "short-batch" if short else "long-batch",
+            f"{'Fewer' if short else 'More'} reports than the task's rule allows; nothing is "
+            "released: deliver a batch that follows the rule.",
+            have=header.reports,
+            need=rule.fewest if short else rule.reports,
+        )
+    added = rule.top_up_shares(header.reports, protocol.users)
+    messages = protocol.top_up_size(added) if added else 0
+    if header.noise_shares != header.reports + added or header.top_up_messages != messages:
+        raise BatchRefused(
+            "top-up",
+            "The noise top-up is not what the task's rule asks for; deliver a batch that follows "
+            "the rule.",
+            have=header.top_up_messages,
+            need=messages,
+        )
+
+
+def complete_shares(reports: int, bad: int, topped_up: int) -> int:
+    """How many shares of noise are sure to be whole in a batch with so many bad messages: those
+    that did not open, are malformed, or are copies of messages that were counted.
+
+    Requires: every message of the batch belongs to one report, or to the top-up of a shuffler that
+    added what it says it added. Ensures: at least so many reports have lost no message. Derived: a
+    bad message is a message of at most one report, so d bad messages spoil at most d reports, and
+    N − d of N are whole. Which messages belong together cannot be seen (that is what the shuffler
+    is for), so no better bound holds: d bad messages can lie in d different reports.
+    """
+    return reports - bad + topped_up
+
+
+def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
+    """Raises `BatchHeld` unless the whole reports of a batch carry the certified noise.
+
+    Ensures: a batch that passes holds the whole reports of at least `users` users (top-up shares
+    included), so each of them is protected as the certificate says. Whether senders of whole
+    reports are honest cannot be seen: plan for the honest users who are sure to come. Not covered
+    is a user part of whose own report was spoilt on its way, which only the shuffler can do. The
+    verdict depends on no honest user's value, so holding a batch costs no ε.
+    """
+    whole_shares = complete_shares(reports, bad, topped_up)
+    if whole_shares < users:
+        raise BatchHeld(
+            "noise-missing",
+            f"{counted(bad, 'bad message')} (unopened, malformed or copies), so only "
+            f"{max(0, whole_shares):,} of the {users:,} shares of noise that the certificate needs "
+            "are sure to be there; nothing was published or charged: discard the batch, and plan "
+            "reports above users as slack for bad messages.",
+        )
+
+
+def check_groups(slack: int, bad: int) -> None:
+    """Raises `BatchHeld` unless every group of users has the certified noise (`Protocol.slack`).
+
+    Ensures: as `check_complete`, group by group: d bad messages spoil at most d reports of any
+    group. The verdict depends on who is in which group, which is public, and on no value.
+    """
+    if bad > slack:
+        raise BatchHeld(
+            "group-short",
+            f"Some group of users has {counted(bad - slack, 'report')} too few for the noise "
+            "that the certificate needs; nothing was published or charged: discard the batch, "
+            "and plan for fewer users than come, or for fewer groups.",
+        )
+
+
+def check_publish_noise(noise: str, protocol: Protocol[Result]) -> None:
+    """Raises `TaskError` unless the analyzer can add this noise before it publishes."""
+    if noise not in PUBLISH_NOISES:
+        raise TaskError(f"publish_noise must be one of {', '.join(PUBLISH_NOISES)}.")
+    if noise != "none" and not protocol.allows_top_up:
+        raise TaskError(
+            f"{protocol.query.capitalize()} need every report's own noise, so that the analyzer "
+            "can add none; choose publish_noise none, and a shuffler that you trust not to make "
+            "reports up."
+        )

@@ -1,0 +1,70 @@
+"""Which series a task belongs to: one question that is asked anew every day or every week.
+
+Membership is part of the task, and so of its id, which collector, shuffler and analyzer sign and
+the public log holds. The id of a series is the hash of everything that its tasks have in common:
+who makes a task with another question, another ε, other dates or another length of the series has
+made another series, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shuffledp.tasks.canonical import canonical_text
+from shuffledp.tasks.clock import DAY_SECONDS
+
+EVERY_DAYS = {"day": 1, "week": 7}
+MOST_TASKS = 1000
+OWN_FIELDS = ("name", "not_before", "expires", "analyzer_key")
+"""What every task of a series has for itself, beside its place and its issuer's key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A task's place in a series."""
+
+    name: str
+    """What the operators call the series."""
+    every: str
+    """How long each task is valid: a day or a week, from where the one before it ends."""
+    tasks: int
+    """How many tasks the series has."""
+    place: int
+    """Which of them this one is, counted from 1."""
+
+    @property
+    def seconds(self) -> int:
+        """How long each task of the series is valid."""
+        return EVERY_DAYS[self.every] * DAY_SECONDS
+
+    def begin(self, not_before: int) -> int:
+        """When the first task of the series begins, if this one begins then."""
+        return not_before - (self.place - 1) * self.seconds
+
+    def fits(self, not_before: int, expires: int) -> bool:
+        """Whether a task with these dates can stand at this place."""
+        return self.place <= self.tasks and expires - not_before == self.seconds
+
+
+def series_id(task: Mapping[str, Any]) -> str:
+    """The id of the series of a task, which is given as its JSON holds it: 64 digits.
+
+    Ensures: tasks have the same one if and only if they agree in everything but `OWN_FIELDS`, their
+    places and their issuers' keys, and their places and dates belong to one beginning.
+    """
+    common = {name: value for name, value in task.items() if name not in OWN_FIELDS}
+    series = Series(**task["series"])
+    common["series"] = {
+        "name": series.name,
+        "every": series.every,
+        "tasks": series.tasks,
+        "begin": series.begin(task["not_before"]),
+    }
+    if "issuer" in common:
+        common["issuer"] = {
+            name: value for name, value in common["issuer"].items() if name != "key"
+        }
+    return hashlib.sha256(canonical_text(common)).hexdigest()

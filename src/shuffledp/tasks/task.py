@@ -1,0 +1,334 @@
+"""A task: everything that the three roles agree on, named by the SHA-256 of its canonical text.
+
+Nobody can be made to use other parameters: the id is part of every ciphertext, and every role
+proves the certificate again before it uses the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from shuffledp.errors import ParameterError, ShuffleDPError
+from shuffledp.documents.json_text import read_json
+from shuffledp.plans.certificate import Certificate, verify
+from shuffledp.queries.catalogue import protocol_from_dict
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.results import Result
+from shuffledp.tasks.canonical import canonical_text
+from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, VALID_DAYS, Clock, system_clock
+from shuffledp.tasks.encryption import SUITE_NAME
+from shuffledp.tasks.errors import BatchRefused, TaskError, TaskNotNow
+from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.oblivious import GatewayKey
+from shuffledp.tasks.rules import BatchRule, check_header, check_publish_noise, check_rule
+from shuffledp.tasks.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
+from shuffledp.tasks.series import Series, series_id
+from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
+
+LOCAL_SHUFFLER = "http://127.0.0.1:8801"
+"""The shuffler of a task that names no other: one on the same machine."""
+NOT_NAMED = "not named"
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Who runs what, in words for the people who are asked."""
+
+    collector: str = NOT_NAMED
+    shuffler: str = NOT_NAMED
+    analyzer: str = NOT_NAMED
+
+
+UNNAMED_OPERATORS = Operators()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One question, its protocol with the proof of its privacy, and how its reports travel."""
+
+    name: str
+    """What the operators call it."""
+    question: str
+    """What people are asked."""
+    operators: Operators
+    shuffler: str
+    """Where reports are sent: the shuffler's URL."""
+    not_before: int
+    """Seconds since 1970, UTC: devices answer from here on …"""
+    expires: int
+    """… and before here."""
+    certificate: dict[str, Any]
+    report_size: int
+    """K: every report holds exactly so many messages."""
+    padding: str
+    """How K was chosen, which decides the guarantee (`shuffledp.cells.report_size`)."""
+    batch: BatchRule
+    key: PublicKey
+    order: str = "canonical"
+    repeat: bool = False
+    """Whether a client may answer more than once; every answer then costs ε again."""
+    publish_noise: str = "full"
+    """Which noise the analyzer adds before it publishes (`shuffledp.tasks.rules`)."""
+    issuer: TokenIssuer | None = None
+    """Who gives the one-time tokens that reports carry; None: they carry enrolment tokens."""
+    gateway: GatewayKey | None = None
+    """The shuffler's key for requests that come through a relay; None: they come directly."""
+    series: Series | None = None
+    """Its place in a series of tasks; None: it stands alone."""
+
+    @classmethod
+    def create(
+        cls,
+        plan: Mapping[str, Any],
+        key: PublicKey,
+        name: str,
+        batch: BatchRule | None = None,
+        *,
+        padding: str | None = None,
+        order: str = "canonical",
+        repeat: bool = False,
+        publish_noise: str = "full",
+        question: str | None = None,
+        operators: Operators = UNNAMED_OPERATORS,
+        shuffler: str = LOCAL_SHUFFLER,
+        not_before: int | None = None,
+        expires: int | None = None,
+        issuer: TokenIssuer | None = None,
+        gateway: GatewayKey | None = None,
+        clock: Clock = system_clock,
+    ) -> Task:
+        """The task of a plan's JSON, with its certificate proved again and K computed.
+
+        Without a question people see the name. Without dates it is valid from now on, for 90 days.
+        """
+        certificate = verify(plan)
+        protocol = certificate.protocol
+        batch = batch or BatchRule(protocol.users)
+        padding = padding or protocol.best_padding(batch.reports)
+        now = int(clock())
+        task = cls(
+            name=name,
+            question=name if question is None else question,
+            operators=operators,
+            shuffler=shuffler,
+            not_before=now - CLOCK_SECONDS if not_before is None else not_before,
+            expires=now + VALID_DAYS * DAY_SECONDS if expires is None else expires,
+            certificate=certificate.to_dict(),
+            report_size=checked_report_size(protocol, batch.reports, padding),
+            padding=padding,
+            batch=batch,
+            key=key,
+            order=order,
+            repeat=repeat,
+            publish_noise=publish_noise,
+            issuer=issuer,
+            gateway=gateway,
+        )
+        task.verify()
+        return task
+
+    @cached_property
+    def protocol(self) -> Protocol[Result]:
+        """The protocol that the certificate describes."""
+        return protocol_from_dict(self.certificate.get("protocol"))
+
+    @property
+    def report_bytes(self) -> int:
+        """Bytes of every report."""
+        return report_bytes(self.report_size)
+
+    @property
+    def publish_shares(self) -> int:
+        """How many users' shares of noise the analyzer adds before it publishes."""
+        return self.protocol.users if self.publish_noise == "full" else 0
+
+    def forecast_rmse(self) -> float:
+        """The error of a full batch's published result, with all noise that is added."""
+        protocol, rule = self.protocol, self.batch
+        added = rule.top_up_shares(rule.reports, protocol.users) + self.publish_shares
+        return protocol.rmse(rule.reports + added)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The task as JSON holds it: no floats, so that its text is unique."""
+        return {
+            "format": TASK_FORMAT,
+            "name": self.name,
+            "question": self.question,
+            "operators": asdict(self.operators),
+            "shuffler": self.shuffler,
+            "not_before": self.not_before,
+            "expires": self.expires,
+            "certificate": self.certificate,
+            "report_size": self.report_size,
+            "padding": self.padding,
+            "batch": asdict(self.batch),
+            "order": self.order,
+            "repeat": self.repeat,
+            "publish_noise": self.publish_noise,
+            "suite": SUITE_NAME,
+            "analyzer_key": self.key.to_dict(),
+            **({} if self.issuer is None else {"issuer": self.issuer.to_dict()}),
+            **({} if self.gateway is None else {"gateway": self.gateway.to_bytes().hex()}),
+            **({} if self.series is None else {"series": asdict(self.series)}),
+        }
+
+    def canonical(self) -> bytes:
+        """The one text of this task (`shuffledp.tasks.canonical`)."""
+        return canonical_text(self.to_dict())
+
+    @cached_property
+    def id(self) -> bytes:
+        """The SHA-256 of the canonical text."""
+        return hashlib.sha256(self.canonical()).digest()
+
+    @cached_property
+    def series_id(self) -> str:
+        """The id of the series that the task belongs to; empty if it stands alone."""
+        return "" if self.series is None else series_id(self.to_dict())
+
+    def verify(self) -> Certificate:
+        """The certificate, proved again, of a task whose every number follows from it.
+
+        Ensures: raises unless the protocol is ε-DP for these very parameters, K is as large as the
+        padding asks for, and no batch has less noise than the proof needs.
+        """
+        certificate = verify(self.certificate)
+        protocol = certificate.protocol
+        check_rule(self.batch, protocol)
+        check_publish_noise(self.publish_noise, protocol)
+        need = checked_report_size(protocol, self.batch.reports, self.padding)
+        if self.report_size < need:
+            raise TaskError(
+                f"Reports of {self.report_size:,} messages would overflow too often; "
+                f"at least {need:,} are needed."
+            )
+        cells = len(protocol.cells) + protocol.public_counters
+        if cells > MOST_CELLS:
+            raise TaskError(
+                f"The protocol has {cells:,} cells and a message can name "
+                f"{MOST_CELLS:,}; plan with fewer buckets."
+            )
+        self._check_words()
+        return certificate
+
+    def _check_words(self) -> None:
+        """Everything that the schema says, and that the task expires after it begins."""
+        try:
+            TASK.check(self.to_dict(), "task")
+        except ParameterError as error:
+            raise TaskError(str(error)) from None
+        if self.expires <= self.not_before:
+            raise TaskError("A task must expire after it begins; choose a later end.")
+        if self.issuer is not None and self.repeat:
+            raise TaskError(
+                "A one-time token brings one report, and this task takes repeated answers; make a "
+                "task for each answer, or leave the issuer out."
+            )
+        if self.series is not None and not self.series.fits(self.not_before, self.expires):
+            raise TaskError(
+                "The task's dates do not fit its place in its series; make the series with "
+                "`shuffledp task series`."
+            )
+        canonical_text(self.to_dict())
+
+    def check_time(self, now: float, allowance: int = 0) -> None:
+        """Raises `TaskNotNow` unless the task is valid at this time, or was or will be within so
+        many seconds."""
+        if now < self.not_before - allowance:
+            raise TaskNotNow(
+                "task-early",
+                "This task is not valid yet; answer it later, and look at this device's clock.",
+            )
+        if now >= self.expires + allowance:
+            raise TaskNotNow(
+                "task-expired",
+                "This task has expired and takes no more answers; ask the collector for the task "
+                "that follows.",
+            )
+
+    def check_batch(self, header: BatchHeader, length: int) -> None:
+        """Raises unless a batch of `length` bytes is one of this task, as its rule allows."""
+        if header.task_id != self.id:
+            raise TaskError("The batch belongs to another task; give the task of its own.")
+        check_header(header, self.batch, self.protocol)
+        need = header.batch_bytes(self.report_size)
+        if need != length:
+            raise BatchRefused(
+                "batch-size",
+                "The batch is not as long as its header says; deliver it again whole.",
+                have=length,
+                need=need,
+            )
+
+
+def checked_report_size(
+    protocol: Protocol[Result], reports: int, padding: str | None = None
+) -> int:
+    """K for batches of so many reports; raises `TaskError` if a report cannot hold as many."""
+    size = protocol.report_size(reports, padding)
+    if size > MOST_REPORT_SIZE:
+        raise TaskError(
+            f"A report would need {size:,} messages to hide how many it holds, and can have "
+            f"{MOST_REPORT_SIZE:,}; plan with padded, for a larger error, fewer cells or, for "
+            "large values, a sum by digits."
+        )
+    return size
+
+
+def _checked_json(text: str | bytes) -> dict[str, Any]:
+    """The JSON of a task, with every field within its bounds."""
+    try:
+        data: dict[str, Any] = read_json(text, "The task", MOST_TASK_BYTES)
+        TASK.check(data, "task")
+    except ParameterError as error:
+        raise TaskError(str(error)) from None
+    return data
+
+
+def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
+    """The task in a file or answer; its text must be the canonical one, to the byte.
+
+    Ensures: raises unless the id of what was read is `expected_id`, where one is given.
+    """
+    data = _checked_json(text)
+    try:
+        task = Task(
+            name=data["name"],
+            question=data["question"],
+            operators=Operators(**data["operators"]),
+            shuffler=data["shuffler"],
+            not_before=data["not_before"],
+            expires=data["expires"],
+            certificate=data["certificate"],
+            report_size=data["report_size"],
+            padding=data["padding"],
+            batch=BatchRule(**data["batch"]),
+            key=PublicKey.from_dict(data["analyzer_key"]),
+            order=data["order"],
+            repeat=data["repeat"],
+            publish_noise=data["publish_noise"],
+            issuer=TokenIssuer.from_dict(data["issuer"]) if "issuer" in data else None,
+            gateway=GatewayKey.from_hex(data["gateway"]) if "gateway" in data else None,
+            series=Series(**data["series"]) if "series" in data else None,
+        )
+        same = task.canonical() == (text.encode() if isinstance(text, str) else text)
+    except ShuffleDPError:
+        raise
+    except (ValueError, KeyError, TypeError):
+        raise TaskError(
+            "This is no task; give a file that `shuffledp task create` wrote."
+        ) from None
+    if not same:
+        raise TaskError(
+            "The task's text is not the one that its content has: it was written anew, holds a "
+            "name twice, or holds something that this version does not know; use the file that "
+            "`shuffledp task create` wrote, unchanged."
+        )
+    if expected_id is not None and task.id != expected_id:
+        raise TaskError("The task's content does not match its id; it was changed on its way.")
+    return task

@@ -1,0 +1,96 @@
+"""Several rows per user and declared missing values on a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from chi2 import p_value
+
+from shuffledp import CrosstabResult, SeededEntropy
+from shuffledp.engines import spark as cluster
+from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
+from shuffledp.engines.persons import Persons
+from shuffledp.engines.spark.persons import of_persons, with_users
+
+ONE = Persons(user="id", rows=1)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: Any) -> Any:
+    """2,000 users with ten rows each: nine times 0 and once 1."""
+    return spark.range(20_000).selectExpr(
+        "concat('u', id div 10) as id", "cast(id % 10 = 0 as int) as bit", "id % 10 as number"
+    )
+
+
+def numbers(frame: Any) -> list[int]:
+    return [int(row[0]) for row in frame.collect()]
+
+
+def test_the_choice_is_uniform_and_the_same_however_the_rows_lie(rows: Any) -> None:
+    pairs = with_users(rows, "number", "id")
+    found = [
+        sorted(numbers(of_persons(pairs.repartition(parts), ONE, SeededEntropy(1))))
+        for parts in (1, 5)
+    ]
+    assert found[0] == found[1] and len(found[0]) == 2_000
+    assert p_value(np.array(found[0]), [0.1] * 10) > 1e-4
+    other = sorted(numbers(of_persons(pairs, ONE, SeededEntropy(2))))
+    assert other != found[0]  # another key makes another choice
+    bits = numbers(of_persons(with_users(rows, "bit", "id"), ONE, SeededEntropy(1)))
+    assert p_value(np.array(bits), [0.9, 0.1]) > 1e-4  # equal rows are told apart
+    assert p_value(np.array(bits), [0.5, 0.5]) < 1e-9
+
+
+def test_queries_per_person(rows: Any) -> None:
+    kept = cluster.count(rows, column="bit", epsilon=8, user="id", rows_per_user=2)
+    assert kept.users == 4_000 and kept.epsilon == 8 and "at most 2" in kept.neighbours
+    sums = cluster.real_sum(
+        rows.selectExpr("id", "number / 2.0 as half"),
+        column="half",
+        epsilon=8,
+        user="id",
+        bounds=(0, 20),
+    )
+    assert sums.users == 2_000 and abs(sums.value - 2_000 * 20) < 30 * sums.rmse
+
+
+def test_missing_values_and_bad_declarations(rows: Any) -> None:
+    gaps = rows.selectExpr("id", "if(number = 3, null, number) as number")
+    found = cluster.integer_sum(gaps, column="number", epsilon=8, largest=9, missing=3)
+    assert abs(found.value - 90_000) < 30 * found.rmse
+    words = rows.selectExpr("id", "if(number = 3, null, 'some') as word")
+    labels = cluster.histogram(
+        words, column="word", epsilon=8, labels=["some", "else"], missing="bucket"
+    )
+    assert np.allclose(labels.values, [18_000, 0, 2_000], atol=30 * labels.rmse)
+    with pytest.raises(DataError, match="missing values"):
+        cluster.count(gaps, column="number", equals=1, epsilon=8, user="id", rows_per_user=1)
+    nobody = rows.selectExpr("if(number = 3, null, id) as id", "bit")
+    with pytest.raises(DataError, match="column of users"):
+        cluster.count(nobody, column="bit", epsilon=8, user="id", rows_per_user=1)
+    with pytest.raises(ParameterError, match="own type"):
+        cluster.integer_sum(gaps, column="number", epsilon=8, largest=9, missing="none")
+    with pytest.raises(ParameterError, match="name of a column"):
+        cluster.count(rows, column="bit", epsilon=8, user=["a"], rows_per_user=1)
+
+
+def test_combinations_of_columns(spark: Any) -> None:
+    frame = spark.range(12_000).selectExpr(
+        "concat('c', id % 3) as country", "id % 4 as year", "cast(id as string) as id"
+    )
+    domains: dict[str, Any] = {"country": ["c0", "c1", "c2"], "year": [0, 1, 2, 3]}
+    found = cluster.histogram(frame, epsilon=8, by=["country", "year"], domains=domains)
+    assert isinstance(found, CrosstabResult)
+    assert np.allclose(found.values, 1_000, atol=30 * found.rmse)
+    each = cluster.histogram(
+        frame, epsilon=8, by=["year"], domains={"year": range(4)}, user="id", rows_per_user=1
+    )
+    assert each.users == 12_000
+    gaps = frame.selectExpr("if(year = 3, null, country) as country", "year")
+    with pytest.raises(DataError, match="missing"):
+        cluster.histogram(gaps, epsilon=8, by=["country", "year"], domains=domains)
+    with pytest.raises(ValueOutOfRange, match="Some value"):
+        cluster.histogram(frame, epsilon=8, by=["country"], domains={"country": ["c0", "c1"]})

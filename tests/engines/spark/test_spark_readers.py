@@ -1,0 +1,184 @@
+"""Spark reads a table as the readers of one machine do: the same tally, or the same refusal."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from readers import QUERIES, as_sources, outcome
+
+import shuffledp
+from shuffledp.engines import spark as cluster
+from shuffledp.errors import DataError, ParameterError, ShuffleDPError
+from shuffledp.data.columns import column_of
+from shuffledp.queries.options import Options
+from shuffledp.queries.base import Query
+from shuffledp.engines.spark import columns, executor
+
+COLUMNS: dict[str, list[Any]] = {
+    "truth": [True, False, True],
+    "whole": [0, 3, 7, -1],
+    "real": [0.5, 1.0, 5.0],
+    "text": ["a", "b,c", "a", "東京"],
+    "known texts": ["a", "b,c", "Köln"],
+    "date": [dt.date(2020, 2, 29), dt.date(2020, 3, 1)],
+    "gaps": [1, None, 0],
+    "texts with gaps": ["a", None],
+}
+
+
+def spark_refusal(frame: Any, query: Query[Any]) -> tuple[Any, Any] | None:
+    """What Spark's executor refuses; None if it answers."""
+    try:
+        executor.run(query, frame, Options(column="value"))
+    except ShuffleDPError as error:
+        return type(error), str(error)
+    return None
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_spark_refuses_what_one_machine_refuses(spark: Any, tmp_path: Path, kind: str) -> None:
+    sources = as_sources(COLUMNS[kind], tmp_path)
+    frame = spark.read.parquet(str(tmp_path / "table.parquet")).cache()
+    for name, query in QUERIES.items():
+        here = outcome(name, *sources["parquet"])
+        there = spark_refusal(frame, query)
+        if there is None:
+            assert isinstance(here[0], int), (name, here)
+        else:
+            assert there == here, name
+    frame.unpersist()
+
+
+@pytest.mark.parametrize(
+    ("sql", "right", "wrong"),
+    [
+        ("timestamp'2020-01-01 12:00:00+01:00'", "2020-01-01T11:00Z", "2020-01-01T12:00"),
+        ("timestamp_ntz'2020-01-01 12:00:00'", "2020-01-01T12:00", "2020-01-01"),
+        ("date'2020-01-01'", "2020-01-01", "2020-01-01T00:00"),
+        ("cast(0.1 as float)", "0.1", "x"),
+        ("cast(0.1 as double)", 0.1, "x"),
+    ],
+    ids=["instant", "time", "date", "float", "double"],
+)
+def test_values_are_compared_as_on_one_machine(
+    spark: Any, sql: str, right: object, wrong: object
+) -> None:
+    frame = spark.range(200).selectExpr(f"{sql} as value")
+    assert cluster.count(frame, epsilon=8, equals=right).value == pytest.approx(200, abs=5)
+    with pytest.raises(ParameterError):
+        cluster.count(frame, epsilon=8, equals=wrong)
+
+
+def test_labels_of_true_and_false_on_spark(spark: Any) -> None:
+    frame = spark.range(300).selectExpr("id % 3 = 0 as value")
+    found = cluster.histogram(frame, epsilon=8, labels=[True, False])
+    assert np.abs(found.values - [100, 200]).max() < 12 * found.rmse
+    total = cluster.integer_sum(frame, epsilon=8, largest=1)
+    assert total.value == pytest.approx(100, abs=12 * total.rmse)
+
+
+def test_the_ledger_keeps_sparks_results(spark: Any, tmp_path: Path) -> None:
+    ledger = shuffledp.Ledger.create(tmp_path / "budget.json", 1)
+    frame = spark.range(100).selectExpr("id / 100 as value")
+    found = cluster.mean(frame, epsilon=1, bounds=(0, 1), ledger=ledger, note="from Spark")
+    (entry,) = ledger.entries()
+    assert entry.result == found.to_dict() and entry.note == "from Spark"
+
+
+def test_missing_values_are_not_counted_out_loud(spark: Any) -> None:
+    frame = spark.range(100).selectExpr("if(id % 7 = 0, null, id % 2) as value")
+    with pytest.raises(DataError, match="has missing values") as caught:
+        cluster.count(frame, epsilon=8)
+    assert not any(character.isdigit() for character in str(caught.value))
+
+
+CSV_COLUMNS = {
+    "whole": ["0", "3", "-7", "007"],
+    "too large": ["1", "99999999999999999999"],
+    "real": ["0.5", "1", "1e3", ".5", "-2."],
+    "truth": ["true", "False", "TRUE"],
+    "date": ["2020-02-29", "2020-03-01"],
+    "time": ["2020-02-29T12:00:00", "2020-03-01 00:00:00"],
+    "words": ["a", "12 Main St", "5"],
+    "gaps": ["1", "", "0"],
+    "words for gaps": ["1", "N/A", "0"],
+    "texts with gaps": ["a", "NULL"],
+    "quotes and breaks": ["a", 'say ""no""', "b,c", "line\nbreak"],
+}
+UNCLEAR = {
+    "plus": ["+5", "1"],
+    "spaces": [" 5", "1"],
+    "infinite": ["inf", "1"],
+    "words and digits": ["true", "1"],
+    "hours": ["12:30", "12:31"],
+    "no such date": ["2020-02-30", "2020-03-01"],
+    "zones": ["2020-02-29T12:00:00Z"],
+    "hexadecimal": ["0x10"],
+}
+
+
+def csv_file(folder: Path, texts: list[str], only: bool = False) -> str:
+    path = folder / "column.csv"
+    lines = [f'"{text}"' for text in texts] if only else [f'x,"{text}"' for text in texts]
+    path.write_text("\n".join(["value" if only else "other,value", *lines, ""]))
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", CSV_COLUMNS)
+def test_csv_columns_have_the_types_of_one_machine(spark: Any, tmp_path: Path, kind: str) -> None:
+    path = csv_file(tmp_path, CSV_COLUMNS[kind])
+    here = column_of(path, "value")
+    values = columns.values_of(columns.read(spark, path), "value")
+    missing = [row.value for row in values.collect()].count(None)
+    assert columns.column_type(values) == here.holds
+    try:
+        mine = [value for batch in here.batches() for value in batch.tolist()]
+    except DataError:
+        assert missing == 1
+        return
+    assert missing == 0 and [row.value for row in values.collect()] == mine
+    texts = columns.values_of(columns.read(spark, path), "value", as_text=True)
+    assert columns.column_type(texts) == "text"
+
+
+def test_twin_sparks_own_guess_differs(spark: Any, tmp_path: Path) -> None:
+    path = csv_file(tmp_path, CSV_COLUMNS["words for gaps"])
+    own = columns.values_of(spark.read.csv(path, header=True, inferSchema=True), "value")
+    assert columns.column_type(own) != column_of(path, "value").holds
+
+
+@pytest.mark.parametrize("kind", UNCLEAR)
+def test_csv_columns_of_unclear_type_are_refused(spark: Any, tmp_path: Path, kind: str) -> None:
+    table = columns.read(spark, csv_file(tmp_path, UNCLEAR[kind]))
+    with pytest.raises(DataError, match="use Parquet"):
+        columns.values_of(table, "value")
+
+
+def test_csv_lines_that_spark_would_pass_over_are_refused(spark: Any, tmp_path: Path) -> None:
+    alone = Path(csv_file(tmp_path, ["1", "0"], only=True))
+    columns.values_of(columns.read(spark, str(alone)), None)  # complete: taken
+    alone.write_text("value\n1\n\n0\n")
+    with pytest.raises(DataError, match="has missing values"):
+        columns.values_of(columns.read(spark, str(alone)), None)
+    alone.write_bytes("value\nKöln\n".encode("latin-1"))
+    with pytest.raises(DataError, match="encoding"):
+        columns.values_of(columns.read(spark, str(alone)), None)
+    alone.write_text("other,value\n1,2\n1\n")
+    with pytest.raises(ShuffleDPError):
+        columns.values_of(columns.read(spark, str(alone)), "value")
+
+
+def test_files_of_another_encoding_on_spark(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "latin.csv"
+    path.write_text("Stadt;n\n" + "Köln;1\nBonn;2\n" * 50, encoding="latin-1")
+    frame = columns.read(spark, str(path), encoding="latin-1", delimiter=";")
+    found = cluster.count(frame, column="Stadt", equals="Köln", epsilon=8)
+    assert found.value == pytest.approx(50, abs=5)
+    options = replace(Options(), encoding="latin-1")
+    with pytest.raises(ParameterError, match="read already"):
+        executor.run(QUERIES["count"], frame, options)

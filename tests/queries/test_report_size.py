@@ -1,0 +1,257 @@
+"""K comes from the exact tail of the number of messages, or from the largest number possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from bounded_laws import RARE, sent
+from flint import arb
+from plan_parts import integer_sum, paper_cell
+
+from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_real_sum
+from shuffledp.numbers import message_law
+from shuffledp.numbers.message_law import tails
+from shuffledp.cells.base import Values
+from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.errors import ParameterError
+from shuffledp.plans.plan import Plan
+from shuffledp.cells.use import CellUse
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.cells.report_size import (
+    EXACT,
+    RESERVE,
+    best_padding,
+    message_laws,
+    most_messages,
+    padded_size,
+    reserve_size,
+    top_up_size,
+)
+from shuffledp.protocols.results import Result
+
+
+def noise_tail(uses: Sequence[CellUse], most: int) -> list[arb]:
+    """P(a user's noise takes more than k messages) for k = 0..most."""
+    return tails(message_laws(uses)[1], most)
+
+
+def most_input(uses: Sequence[CellUse]) -> int:
+    """The most messages that a value itself can take."""
+    return message_laws(uses)[0]
+
+
+def counting(
+    users: int = 4, a: str = "1", b: str = "1/2", pairs: int = 3, flood: int = 5
+) -> CountProtocol:
+    cell = PaperCell(
+        users=users,
+        largest=1,
+        up_epsilon=Fraction(a),
+        down_epsilon=Fraction(b),
+        mute_probability=Fraction(1, 100),
+        input_pairs=pairs,
+        flood_mean=Fraction(flood),
+    )
+    return CountProtocol(Fraction(1), cell)
+
+
+def test_tail_is_that_of_the_count_of_messages() -> None:
+    """Against a plain convolution of the three laws."""
+    protocol, most = counting(), 200
+    cell = protocol.cell
+    assert isinstance(cell, PaperCell)
+    laws = [(cell.plus_noise.share(4), 1), (cell.minus_noise.share(4), 1), (cell.flood.share(4), 2)]
+    masses = np.array([1.0])
+    for law, step in laws:
+        one = np.zeros(most + 1)
+        one[::step] = [float(law.pmf(k)) for k in range(len(one[::step]))]
+        masses = np.convolve(masses, one)[: most + 1]
+    found = noise_tail(protocol.uses, most)
+    for k in (0, 1, 2, 5, 10, 20, 40):
+        assert float(found[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-14)
+
+
+@pytest.mark.parametrize("reports", [4, 1000, 10**6])
+def test_k_is_the_least_that_keeps_a_batch_below_two_to_minus_64(reports: int) -> None:
+    protocol = counting()
+    messages = reserve_size(protocol.uses, reports)
+    reserve = messages - most_input(protocol.uses)
+    found = noise_tail(protocol.uses, reserve)
+    limit = arb(2) ** -64
+    assert reports * found[reserve] <= limit
+    assert reports * found[reserve - 1] > limit
+
+
+def test_k_grows_by_about_44_over_b() -> None:
+    """SERVICE: about 44/b messages above the input's 2s + 1, for planned counts."""
+    plan = plan_count(10_000, 1, cell="paper")
+    uses = plan.protocol.uses
+    reserve = reserve_size(uses, 10_000) - most_input(uses)
+    expected = 44.4 / float(paper_cell(plan).down_epsilon)
+    assert 0.7 * expected < reserve < 1.1 * expected
+
+
+def test_tail_of_many_copies_and_of_several_cells() -> None:
+    """Each against a plain convolution, copy by copy."""
+    one, other = counting(users=3).cell, counting(users=3, a="2", b="1/3", flood=1).cell
+    assert isinstance(one, PaperCell) and isinstance(other, PaperCell)
+    uses = (
+        CellUse(cell=one, copies=3, up=Fraction(1), down=Fraction(1)),
+        CellUse(cell=other, copies=1, up=Fraction(1), down=Fraction(1)),
+    )
+    most, masses = 150, np.array([1.0])
+    for cell in (one, one, one, other):
+        for law, step in ((cell.plus_noise, 1), (cell.minus_noise, 1), (cell.flood, 2)):
+            alone = np.zeros(most + 1)
+            alone[::step] = [float(law.share(3).pmf(k)) for k in range(len(alone[::step]))]
+            masses = np.convolve(masses, alone)[: most + 1]
+    found = noise_tail(uses, most)
+    for k in (0, 1, 3, 10, 30, 60):
+        assert float(found[k]) == pytest.approx(1 - masses[: k + 1].sum(), rel=1e-9, abs=1e-13)
+
+
+def test_masses_left_out_only_raise_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    uses = counting().uses
+    exact = noise_tail(uses, 300)
+    monkeypatch.setattr(message_law, "NEGLIGIBLE_BITS", 40)
+    rough = noise_tail(uses, 300)
+    assert all(r.upper() >= e.lower() for r, e in zip(rough, exact, strict=True))
+    assert rough[300] > exact[300] and rough[300] < exact[300] + arb(2) ** -36
+
+
+def test_most_input_counts_pairs_stand_ins_and_one_value_per_use() -> None:
+    assert most_input(counting(pairs=3).uses) == 7
+    one = Fraction(1)
+    cell = PaperCell(
+        users=10,
+        largest=5,
+        up_epsilon=one,
+        down_epsilon=one,
+        mute_probability=Fraction(1, 100),
+        input_pairs=4,
+        flood_mean=one,
+        stand_in=2,
+    )
+    assert most_input((CellUse(cell=cell, copies=1, up=one, down=one),)) == 2 * 4 + 2 + 5
+    assert most_input((CellUse(cell=cell, copies=3, up=one, down=one),)) == 3 * (2 * 4 + 2) + 5
+    assert (
+        most_input((CellUse(cell=cell, copies=3, up=one, down=one), *counting(pairs=3).uses))
+        == 35 + 7
+    )
+
+
+def test_nobody_ever_sends_more_than_most_input_without_noise() -> None:
+    """Users at the largest value, with noise and flood all but off."""
+    quiet, one = Fraction(60), Fraction(1)
+    cell = PaperCell(
+        users=10,
+        largest=5,
+        up_epsilon=quiet,
+        down_epsilon=quiet,
+        mute_probability=Fraction(1, 2),
+        input_pairs=4,
+        flood_mean=Fraction(1, 10**9),
+        stand_in=2,
+    )
+    plus, minus = IntegerSumProtocol(one, cell).randomize_each(np.full(4000, 5))
+    assert (plus + minus).max() == most_input(IntegerSumProtocol(one, cell).uses)
+
+
+@pytest.mark.parametrize(
+    ("plan", "values"),
+    [
+        (plan_histogram(100, 2, ["a", "b", "c"]), np.array(["a", "b", "c"], object)),
+        (plan_quantiles(100, 2, (0, 8), bins=8), np.arange(8) + 0.5),
+        (plan_real_sum(100, 2, mse_overhead=20), np.linspace(0, 1, 101)),
+    ],
+    ids=["histogram", "quantiles", "sum"],
+)
+def test_of_a_users_copies_one_holds_a_value(plan: Plan[Result], values: Values) -> None:
+    """What `most_input` rests on."""
+    protocol = plan.protocol
+    codes = protocol.encode(values)
+    held = np.array([protocol.split(codes, cell) for cell in range(len(protocol.cells))])
+    begin = 0
+    for use in protocol.uses:
+        copies = held[begin : begin + use.copies]
+        assert ((copies > 0).sum(axis=0) <= 1).all() and copies.max() <= use.cell.largest
+        begin += use.copies
+
+
+def test_observed_counts_stay_within_k() -> None:
+    protocol = integer_sum(plan_count(20, 2, mse_overhead=2, cell="paper"))
+    most = reserve_size(protocol.uses, 20)
+    plus, minus = protocol.randomize_each(np.ones(20_000, np.int64))
+    assert (plus + minus).max() <= most
+
+
+def test_top_up_capacity_covers_the_exact_tail() -> None:
+    """Chernoff's bound may not be below the exact answer, and not far above it."""
+    protocol = counting(users=1)
+    exact = reserve_size(protocol.uses, 1) - most_input(protocol.uses)
+    bound = top_up_size(protocol.uses, 1)
+    assert exact <= bound <= exact + 30
+
+
+def law_of_copies(copies: int) -> list[Fraction]:
+    """The law of a user's messages in so many copies of `RARE`, of which one holds 1, by plain
+    enumeration."""
+    law = [Fraction(1)]
+    for value in [1] + [0] * (copies - 1):
+        one = sent(RARE, value)
+        grown = [Fraction(0)] * (len(law) + RARE.most_messages)
+        for k, p in enumerate(law):
+            for j, q in one.items():
+                grown[k + j] += p * q
+        law = grown
+    return law
+
+
+def bits(copies: int) -> tuple[CellUse, ...]:
+    return (CellUse(cell=RARE, copies=copies, up=Fraction(1), down=Fraction(1)),)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 8])
+@pytest.mark.parametrize("reports", [4, 10**6])
+def test_the_reserve_of_bounded_cells_is_the_least(copies: int, reports: int) -> None:
+    """Against the exact law: reports · P(overflow) ≤ 2⁻⁶⁴, and not so with one message less."""
+    law, size = law_of_copies(copies), reserve_size(bits(copies), reports)
+    limit = Fraction(1, 2**64)
+    assert reports * sum(law[size + 1 :]) <= limit < reports * sum(law[size:])
+    most = most_messages(bits(copies))
+    assert most == copies * RARE.most_messages == len(law) - 1 and law[most] > 0
+    assert size <= most
+    if copies == 8:
+        assert size < most  # so that not everything is the exact maximum
+
+
+def test_tails_of_bounded_cells_are_those_of_the_enumeration() -> None:
+    law = law_of_copies(3)
+    found = tails(message_laws(bits(3))[1], len(law) - 1)
+    for k in range(len(law)):
+        assert float(found[k]) == pytest.approx(float(sum(law[k + 1 :])), rel=1e-12, abs=1e-80)
+
+
+def test_padding_is_exact_where_it_costs_less_than_twice_the_reserve() -> None:
+    for copies in (1, 3, 8, 40, 200):
+        uses = bits(copies)
+        most, reserve = most_messages(uses), reserve_size(uses, 100)
+        assert most is not None
+        exact = most < 2 * reserve
+        assert best_padding(uses, 100) == (EXACT if exact else RESERVE)
+        assert padded_size(uses, 100) == (most if exact else reserve)
+    assert best_padding(bits(1), 100) == EXACT and best_padding(bits(200), 100) == RESERVE
+    assert best_padding(counting().uses, 100) == RESERVE  # the paper's cells have no largest number
+
+
+def test_a_padding_that_a_protocol_cannot_have() -> None:
+    protocol = plan_histogram(100, 1, 3, cell="bounded").protocol
+    assert protocol.report_size(100, RESERVE) <= protocol.report_size(100, EXACT)
+    with pytest.raises(ParameterError, match="exact padding needs"):
+        counting().report_size(100, EXACT)
+    with pytest.raises(ParameterError, match="padding must be one of"):
+        protocol.report_size(100, "none")

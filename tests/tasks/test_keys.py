@@ -1,0 +1,39 @@
+"""The analyzer's keys in their folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.keys import KeyFolder, PublicKey
+
+
+def test_keys_are_private_files_and_can_be_destroyed(tmp_path: Path) -> None:
+    folder = KeyFolder(tmp_path / "keys")
+    first = folder.new()
+    file = tmp_path / "keys" / "key-1.json"
+    assert file.stat().st_mode & 0o777 == 0o600 and "secret" in file.read_text()
+    assert first.secret.hex() not in repr(first)
+    folder.destroy(1)
+    assert folder.all() == [] and folder.new().key_id == 2
+    for left in (tmp_path / "keys").iterdir():
+        assert first.secret.hex() not in left.read_text()
+    with pytest.raises(TaskError, match="no key 9"):
+        folder.retire(9)
+
+
+def test_a_public_key_is_read_back_and_other_json_is_refused(tmp_path: Path) -> None:
+    key = KeyFolder(tmp_path).new().public
+    assert PublicKey.from_dict(key.to_dict()) == key
+    for change in ({"key_id": 0}, {"epoch": 1 << 32}, {"public": "00"}, {"public": None}):
+        with pytest.raises(TaskError):
+            PublicKey.from_dict(key.to_dict() | change)
+
+
+def test_a_damaged_key_file_is_named(tmp_path: Path) -> None:
+    KeyFolder(tmp_path).new()
+    (tmp_path / "key-1.json").write_text("{")
+    with pytest.raises(TaskError, match=r"key-1\.json cannot be read"):
+        KeyFolder(tmp_path).all()
