@@ -11,7 +11,7 @@ demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bun
 test: .venv/test-ready .venv/js-ready  ## all tests
 	$(BIN)/python -m pytest -n 2
 
-check: .venv/test-ready  ## format, style, types, rooms
+check: .venv/test-ready  ## format, style, types, imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -32,9 +32,9 @@ from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.numbers.sampler import sampler
+from shuffledp.protocols.results import Result
 from shuffledp.queries.real_sum.bounded_digits import bounded_sum
 from shuffledp.queries.real_sum.digits import SumTask
-from shuffledp.protocols.results import Result
 
 Row = tuple[str, str, str]
 

@@ -22,16 +22,16 @@ import numpy as np
 from bench_machine import cpu_seconds, disk_bytes, held_to, postgres_seconds
 from bench_tasks import USERS, new_task, say
 
+from shuffledp.service.client.collector import call, register
+from shuffledp.service.client.sending import new_report_id
+from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
+from shuffledp.service.tokens import EACH_PREFIX, token_hash
 from shuffledp.tasks.merkle import leaf_hash
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.signing import SigningKey, task_text
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.task_proof import Head, log_entry
 from shuffledp.tasks.wire import REPORT_HEADER_BYTES, REPORT_ID_PART
-from shuffledp.service.client.collector import call, register
-from shuffledp.service.client.sending import new_report_id
-from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
-from shuffledp.service.tokens import EACH_PREFIX, token_hash
 
 
 def bench_intake(folder: Path, args: argparse.Namespace) -> None:

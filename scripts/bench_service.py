@@ -31,6 +31,8 @@ from bench_intake import bench_intake
 from bench_machine import writes
 from bench_tasks import new_task, say
 
+from shuffledp.service.client.collector import call, register
+from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
 from shuffledp.tasks.encryption import encrypt_all, open_all
 from shuffledp.tasks.keys import KeyFolder, PublicKey
 from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
@@ -39,8 +41,6 @@ from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES, BatchHeader
-from shuffledp.service.client.collector import call, register
-from shuffledp.service.demo import configuration, free_port, new_tokens, wait_ready
 
 TASK_ID = bytes(32)
 LONGEST_BATCH_SECONDS = 1800

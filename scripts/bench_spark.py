@@ -55,7 +55,7 @@ def in_turns(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
 
 def bench_queries(path: str, rows: int, cores: int) -> dict[str, Any]:
     """Seconds of our queries and of Spark's own, on the same file."""
-    from shuffledp.engines import spark as cluster
+    from shuffledp import spark as cluster
 
     session = cluster.session(f"local[{cores}]")
     frame = session.read.parquet(path)
@@ -104,12 +104,12 @@ def bench_opening(cores: int) -> dict[str, Any]:
     """Messages opened per second and core, on Spark and in the analyzer's own pool."""
     import threading
 
-    from shuffledp.engines import spark as cluster
+    from shuffledp import spark as cluster
+    from shuffledp.engines.spark import batch_parts as batches
+    from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
     from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
     from shuffledp.tasks.replays import first_seen
     from shuffledp.tasks.wire import BATCH_HEADER_BYTES
-    from shuffledp.engines.spark import batch_parts as batches
-    from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

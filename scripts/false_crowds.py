@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 
 from shuffledp.cells.base import Cell
-from shuffledp.queries.count.planner import plan_count
-from shuffledp.queries.frequencies.planner import plan_frequencies
-from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.protocols.base import Protocol
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 
 HONEST_SHARE = 0.3

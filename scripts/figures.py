@@ -1,7 +1,7 @@
-"""Makes docs/figures/*.png and the tables of docs/rivals.md from code.
+"""Makes docs/figures/*.png and the tables of docs/baselines.md from code.
 
 python scripts/figures.py            draws all pictures
-python scripts/figures.py --tables   rewrites the tables between the marks in docs/rivals.md
+python scripts/figures.py --tables   rewrites the tables between the marks in docs/baselines.md
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from shuffledp.cli.compare import cells_of, number
-from shuffledp.plots.frontier import frontier
-from shuffledp.plots.scaling import AXES, scaling
 from shuffledp.baselines import Task
 from shuffledp.baselines.base import Query
 from shuffledp.baselines.table import Table, compare
+from shuffledp.cli.compare import cells_of, number
+from shuffledp.plots.frontier import frontier
+from shuffledp.plots.scaling import AXES, scaling
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEADINGS = ("protocol", "RMSE", "over central", "messages", "bits per user", "privacy", "trust")
@@ -78,7 +78,7 @@ def which_when(tables: dict[Query, Table]) -> str:
 
 
 def blocks(queries: Iterable[Query] = tuple(TASKS)) -> dict[str, str]:
-    """Every generated part of docs/rivals.md by the name of its mark."""
+    """Every generated part of docs/baselines.md by the name of its mark."""
     tables = {query: compare(query, TASKS[query]) for query in queries}
     made: dict[str, str] = {
         query: markdown(HEADINGS, (cells_of(row) for row in table.rows))
@@ -128,9 +128,9 @@ def draw(folder: Path) -> None:
 def main() -> None:
     """Draws the pictures, or rewrites the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", action="store_true", help="rewrite docs/rivals.md instead")
+    parser.add_argument("--tables", action="store_true", help="rewrite docs/baselines.md instead")
     if parser.parse_args().tables:
-        write_tables(DOCS / "rivals.md")
+        write_tables(DOCS / "baselines.md")
     else:
         draw(DOCS / "figures")
 

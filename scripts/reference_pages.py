@@ -11,8 +11,8 @@ from pathlib import Path
 
 import shuffledp
 from shuffledp.cli.main import parser
-from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.http.problems import PROBLEM_TITLES
+from shuffledp.service.shuffler.arrivals import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICE = ROOT / "src/shuffledp/service"
@@ -23,7 +23,7 @@ REFUSALS = ("Problem", "_end")
 PYTHON = """# Python
 
 Everything that `import shuffledp` gives, from its docstrings; their examples are run by the tests.
-`shuffledp.engines.spark` has the same queries for Spark DataFrames. Words are explained in the
+`shuffledp.spark` has the same queries for Spark DataFrames. Words are explained in the
 [glossary](../glossary.md), what a column may hold in [data](../data.md)."""
 
 COMMAND_LINE = """# Command line

@@ -1,9 +1,9 @@
 """Writes docs/schema: what tasks, plans, certificates and results may hold, as JSON Schema, and
 what the servers answer, as OpenAPI 3.1.
 
-The bounds are those that the program itself checks (`shuffledp.documents.schema`), the answers those
-that stand beside the routes (`shuffledp.service.http.operations`); a test compares the files with
-them.
+The bounds are those that the program itself checks (`shuffledp.documents.schema`). The answers are
+described beside the routes (`shuffledp.service.http.operations`). A test compares the files with
+both.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.documents.schema import Schema
-from shuffledp.plans.plan_schema import PLAN
 from shuffledp.plans.certificate_schema import CERTIFICATE
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.schema import PUBLIC_KEY, TASK
-from shuffledp.tasks.task_proof import TASK_PROOF
+from shuffledp.plans.plan_schema import PLAN
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.http.operations import openapi_document
+from shuffledp.service.http.role import Role
 from shuffledp.service.issuer.app import Issuer
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.http.operations import openapi_document
-from shuffledp.service.http.role import Role
+from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.schema import PUBLIC_KEY, TASK
+from shuffledp.tasks.task_proof import TASK_PROOF
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 SCHEMAS: dict[str, tuple[str, Schema]] = {

@@ -15,10 +15,10 @@ from fractions import Fraction
 from flint import arb, arb_poly, ctx
 
 from shuffledp import plan_count
-from shuffledp.numbers.message_law import PRECISION_BITS, NoiseMessages, tails
 from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.numbers.laws import NegativeBinomial
 from shuffledp.numbers.exact import ball
+from shuffledp.numbers.laws import NegativeBinomial
+from shuffledp.numbers.message_law import PRECISION_BITS, NoiseMessages, tails
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 

@@ -12,8 +12,8 @@ from naive_shared import uniform
 
 from shuffledp import certify
 from shuffledp.queries.real_sum.digits import SumTask
-from shuffledp.queries.real_sum.shared_digits import shared_sum
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.queries.real_sum.shared_digits import shared_sum
 from shuffledp.tasks.task import Task
 
 SHARED, DITHERED = "real sum, shared", "real sum, shared with a dither"

@@ -2,12 +2,15 @@
 
     shuffledp.count(data, epsilon=1)             a query on a column that this machine holds
     shuffledp.plan_count(1_000_000, 1)           a plan for users who randomize on their devices
-    shuffledp.engines.spark                              the same queries on Apache Spark
+    shuffledp.spark                              the same queries on Apache Spark
 
 docs/glossary.md explains every word.
 """
 
 from shuffledp import samples
+from shuffledp.engines.calls import count, integer_sum, mean, real_sum
+from shuffledp.engines.label_calls import frequencies, histogram, quantiles
+from shuffledp.engines.word_calls import heavy_hitters
 from shuffledp.errors import (
     BudgetExceeded,
     CertificateError,
@@ -25,27 +28,24 @@ from shuffledp.errors import (
     ValueOutOfRange,
 )
 from shuffledp.numbers.seeded import SeededEntropy
-from shuffledp.queries.by_group.planner import plan_by_group
-from shuffledp.queries.count.planner import plan_count
-from shuffledp.queries.frequencies.planner import plan_frequencies
-from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
-from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.queries.integer_sum.planner import plan_integer_sum
-from shuffledp.plans.plan import Plan
-from shuffledp.queries.quantiles.planner import plan_quantiles
-from shuffledp.queries.real_sum.planner import plan_real_sum
 from shuffledp.plans.certificate import Certificate, certify, verify
-from shuffledp.queries.histogram.crosstab_result import CrosstabResult
-from shuffledp.queries.frequencies.result import FrequenciesResult
-from shuffledp.queries.by_group.result import GroupsResult
-from shuffledp.queries.quantiles.result import QuantilesResult
+from shuffledp.plans.plan import Plan
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.engines.calls import count, integer_sum, mean, real_sum
-from shuffledp.engines.label_calls import frequencies, histogram, quantiles
-from shuffledp.release.ledger import Ledger
+from shuffledp.queries.by_group.planner import plan_by_group
+from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.frequencies.result import FrequenciesResult
+from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
+from shuffledp.queries.histogram.crosstab_result import CrosstabResult
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.integer_sum.planner import plan_integer_sum
 from shuffledp.queries.options import QueryOptions
-from shuffledp.engines.word_calls import heavy_hitters
+from shuffledp.queries.quantiles.planner import plan_quantiles
+from shuffledp.queries.quantiles.result import QuantilesResult
+from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.release.ledger import Ledger
 from shuffledp.version import __version__
 
 __all__ = [

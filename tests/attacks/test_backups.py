@@ -13,11 +13,11 @@ from service_trio import USERS, Trio
 
 from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
+from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.service.store.backups import back_up, restore
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.store.backups import back_up, restore
-from shuffledp.service.http.tasks import TaskRegistry
 
 
 async def uploaded(trio: Trio, task: Task, count: int) -> None:

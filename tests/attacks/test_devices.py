@@ -20,16 +20,16 @@ from shuffledp.cli.main import main, parser
 from shuffledp.cli.send import given_policy, given_value
 from shuffledp.errors import ParameterError
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.tasks.clock import DAY_SECONDS
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.rules import BatchRule
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import read_upload
 from shuffledp.service.client import retries
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused, Unreachable
+from shuffledp.tasks.clock import DAY_SECONDS
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import read_upload
 
 MakeTask = Callable[..., Task]
 
@@ -128,8 +128,8 @@ def test_the_budget_comes_back_after_the_period(make_task: MakeTask, tmp_path: P
 RACER = """
 import sys, httpx
 from pathlib import Path
-from shuffledp.sealed.task import task_from_json
-from shuffledp.sealed.task_proof import TaskProof
+from shuffledp.tasks.task import task_from_json
+from shuffledp.tasks.task_proof import TaskProof
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import PolicyRefused
 sent = 0

@@ -24,12 +24,12 @@ from service_trio import (
 )
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
+from shuffledp.documents.json_text import read_json
 from shuffledp.errors import ParameterError, TooCostly
 from shuffledp.numbers.deadline import time_limit
-from shuffledp.documents.json_text import read_json
 from shuffledp.numbers.exact import exact
-from shuffledp.plans.plan import Plan
 from shuffledp.plans.certificate import verify
+from shuffledp.plans.plan import Plan
 from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.task import Task

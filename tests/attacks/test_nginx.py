@@ -20,8 +20,8 @@ from service_trio import (
     bearing,
 )
 
-from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.demo import free_port
+from shuffledp.tasks.reports import encrypt_report
 
 CONF = Path(__file__).resolve().parents[2] / "deploy" / "nginx.conf"
 

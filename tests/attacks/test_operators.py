@@ -17,11 +17,11 @@ from service_programs import Programs
 from service_trio import Trio, bearing, known_report, sha
 
 from shuffledp.cli.main import main
-from shuffledp.tasks.keys import KeyFolder
 from shuffledp.service.client.collector import register
 from shuffledp.service.demo import local_servers, new_tokens, wait_ready
 from shuffledp.service.errors import Refused
 from shuffledp.service.tokens import new_token
+from shuffledp.tasks.keys import KeyFolder
 
 ANOTHER = "another-collector-secret"
 

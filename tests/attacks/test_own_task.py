@@ -11,13 +11,13 @@ import pytest
 from logged_tasks import KEYS, proof_of
 from service_trio import TRUSTING, Trio, as_collector
 
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.sending import Client
+from shuffledp.service.errors import PolicyRefused, Refused
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.signing import SIGNERS, SigningKey
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.task_proof import TaskProof
-from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.client.sending import Client
-from shuffledp.service.errors import PolicyRefused, Refused
 
 PINNED = ClientPolicy(
     **{**vars(TRUSTING), "signing_keys": {role: (KEYS[role].public.hex(),) for role in SIGNERS}}

@@ -14,14 +14,14 @@ from service_needs import missing
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, REPORT_HEADER_BYTES
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, REPORT_HEADER_BYTES
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""An approximate rival is never shown as pure, and a claim without support is never hidden."""
+"""An approximate baseline is never shown as pure, and a claim without support is never hidden."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp import baselines as rivals
+from shuffledp import baselines
+from shuffledp.baselines import BASELINES, Claim, Task, baseline, baselines_for
+from shuffledp.baselines.table import Table, compare, pareto
 from shuffledp.cli.compare import cells_of
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.baselines import RIVALS, Claim, Task, rival, rivals_for
-from shuffledp.baselines.table import Table, compare, pareto
 
 APPROXIMATE = {
     "gkmp20", "gkmp20-published", "bbgn20", "bbgn20-average", "bc20", "bc20-published", "csuzz19",
@@ -26,7 +26,7 @@ APPROXIMATE = {
 @pytest.fixture(scope="module")
 def tables() -> list[Table]:
     sums = [
-        e.name for e in rivals_for("real-sum") if e.name != "ggkmpv20"
+        e.name for e in baselines_for("real-sum") if e.name != "ggkmpv20"
     ]  # slow, tested on its own
     return [
         compare("count", Task.of(1500, 1, "1e-4")),
@@ -36,7 +36,7 @@ def tables() -> list[Table]:
 
 
 def test_the_registry_says_which_are_approximate() -> None:
-    for entry in RIVALS:
+    for entry in BASELINES:
         assert entry.pure != (entry.name in APPROXIMATE), entry.name
 
 
@@ -63,8 +63,8 @@ def test_a_claim_with_delta_cannot_be_pure() -> None:
         Claim(epsilon=Fraction(1), delta=Fraction(1), trust="shuffler", basis="computed")
 
 
-def test_a_rival_registered_as_what_it_is_not_is_refused() -> None:
-    lie = replace(rival("count", "gkmp20"), pure=True)
+def test_a_baseline_registered_as_what_it_is_not_is_refused() -> None:
+    lie = replace(baseline("count", "gkmp20"), pure=True)
     with pytest.raises(ParameterError, match="claims otherwise"):
         lie.plan(Task.of(1000, 1, "1e-6"))
 
@@ -89,10 +89,10 @@ def test_cy22_is_a_line_only(tables: list[Table]) -> None:
     assert not row.runnable
     assert "line only" in row.title
     with pytest.raises(PlanningError, match="cannot be run"):
-        rival("count", "cy22").plan(Task.of(100, 1))
+        baseline("count", "cy22").plan(Task.of(100, 1))
 
 
-def test_without_delta_only_pure_rivals_remain() -> None:
+def test_without_delta_only_pure_baselines_remain() -> None:
     table = compare("count", Task.of(500, 1), [Fraction(1, 2)])
     assert {row.claim.kind for row in table.rows} == {"pure"}
     assert not {row.name for row in table.rows} & APPROXIMATE
@@ -139,13 +139,13 @@ def test_figures_of_the_specification_are_met() -> None:
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ParameterError, match="there are: central"):
-        rival("count", "magic")
+        baseline("count", "magic")
     with pytest.raises(ParameterError, match="count, real-sum and histogram"):
-        rivals_for("median")
+        baselines_for("median")
 
 
 def test_noise_never_comes_from_a_statistical_generator() -> None:
-    folder = Path(rivals.__file__).parent
+    folder = Path(baselines.__file__).parent
     for source in folder.rglob("*.py"):
         text = source.read_text(encoding="utf-8")
         assert "np.random" not in text, source.name

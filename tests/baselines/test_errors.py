@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from shuffledp.baselines import BASELINES, Baseline, Entry, Task
+from shuffledp.baselines.base import Bag
+from shuffledp.baselines.protocols.bbgn19 import BlanketSum
+from shuffledp.baselines.protocols.gmps21 import GMPS21
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.laws import NegativeBinomial
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.report import shuffle
-from shuffledp.baselines import RIVALS, Entry, Rival, Task
-from shuffledp.baselines.base import Bag
-from shuffledp.baselines.protocols.bbgn19 import BlanketSum
-from shuffledp.baselines.protocols.gmps21 import GMPS21
 
 BUCKETS = 4
 SMALLER = {  # (users, runs) where a run or a calibration takes long
@@ -25,7 +25,7 @@ SMALLER = {  # (users, runs) where a run or a calibration takes long
     "histogram-gkmp20": (3000, 600),
     "real-sum-ggkmpv20": (100, 800),
 }
-RUNNABLE = [entry for entry in RIVALS if entry.runnable]
+RUNNABLE = [entry for entry in BASELINES if entry.runnable]
 
 
 def name(entry: Entry) -> str:
@@ -33,8 +33,8 @@ def name(entry: Entry) -> str:
     return f"{entry.query}-{entry.name}"
 
 
-def planned(entry: Entry, users: int, delta: str) -> Rival:
-    """The rival for so many users, or for the least larger number that its theorem allows."""
+def planned(entry: Entry, users: int, delta: str) -> Baseline:
+    """The baseline for so many users, or for the least larger number that its theorem allows."""
     delta = min(delta, "0.009", key=float) if entry.name == "efmrtt19" else delta  # its condition
     task = Task.of(users, 1, delta, BUCKETS)
     if entry.name.startswith(
@@ -50,30 +50,32 @@ def planned(entry: Entry, users: int, delta: str) -> Rival:
     raise AssertionError(f"{entry.name} plans for no number of users up to 20,000")
 
 
-def data_for(rival: Rival, users: int) -> NDArray[Any]:
+def data_for(baseline: Baseline, users: int) -> NDArray[Any]:
     """Where sums err most: values between two units of the rounding."""
-    if rival.query == "count":
+    if baseline.query == "count":
         return np.asarray(np.arange(users) % 3 == 0, np.int64)
-    if rival.query == "histogram":
+    if baseline.query == "histogram":
         return np.asarray(np.minimum(np.arange(users) % 7, BUCKETS - 2))  # none in the last bucket
     value = (
-        rival.worst_value() if isinstance(rival, BlanketSum) else 0.5 / getattr(rival, "units", 1)
+        baseline.worst_value()
+        if isinstance(baseline, BlanketSum)
+        else 0.5 / getattr(baseline, "units", 1)
     )
     return np.full(users, value)
 
 
-def truth_of(rival: Rival, values: NDArray[Any]) -> NDArray[Any]:
-    if rival.query == "histogram":
+def truth_of(baseline: Baseline, values: NDArray[Any]) -> NDArray[Any]:
+    if baseline.query == "histogram":
         return np.bincount(values, minlength=BUCKETS)
     return np.array([values.sum()])
 
 
-def squared_errors(rival: Rival, bags: list[Bag], values: NDArray[Any]) -> NDArray[Any]:
+def squared_errors(baseline: Baseline, bags: list[Bag], values: NDArray[Any]) -> NDArray[Any]:
     """(error)²/forecast, one row per run."""
-    truth = truth_of(rival, values)
-    totals = [None] if rival.query == "real-sum" else list(truth)
-    forecast = np.array([rival.mean_squared_error(len(values), total) for total in totals])
-    return np.array([(rival.analyze(bag) - truth) ** 2 / forecast for bag in bags])
+    truth = truth_of(baseline, values)
+    totals = [None] if baseline.query == "real-sum" else list(truth)
+    forecast = np.array([baseline.mean_squared_error(len(values), total) for total in totals])
+    return np.array([(baseline.analyze(bag) - truth) ** 2 / forecast for bag in bags])
 
 
 def agrees(ratios: NDArray[Any], factor: float = 1.0) -> bool:
@@ -85,41 +87,41 @@ def agrees(ratios: NDArray[Any], factor: float = 1.0) -> bool:
 @pytest.mark.parametrize("entry", RUNNABLE, ids=name)
 def test_aggregate_is_unbiased_and_errs_as_forecast(entry: Entry) -> None:
     users, runs = SMALLER.get(name(entry).removesuffix("-published"), (3000, 1500))
-    rival = planned(entry, users, "1e-3")
-    users = rival.users
-    values, entropy = data_for(rival, users), SeededEntropy(name(entry))
-    bags = [rival.aggregate(values, entropy) for _ in range(runs)]
-    ratios = squared_errors(rival, bags, values)
+    baseline = planned(entry, users, "1e-3")
+    users = baseline.users
+    values, entropy = data_for(baseline, users), SeededEntropy(name(entry))
+    bags = [baseline.aggregate(values, entropy) for _ in range(runs)]
+    ratios = squared_errors(baseline, bags, values)
     assert agrees(ratios)
     assert not agrees(ratios, 2.2)
     assert not agrees(ratios, 1 / 2.2)
-    found = np.array([rival.analyze(bag) for bag in bags])
-    away = np.abs(found.mean(axis=0) - truth_of(rival, values))
+    found = np.array([baseline.analyze(bag) for bag in bags])
+    away = np.abs(found.mean(axis=0) - truth_of(baseline, values))
     assert (away / (found.std(axis=0) / runs**0.5)).max() < 4.5
 
 
 @pytest.mark.parametrize("entry", RUNNABLE, ids=name)
 def test_message_by_message_has_the_same_law(entry: Entry) -> None:
     """randomize, shuffle, collect, analyze: one user after the other."""
-    rival = planned(entry, 25, "0.05")
-    users, runs = rival.users, 60 if rival.users <= 60 else 16
-    values, entropy = data_for(rival, users), SeededEntropy(f"messages {name(entry)}")
+    baseline = planned(entry, 25, "0.05")
+    users, runs = baseline.users, 60 if baseline.users <= 60 else 16
+    values, entropy = data_for(baseline, users), SeededEntropy(f"messages {name(entry)}")
     bags = []
     for _ in range(runs):
-        sent = shuffle([rival.randomize(value, entropy) for value in values], entropy)
-        extra = {"entropy": entropy} if rival.claim.trust == "central" else {}
-        bags.append(rival.collect(sent, users, **extra))
-    ratios = squared_errors(rival, bags, values).mean(axis=1)
+        sent = shuffle([baseline.randomize(value, entropy) for value in values], entropy)
+        extra = {"entropy": entropy} if baseline.claim.trust == "central" else {}
+        bags.append(baseline.collect(sent, users, **extra))
+    ratios = squared_errors(baseline, bags, values).mean(axis=1)
     assert 0.35 < ratios.mean() < 2.2
 
 
 @pytest.mark.parametrize("entry", RUNNABLE, ids=name)
 def test_messages_are_as_many_as_forecast(entry: Entry) -> None:
-    rival = planned(entry, 25, "0.05")
+    baseline = planned(entry, 25, "0.05")
     entropy = SeededEntropy(f"cost {name(entry)}")
-    value = 1 if rival.query != "real-sum" else 1.0
-    sent = [len(rival.randomize(value, entropy)) for _ in range(400)]
-    most = rival.messages_per_user()
+    value = 1 if baseline.query != "real-sum" else 1.0
+    sent = [len(baseline.randomize(value, entropy)) for _ in range(400)]
+    most = baseline.messages_per_user()
     allowed = 4.5 * np.std(sent) / 20
     assert np.mean(sent) <= most + allowed + 1e-9
     assert np.mean(sent) >= 0.9 * most - allowed

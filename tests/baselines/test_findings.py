@@ -1,4 +1,4 @@
-"""What docs/rivals.md says was found, held by computation."""
+"""What docs/baselines.md says was found, held by computation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from shuffledp.numbers.laws import Binomial
-from shuffledp.baselines import Task, rival
+from shuffledp.baselines import Task, baseline
 from shuffledp.baselines.divergence import shift_delta
 from shuffledp.baselines.protocols.bbgn19 import Digit, least_blanket, published_blanket, single
 from shuffledp.baselines.protocols.bbgn20 import split_distance
@@ -19,6 +18,7 @@ from shuffledp.baselines.protocols.bc20 import BC20, least_chance
 from shuffledp.baselines.protocols.csuzz19 import least_flip
 from shuffledp.baselines.protocols.gkmp20 import fewest_pairs, published_pairs
 from shuffledp.baselines.table import compare
+from shuffledp.numbers.laws import Binomial
 
 ROOT = Path(__file__).resolve().parents[2]
 MILLIONTH = Fraction(1, 10**6)
@@ -86,8 +86,8 @@ def test_mirroring_bc20_saves_a_message() -> None:
 @pytest.mark.parametrize("users", [10_000, 1_000_000])
 def test_efmrtt19_is_worse_than_no_shuffler(users: int) -> None:
     task = Task.of(users, 1, "1e-6")
-    shuffled = rival("count", "efmrtt19").plan(task).forecast().rmse
-    alone = rival("count", "local").plan(task).forecast().rmse
+    shuffled = baseline("count", "efmrtt19").plan(task).forecast().rmse
+    alone = baseline("count", "local").plan(task).forecast().rmse
     assert shuffled > 2 * alone
 
 
@@ -108,13 +108,13 @@ def figures() -> ModuleType:
 def test_the_page_is_up_to_date() -> None:
     """Counts; the other tables come from the same code and take longer."""
     script = figures()
-    page = (ROOT / "docs" / "rivals.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
     for name, block in script.blocks(["count"]).items():
         assert script.marked(page, name) == block, "run: python scripts/figures.py --tables"
 
 
 def test_large_domains_by_groups_beside_local_hashing() -> None:
-    """docs/rivals.md, "Large domains": pure, and below half of what local protocols err."""
+    """docs/baselines.md, "Large domains": pure, and below half of what local protocols err."""
     table = compare("histogram", Task.of(10**6, 1, "1e-6", 10**6))
     few, many, hashing, hadamard, lwy22 = (
         table.row(name)

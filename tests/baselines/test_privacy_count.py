@@ -12,8 +12,6 @@ import pytest
 from numpy.typing import NDArray
 from views import Law, added, hockey_stick, max_divergence, moved
 
-from shuffledp.numbers.laws import Law as ExactLaw
-from shuffledp.numbers.laws import NegativeBinomial
 from shuffledp.baselines import Task
 from shuffledp.baselines.ggkmpv20_loss import Shape, loss
 from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, split_distance
@@ -31,6 +29,8 @@ from shuffledp.baselines.protocols.ggkmpv20 import GGKMPV20
 from shuffledp.baselines.protocols.gkmp20 import GKMP20
 from shuffledp.baselines.protocols.local import RandomizedResponse
 from shuffledp.baselines.protocols.thinning import Thinning
+from shuffledp.numbers.laws import Law as ExactLaw
+from shuffledp.numbers.laws import NegativeBinomial
 
 
 def masses(law: ExactLaw, size: int) -> list[float]:

@@ -10,8 +10,6 @@ from fractions import Fraction
 import pytest
 from views import Law, View, added, hockey_stick, max_divergence, moved, squared
 
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.laws import Binomial, Poisson
 from shuffledp.baselines import Task
 from shuffledp.baselines.divergence import conditional_swap, least, pair_delta, swap_delta
 from shuffledp.baselines.protocols.bbgn19 import Digit, blanket_delta, least_blanket
@@ -22,6 +20,8 @@ from shuffledp.baselines.protocols.gkmp20 import GKMP20
 from shuffledp.baselines.protocols.gkmp20 import histogram as gkmp20_histogram
 from shuffledp.baselines.protocols.local import BucketResponse, HadamardResponse
 from shuffledp.baselines.protocols.lwy22 import FrequencyOracle
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.laws import Binomial, Poisson
 
 
 def two_bins(users: int, chance: float) -> tuple[Law, Law]:

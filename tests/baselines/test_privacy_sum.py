@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shuffledp.numbers.laws import NegativeBinomial
 from shuffledp.baselines import Task
 from shuffledp.baselines.gmps21_tree import parts, shares
 from shuffledp.baselines.protocols.gmps21 import GMPS21
+from shuffledp.numbers.laws import NegativeBinomial
 
 SIZE = 130
 

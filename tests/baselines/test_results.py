@@ -1,4 +1,4 @@
-"""Results of rivals: they are results like ours, and always state their own privacy claim."""
+"""Results of baselines: they are results like ours, and always state their own privacy claim."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shuffledp.baselines import BaselineEstimate, BaselineHistogram, BaselineResult, run
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.baselines import RivalEstimate, RivalHistogram, RivalResult, run
 
 BITS = np.arange(2000) % 4 == 0
 WAYS = np.arange(2000) % 3
@@ -21,23 +21,23 @@ LABELS = ("walk", "bike", "bus")
 
 
 @pytest.fixture(scope="module")
-def approximate() -> RivalEstimate:
+def approximate() -> BaselineEstimate:
     return run("count", "gkmp20", BITS, 1, "1e-6")
 
 
 @pytest.fixture(scope="module")
-def central() -> RivalHistogram:
+def central() -> BaselineHistogram:
     return run("histogram", "central", WAYS, 1, buckets=LABELS)
 
 
 def test_they_are_results_of_the_same_types(
-    approximate: RivalEstimate, central: RivalHistogram
+    approximate: BaselineEstimate, central: BaselineHistogram
 ) -> None:
-    assert isinstance(approximate, Estimate) and isinstance(approximate, RivalResult)
+    assert isinstance(approximate, Estimate) and isinstance(approximate, BaselineResult)
     assert isinstance(central, HistogramResult) and isinstance(central, Result)
 
 
-def test_a_central_histogram_prints_every_value_with_its_label(central: RivalHistogram) -> None:
+def test_a_central_histogram_prints_every_value_with_its_label(central: BaselineHistogram) -> None:
     for (name, value, low, high), line in zip(
         central.rows(), str(central).splitlines()[1:4], strict=True
     ):
@@ -49,7 +49,7 @@ def test_a_central_histogram_prints_every_value_with_its_label(central: RivalHis
 
 
 def test_histograms_come_with_joint_intervals_around_the_single_ones(
-    central: RivalHistogram,
+    central: BaselineHistogram,
 ) -> None:
     assert (central.joint_low <= central.low).all()
     assert (central.joint_high >= central.high).all()
@@ -57,7 +57,9 @@ def test_histograms_come_with_joint_intervals_around_the_single_ones(
     assert (central.low <= central.values).all() and (central.values <= central.high).all()
 
 
-def test_delta_is_shown_wherever_an_approximate_result_is_shown(approximate: RivalEstimate) -> None:
+def test_delta_is_shown_wherever_an_approximate_result_is_shown(
+    approximate: BaselineEstimate,
+) -> None:
     assert "δ = 1e-06" in approximate.privacy_in_words()
     for shown in (str(approximate), approximate._repr_html_()):
         assert "(ε, δ)" in shown and "1e-06" in shown
@@ -87,15 +89,15 @@ def test_a_seeded_result_is_not_private() -> None:
     assert found.to_dict()["claim"]["kind"] == "approximate"
 
 
-def test_epsilon_is_that_of_the_claim(approximate: RivalEstimate) -> None:
+def test_epsilon_is_that_of_the_claim(approximate: BaselineEstimate) -> None:
     assert approximate.epsilon == approximate.claim.epsilon == 1
     with pytest.raises(ParameterError, match="ε of its privacy claim"):
         replace(approximate, epsilon=Fraction(1, 2))
 
 
-def test_clamping_keeps_the_type_and_the_claim(central: RivalHistogram) -> None:
+def test_clamping_keeps_the_type_and_the_claim(central: BaselineHistogram) -> None:
     cut = central.clamp(0, 10)
-    assert isinstance(cut, RivalHistogram)
+    assert isinstance(cut, BaselineHistogram)
     assert cut.clamped and cut.claim == central.claim and (cut.values <= 10).all()
 
 
@@ -109,7 +111,7 @@ def test_the_error_law_of_a_picture_is_that_of_the_noise() -> None:
 
 
 @pytest.mark.parametrize("name", ["central", "local"])
-def test_pictures_of_rivals_can_be_drawn(name: str, tmp_path: Path) -> None:
+def test_pictures_of_baselines_can_be_drawn(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run("count", name, BITS, 1).plot(str(tmp_path / "count.png"))
     run("histogram", name, WAYS, 1, buckets=LABELS).plot(str(tmp_path / "histogram.png"))

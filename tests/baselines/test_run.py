@@ -1,4 +1,4 @@
-"""Rivals from the front door: the result says what it is and under which promise."""
+"""Baselines from the front door: the result says what it is and under which promise."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from shuffledp.baselines import run
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError, ValueOutOfRange
 from shuffledp.numbers.seeded import SeededEntropy
-from shuffledp.baselines import run
 
 BITS = np.arange(5000) % 4 == 0
 
@@ -25,7 +25,7 @@ def test_an_approximate_count_runs_and_says_so() -> None:
     assert json.loads(json.dumps(result.to_dict()))["claim"]["kind"] == "approximate"
 
 
-def test_without_delta_an_approximate_rival_is_refused() -> None:
+def test_without_delta_an_approximate_baseline_is_refused() -> None:
     with pytest.raises(ParameterError, match="give delta"):
         run("count", "gkmp20", BITS, 1)
 

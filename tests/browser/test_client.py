@@ -14,14 +14,14 @@ from client_site import POLICY, check_count, client_site
 from service_programs import Programs
 from service_trio import TRUSTING, USERS, Trio
 
+from shuffledp.plans.plan import Plan
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.plans.plan import Plan
 from shuffledp.queries.real_sum.planner import plan_real_sum
+from shuffledp.service.client.sending import Client
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
-from shuffledp.service.client.sending import Client
 
 OPEN = """
     const [url, token, policy, more] = args;

@@ -17,17 +17,17 @@ from client_site import POLICY, check_count, client_site
 from service_issuer import IssuerProgram
 
 from shuffledp.queries.count.planner import plan_count
+from shuffledp.service.client.collector import enrol, gateway_key, register, results
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.sending import Client
+from shuffledp.service.demo import Servers, local_servers
+from shuffledp.service.tokens import EACH_PREFIX
 from shuffledp.tasks.blind_rsa import BlindPrivateKey
 from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.task_tokens import TokenIssuer
-from shuffledp.service.client.collector import enrol, gateway_key, register, results
-from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.client.sending import Client
-from shuffledp.service.demo import Servers, local_servers
-from shuffledp.service.tokens import EACH_PREFIX
 
 USERS = 20
 TRUSTING = ClientPolicy(least_users=1)

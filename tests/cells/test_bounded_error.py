@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from bounded_laws import BIT, DIGIT, RARE, direction, sums
 
-from shuffledp.numbers.inversion import first_true
 from shuffledp.cells.bounded import error as bounded_error
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.error import (
@@ -19,6 +18,7 @@ from shuffledp.cells.bounded.error import (
     transform,
 )
 from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.inversion import first_true
 from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction

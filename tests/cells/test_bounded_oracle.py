@@ -5,14 +5,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from bounded_oracle import all_ratios, first_violation, ratios, user_law
 
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.proof import prove, prove_direction
+from shuffledp.cells.bounded.side import Side
 from shuffledp.errors import PrivacyViolation
 from shuffledp.numbers.exact import round_to
-from shuffledp.cells.bounded.side import Side
-from bounded_oracle import all_ratios, first_violation, ratios, user_law
-from shuffledp.cells.bounded.proof import prove, prove_direction
 
 F = Fraction
 TINY = F(1, 10**60)

@@ -13,6 +13,10 @@ from flint import arb
 from shuffledp import certify, plan_integer_sum, verify
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import Direction
+from shuffledp.cells.bounded.proof import prove
+from shuffledp.cells.bounded.rules import Scale, closed_form, per_index
+from shuffledp.cells.bounded.search import cheapest_bounded_cell
+from shuffledp.cells.target import CellTarget
 from shuffledp.errors import (
     CertificateError,
     InputError,
@@ -20,25 +24,18 @@ from shuffledp.errors import (
     PrivacyViolation,
     Undecided,
 )
-from shuffledp.cells.bounded.search import cheapest_bounded_cell
-from shuffledp.cells.target import CellTarget
 from shuffledp.plans.target import laplace_variance
-from shuffledp.cells.bounded.proof import prove
-from shuffledp.cells.bounded.rules import Scale, closed_form, per_index
-from shuffledp.queries.catalogue import (
-    PROTOCOLS,
-    CountProtocol,
-    FrequenciesProtocol,
-    HeavyHittersProtocol,
-    HistogramProtocol,
-    IntegerSumProtocol,
-    QuantilesProtocol,
-    RealSumProtocol,
-)
 from shuffledp.protocols.base import Protocol
-from shuffledp.queries.by_group.protocol import ByGroupProtocol, DirectedCell
-from shuffledp.queries.quantiles.protocol import Level
+from shuffledp.protocols.registry import PROTOCOLS
 from shuffledp.protocols.results import Result
+from shuffledp.queries.by_group.protocol import ByGroupProtocol, DirectedCell
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp_check import bounded as bounded_checker
 from shuffledp_check import certificate as checker
 from shuffledp_check.bounded import Rejected

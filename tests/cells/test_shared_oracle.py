@@ -7,14 +7,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from digits_oracle import View, all_changes
 from shared_groups import TINY, downwards, fitted, group
 
-from shuffledp.cells.digits.cell import SharedCell
-from shuffledp.errors import PrivacyViolation
 from shuffledp.cells.bounded.proof import decide
 from shuffledp.cells.bounded.rules import SHARED, shared_way_up
-from digits_oracle import View, all_changes
+from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.digits.proof import prove
+from shuffledp.errors import PrivacyViolation
 
 F = Fraction
 Group = list[SharedCell]

@@ -17,10 +17,10 @@ from shared_groups import group
 from shuffledp import certify, verify
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.cells.digits.proof import prove
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
 from shuffledp.plans.certificate_schema import CERTIFICATE_FORMAT
-from shuffledp.cells.digits.proof import prove
-from shuffledp.queries.catalogue import RealSumProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp_check import certificate as checker
 from shuffledp_check import shared as shared_checker
 from shuffledp_check.bounded import Rejected, check_files

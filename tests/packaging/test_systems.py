@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents import files
 from shuffledp.documents.files import lock, sync, write_whole
+from shuffledp.errors import ParameterError
 
 POSIX_ONLY = """
 import os, sys
@@ -38,7 +38,7 @@ files.WINDOWS = True
 from pathlib import Path
 import shuffledp
 from shuffledp.cli.main import main
-from shuffledp.sealed.keys import KeyFolder
+from shuffledp.tasks.keys import KeyFolder
 here = Path(sys.argv[1])
 ledger = shuffledp.Ledger.create(here / "budget.json", 2)
 assert 0 < shuffledp.count([True] * 50 + [False] * 50, epsilon=1, ledger=ledger).value < 100
@@ -55,9 +55,9 @@ import shuffledp.documents.files as files
 files.WINDOWS = True
 from pathlib import Path
 import httpx
-from shuffledp.sealed.keys import KeyFolder
-from shuffledp.sealed.rules import BatchRule
-from shuffledp.sealed.task import Task
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 import shuffledp, shuffledp.service.roles, shuffledp.service.store.sqlite
@@ -155,7 +155,7 @@ def test_windows_waits_for_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 ADDING = """
 import sys, time
 from pathlib import Path
-from shuffledp.sealed.files import lock
+from shuffledp.documents.files import lock
 number, path = Path(sys.argv[1]), Path(sys.argv[1] + ".lock")
 Path(sys.argv[1] + ".ready" + sys.argv[2]).touch()
 while len(list(number.parent.glob("*.ready*"))) < 4:

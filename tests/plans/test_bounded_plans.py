@@ -20,10 +20,10 @@ from shuffledp import (
 )
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.queries.real_sum.bounded_digits import bounded_sum
-from shuffledp.queries.real_sum.digits import SumTask
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
+from shuffledp.queries.real_sum.bounded_digits import bounded_sum
+from shuffledp.queries.real_sum.digits import SumTask
 
 F = Fraction
 Planner = Callable[..., Plan[Result]]

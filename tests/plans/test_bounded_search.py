@@ -7,12 +7,10 @@ from math import inf
 
 import numpy as np
 import pytest
+from bounded_oracle import user_law
 
-from shuffledp.queries.real_sum.rounding import worst_rounding
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.errors import ParameterError, PlanningError, PrivacyViolation
-from shuffledp.numbers.exact import ball, sign
-from shuffledp.queries.real_sum.bounded_digits import bounded_cost, bounded_digits
+from shuffledp.cells.bounded.proof import prove
 from shuffledp.cells.bounded.search import (
     Pair,
     cheapest_bounded_cell,
@@ -22,10 +20,12 @@ from shuffledp.cells.bounded.search import (
     worst_error,
 )
 from shuffledp.cells.target import CellTarget
-from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.errors import ParameterError, PlanningError, PrivacyViolation
+from shuffledp.numbers.exact import ball, sign
 from shuffledp.plans.target import laplace_variance
-from bounded_oracle import user_law
-from shuffledp.cells.bounded.proof import prove
+from shuffledp.queries.real_sum.bounded_digits import bounded_cost, bounded_digits
+from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.queries.real_sum.rounding import worst_rounding
 
 F = Fraction
 

@@ -11,25 +11,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper_oracle import max_divergence
 from plan_parts import paper_cell, real_sum
 
 from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum, plan_real_sum, verify
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.paper.printed import printed_recipe
+from shuffledp.cells.paper.proof import PaperProof, g, tightest
+from shuffledp.cells.paper.search import propose, settle
+from shuffledp.cells.target import CellTarget
 from shuffledp.errors import CertificateError, ParameterError, PrivacyViolation
 from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.cells.target import CellTarget
-from shuffledp.cells.paper.search import propose, settle
 from shuffledp.plans.plan import Plan
-from shuffledp.cells.paper.printed import printed_recipe
-from paper_oracle import max_divergence
-from shuffledp.cells.paper.proof import PaperProof, g, tightest
-from shuffledp.queries.catalogue import (
-    CountProtocol,
-    HistogramProtocol,
-    IntegerSumProtocol,
-    RealSumProtocol,
-)
 from shuffledp.protocols.results import Result
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp_check import certificate as checker
 from shuffledp_check.bounded import Rejected
 

@@ -8,12 +8,12 @@ from plan_parts import paper_cell
 
 from shuffledp import certify, plan_count, plan_histogram, plan_integer_sum
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.paper.printed import printed_recipe
+from shuffledp.cells.paper.search import error_left, limit_messages
+from shuffledp.cells.target import CellTarget
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.cells.target import CellTarget
-from shuffledp.cells.paper.search import error_left, limit_messages
-from shuffledp.cells.paper.printed import printed_recipe
-from shuffledp.queries.catalogue import CountProtocol
+from shuffledp.queries.count.protocol import CountProtocol
 
 F = Fraction
 

@@ -11,8 +11,8 @@ import pytest
 
 from shuffledp import Plan, SeededEntropy, plan_frequencies
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.queries.frequencies.planner import others_of
 from shuffledp.queries.frequencies.group_search import SHORT_GROUP_CHANCE, users_of_group
+from shuffledp.queries.frequencies.planner import others_of
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 
 MILLION = 10**6

@@ -11,14 +11,14 @@ import pytest
 from plan_parts import paper_cell
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
-from shuffledp.errors import PlanningError
-from shuffledp.cells.target import CellTarget
-from shuffledp.cells.paper.search import Proposal, settle, spent
-from shuffledp.plans.plan import Plan
 from shuffledp.cells.paper.reserve import reserve
-from shuffledp.plans.target import laplace_variance
-from shuffledp.plans.certificate import certify
+from shuffledp.cells.paper.search import Proposal, settle, spent
 from shuffledp.cells.report_size import message_laws, reserve_size
+from shuffledp.cells.target import CellTarget
+from shuffledp.errors import PlanningError
+from shuffledp.plans.certificate import certify
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.target import laplace_variance
 from shuffledp.protocols.results import Result
 
 

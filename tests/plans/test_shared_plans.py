@@ -10,12 +10,12 @@ import pytest
 
 import shuffledp
 from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.cells.report_size import RESERVE
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.real_sum.protocol import RealSumProtocol
-from shuffledp.cells.report_size import RESERVE
 from shuffledp.protocols.results import Estimate
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 
 @lru_cache

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from bounded_laws import BIT, DIGIT, sums
+from bounded_oracle import all_ratios, ratios
 from chi2 import p_value
 from plan_parts import bounded_cell, bounded_cells, histogram
 
@@ -17,9 +18,8 @@ from shuffledp.cells.base import Floats, Values
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import Direction
 from shuffledp.numbers.seeded import SeededEntropy
-from bounded_oracle import all_ratios, ratios
-from shuffledp.queries.catalogue import HistogramProtocol
 from shuffledp.protocols.report import Report
+from shuffledp.queries.histogram.protocol import HistogramProtocol
 
 F = Fraction
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bounded_oracle import user_law
 from numpy.typing import NDArray
 
 from shuffledp import SeededEntropy, certify, plan_by_group, plan_count, verify
@@ -20,8 +21,7 @@ from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError, PrivacyViolation, ShortBatchError, ValueOutOfRange
 from shuffledp.plans.plan import Plan
-from bounded_oracle import user_law
-from shuffledp.queries.catalogue import protocol_from_dict
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.by_group.protocol import PAIR, ByGroupProtocol, DirectedCell
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp_check.bounded import Rejected

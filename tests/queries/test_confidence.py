@@ -13,11 +13,11 @@ from command_line import run
 
 import shuffledp
 from shuffledp import Ledger, plan_count
+from shuffledp.baselines import run as run_baseline
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.queries.options import Options
 from shuffledp.release.publish import publish
-from shuffledp.baselines import run as run_rival
 
 PLAN = plan_count(50, 1)
 BATCH = PLAN.aggregate(np.ones(50, np.int64))
@@ -37,7 +37,7 @@ WAYS: dict[str, Callable[..., Any]] = {
     "Plan.run": lambda confidence, **_: PLAN.run(BITS, SeededEntropy(1), confidence),
     "Protocol.analyze": lambda confidence, **_: PLAN.protocol.analyze(VIEW, confidence),
     "publish": lambda **how: publish(PLAN.protocol, BATCH, what="x", **how),
-    "rivals.run": lambda confidence, **_: run_rival(
+    "baselines.run": lambda confidence, **_: run_baseline(
         "count", "local", np.ones(50, np.int64), 1, confidence=confidence
     ),
 }

@@ -19,15 +19,15 @@ from plan_parts import bounded_cell, bounded_cells, real_sum
 
 import shuffledp_check.certificate as checker
 from shuffledp import certify, plan_by_group, plan_count, plan_real_sum, verify
-from shuffledp.queries.real_sum.rounding import even_rounding, rounding_variance, worst_rounding
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.catalogue import protocol_from_dict
-from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import Estimate
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.queries.real_sum.rounding import even_rounding, rounding_variance, worst_rounding
 from shuffledp_check.bounded import Rejected
 
 F = Fraction

@@ -10,6 +10,7 @@ from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 import pytest
+from bounded_oracle import user_law
 from numpy.typing import NDArray
 
 from shuffledp import (
@@ -25,10 +26,9 @@ from shuffledp import (
 from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError, PrivacyViolation, ValueOutOfRange
-from bounded_oracle import user_law
-from shuffledp.queries.catalogue import protocol_from_dict
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.report import Report
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 
 F = Fraction
 USERS = 40_000

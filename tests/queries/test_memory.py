@@ -12,9 +12,9 @@ from command_line import run
 
 import shuffledp
 from shuffledp import Ledger, Plan
+from shuffledp.engines import local
 from shuffledp.errors import ParameterError
 from shuffledp.numbers import memory
-from shuffledp.engines import local
 
 ROWS = 500
 PLANS: dict[str, tuple[Plan[Any], Any]] = {

@@ -25,6 +25,8 @@ from shuffledp import (
     plan_real_sum,
 )
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.data.values import compared, zeros_and_ones
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import (
     CertificateError,
     ParameterError,
@@ -36,10 +38,10 @@ from shuffledp.numbers.arrangement import arrange
 from shuffledp.numbers.laws import Poisson
 from shuffledp.numbers.sampler import SPARSE_BATCH, Sampler
 from shuffledp.numbers.seeded import SeededEntropy
-from shuffledp.queries.catalogue import HistogramProtocol, QuantilesProtocol
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.queries.quantiles.protocol import QuantilesProtocol
 from shuffledp.release.ledger import Ledger
-from shuffledp.data.values import compared, zeros_and_ones
-from shuffledp.documents.files import write_whole
 
 F = Fraction
 
@@ -295,7 +297,7 @@ def test_random_cells_are_certified_often_enough_to_mean_something() -> None:
             flood_mean=F(flood),
         )
         try:
-            certify(shuffledp.protocols.IntegerSum(epsilon, cell))
+            certify(IntegerSumProtocol(epsilon, cell))
             certified += 1
         except CertificateError:
             continue

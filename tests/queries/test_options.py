@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import shuffledp
-from shuffledp.engines import spark
+from shuffledp import spark
 from shuffledp.errors import ParameterError
-from shuffledp.release.ledger import Ledger
 from shuffledp.queries.options import ERRORS, MEANINGS, Options, QueryOptions
+from shuffledp.release.ledger import Ledger
 
 QUERIES = ("count", "integer_sum", "real_sum", "mean", "histogram", "quantiles")
 

@@ -19,9 +19,9 @@ from command_line import run
 
 import shuffledp
 from shuffledp import Ledger, SeededEntropy
-from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
 from shuffledp.data.filling import is_missing
 from shuffledp.engines.persons import kept, numbered, summed
+from shuffledp.errors import DataError, InputError, ParameterError, ValueOutOfRange
 
 USERS = 3_000
 

@@ -13,10 +13,10 @@ from shuffledp import plan_count, plan_frequencies, plan_histogram, plan_integer
 from shuffledp.numbers.chernoff import Unlikely, as_anomaly, as_deviations, log_sum_tail, log_tails
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.base import Protocol
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.protocols.plausibility import CellCounts
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.tasks.results import implausible
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
 

@@ -7,20 +7,21 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from paper_oracle import largest_log_ratio, max_divergence, noise_plane, with_user
 from plan_parts import histogram, integer_sum, paper_cell, paper_cells
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles, plan_real_sum
-from shuffledp.cells.paper import error as paper_error
 from shuffledp.cells.base import Values
+from shuffledp.cells.paper import error as paper_error
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.error import chances_at_most, intervals
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
-from paper_oracle import largest_log_ratio, max_divergence, noise_plane, with_user
-from shuffledp.queries.catalogue import HistogramProtocol, RealSumProtocol
 from shuffledp.protocols.bounds import outermost_floats
 from shuffledp.protocols.results import Estimate
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 F = Fraction
 RNG = np.random.default_rng(7)  # makes test data, never noise

@@ -11,12 +11,12 @@ import pytest
 
 import shuffledp
 from shuffledp import plan_quantiles, verify
-from shuffledp.queries.quantiles.range_errors import root_mean_square, steps_below
-from shuffledp.numbers.tails import error_ends, third_and_fourth_cumulants
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.tails import error_ends, third_and_fourth_cumulants
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.quantiles.planner import point_bins
-from shuffledp.queries.catalogue import protocol_from_dict
+from shuffledp.queries.quantiles.range_errors import root_mean_square, steps_below
 from shuffledp.queries.quantiles.result import QuantilesResult
 
 HOURS = np.clip(np.random.default_rng(1).normal(13, 4.5, 5000).round(), 0, 23).astype(np.int64)

@@ -9,10 +9,12 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from shuffledp.data.arrays import ColumnType
+from shuffledp.data.values import comparable
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.queries.base import Grouping
 from shuffledp.queries.options import Options
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.base import ColumnType, Grouping
 from shuffledp.queries.questions import (
     CountQuery,
     HistogramQuery,
@@ -20,7 +22,6 @@ from shuffledp.queries.questions import (
     MeanQuery,
     RealSumQuery,
 )
-from shuffledp.data.values import comparable
 
 NOTHING = Options()
 KINDS: tuple[ColumnType, ...] = get_args(ColumnType)

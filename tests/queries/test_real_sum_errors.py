@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp import plan_real_sum
-from shuffledp.queries.real_sum.digit_spread import likely_squares
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.options import Options
 from shuffledp.queries.questions import MeanQuery
+from shuffledp.queries.real_sum.digit_spread import likely_squares
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 USERS = 10_000
 RUNS = 1000

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shuffledp.engines.rehearsal import Comparison, Rehearsal
 from shuffledp.errors import DataError, ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries import questions
+from shuffledp.queries.base import Query
+from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries.frequencies.query import FrequenciesQuery
 from shuffledp.queries.options import Options
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.base import Query
-from shuffledp.engines.rehearsal import Comparison, Rehearsal
 from shuffledp.queries.truth import truth
 
 SEEDED = Options.checked({"seed": 18})

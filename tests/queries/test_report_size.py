@@ -12,15 +12,8 @@ from flint import arb
 from plan_parts import integer_sum, paper_cell
 
 from shuffledp import plan_count, plan_histogram, plan_quantiles, plan_real_sum
-from shuffledp.numbers import message_law
-from shuffledp.numbers.message_law import tails
 from shuffledp.cells.base import Values
 from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.errors import ParameterError
-from shuffledp.plans.plan import Plan
-from shuffledp.cells.use import CellUse
-from shuffledp.queries.count.protocol import CountProtocol
-from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 from shuffledp.cells.report_size import (
     EXACT,
     RESERVE,
@@ -31,7 +24,14 @@ from shuffledp.cells.report_size import (
     reserve_size,
     top_up_size,
 )
+from shuffledp.cells.use import CellUse
+from shuffledp.errors import ParameterError
+from shuffledp.numbers import message_law
+from shuffledp.numbers.message_law import tails
+from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 
 
 def noise_tail(uses: Sequence[CellUse], most: int) -> list[arb]:

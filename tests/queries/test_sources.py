@@ -16,9 +16,9 @@ from pyarrow.fs import FileSystem
 
 import shuffledp
 from shuffledp.cli.main import main
-from shuffledp.errors import DataError, ParameterError
 from shuffledp.data.columns import FileFormat, column_of
 from shuffledp.data.sources import Source
+from shuffledp.errors import DataError, ParameterError
 
 CSV = b"flag,way\n" + b"1,bike\n0,walk\n" * 60
 TABLE = pa.table({"flag": [1, 0] * 60, "way": ["bike", "walk"] * 60})

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import shuffledp
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ValueOutOfRange
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.release.ledger import Ledger
-from shuffledp.documents.files import write_whole
 
 FLAGS = np.arange(2000) % 4 == 0
 

@@ -114,7 +114,7 @@ import numpy as np
 import shuffledp
 from shuffledp import Ledger, plan_count
 from shuffledp.queries import publish as room
-from shuffledp.sealed import files
+from shuffledp.tasks import files
 
 place, path = sys.argv[1:]
 stop = lambda *_, **__: os._exit(9)

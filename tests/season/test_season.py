@@ -35,14 +35,14 @@ from season_play import (
 from season_stage import COMMAND, KILLED, command
 from service_issuer import code
 
+from shuffledp.service.client.one_time import spent_name
+from shuffledp.service.errors import PolicyRefused
+from shuffledp.service.tokens import token_hash
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
-from shuffledp.service.client.one_time import spent_name
-from shuffledp.service.errors import PolicyRefused
-from shuffledp.service.tokens import token_hash
 
 WEEK_DAYS = 7
 FORGER = (str(Path(season_forger.__file__)),)

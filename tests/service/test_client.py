@@ -20,16 +20,16 @@ from service_trio import TRUSTING, Trio
 from shuffledp.errors import SeededError, ValueOutOfRange
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.seeded import SeededEntropy
-from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.protocols.report import Report
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
+from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.service.client import retries
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.sending import AsyncClient, Client
 from shuffledp.service.errors import AlreadyAnswered, Refused, Unreachable
 from shuffledp.service.tokens import token_hash
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
 
 
 @pytest.fixture

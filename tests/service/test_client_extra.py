@@ -25,10 +25,10 @@ class Missing(MetaPathFinder):
 sys.meta_path.insert(0, Missing())
 import httpx
 from fractions import Fraction
-from shuffledp.sealed.task import task_from_json
+from shuffledp.tasks.task import task_from_json
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
-from shuffledp.sealed.task_proof import TaskProof
+from shuffledp.tasks.task_proof import TaskProof
 import shuffledp.cli.send, shuffledp.cli.device
 
 proof = TaskProof.from_json(open(sys.argv[1] + ".proof").read())

@@ -9,9 +9,9 @@ from service_trio import COLLECTOR, DELIVERY, OPERATOR, sha
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.config import load_config
 from shuffledp.service.roles import serve_role
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.http.config import load_config
 
 GOOD = f"""
 [shuffler]

@@ -15,9 +15,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from service_trio import ANALYZER_OPERATOR, Trio, bearing
 
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.service.roles import ROLE_CONFIGS
 from shuffledp.service.http.config import load_config
+from shuffledp.service.roles import ROLE_CONFIGS
+from shuffledp.tasks.reports import encrypt_report
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"

@@ -15,16 +15,16 @@ from logged_tasks import proof_of
 
 from shuffledp.cli.main import main
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.tasks.clock import DAY_SECONDS, system_clock
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.task import Operators, Task
-from shuffledp.tasks.task_tokens import TokenIssuer
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.one_time import OneTimeToken
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import AlreadyAnswered, PolicyRefused, Unreachable
+from shuffledp.tasks.clock import DAY_SECONDS, system_clock
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Operators, Task
+from shuffledp.tasks.task_tokens import TokenIssuer
 
 OPERATORS = Operators("Example App", "Mixer Ltd", "Some University")
 

@@ -20,11 +20,6 @@ from service_trio import TRUSTING, Trio
 from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.keys import KeyFolder, PrivateKey
-from shuffledp.tasks.oblivious import GatewayKey, open_request, seal_answer
-from shuffledp.tasks.rules import BatchRule
-from shuffledp.tasks.task import Task
 from shuffledp.service.binary_http import BinaryResponse, read_request
 from shuffledp.service.client import relaying
 from shuffledp.service.client.collector import enrol, gateway_key, register
@@ -35,6 +30,11 @@ from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.relay import app as relay_app
 from shuffledp.service.shuffler import gateway as gateway_module
 from shuffledp.service.tokens import EACH_PREFIX
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.keys import KeyFolder, PrivateKey
+from shuffledp.tasks.oblivious import GatewayKey, open_request, seal_answer
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
 
 SHUFFLER, RELAY = "http://shuffler", "http://relay"
 ANSWER_OVERHEAD = 32

@@ -12,11 +12,11 @@ import pytest
 from service_trio import Trio
 
 from shuffledp import certify, plan_count, plan_histogram
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.protocols.report import Report
-from shuffledp.tasks.publish import publish_batch
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import AllowedNumbers, Tally
+from shuffledp.tasks.publish import publish_batch
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.result_schema import PUBLISHED
 from shuffledp.tasks.results import OpenedBatch

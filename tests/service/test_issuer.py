@@ -15,11 +15,11 @@ import pytest
 from service_issuer import IssuerParty, code, kill_the_issuer
 from service_trio import OPERATOR, USERS, Trio, bearing, sha
 
+from shuffledp.service.errors import Refused, Unreachable
+from shuffledp.service.tokens import EACH_PREFIX, new_token
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task_tokens import REQUEST_BYTES, TokenRequest, task_challenge
-from shuffledp.service.errors import Refused, Unreachable
-from shuffledp.service.tokens import EACH_PREFIX, new_token
 
 STORE = {"url": ""}
 """The issuer's store in the test that runs; empty: an SQLite file."""

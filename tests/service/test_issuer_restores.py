@@ -15,11 +15,11 @@ import pytest
 from service_issuer import IssuerParty, code
 from service_trio import OPERATOR, Trio, bearing, sha
 
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.issuer.record import IssuedRecord
 from shuffledp.service.store.backups import back_up, restore
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
 
 FORGOTTEN, MISSING = (410, "tokens-forgotten"), (503, "record-missing")
 GIVEN = (200, "")

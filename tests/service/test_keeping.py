@@ -14,12 +14,12 @@ from service_programs import Programs
 from service_trio import ANALYZER_OPERATOR, OPERATOR, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
+from shuffledp.service.demo import free_port, wait_ready
+from shuffledp.service.tokens import ONCE_PREFIX
 from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.service.demo import free_port, wait_ready
-from shuffledp.service.tokens import ONCE_PREFIX
 
 DAYS = 7
 

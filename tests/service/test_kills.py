@@ -15,9 +15,9 @@ from service_shards import further, task_in
 from service_states import stored_tallies
 from service_trio import DELIVERY, Trio, bearing, known_report
 
-from shuffledp.tasks.task import Task
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.tokens import ONCE_PREFIX
+from shuffledp.tasks.task import Task
 
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "60" if FULL else "8"))

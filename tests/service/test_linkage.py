@@ -18,9 +18,9 @@ import pytest
 from service_trio import USERS, Trio
 
 from shuffledp import plan_count
+from shuffledp.service.http.logs import JsonLines, log
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES, read_upload
-from shuffledp.service.http.logs import JsonLines, log
 
 
 @pytest.fixture

@@ -20,17 +20,17 @@ from service_programs import Programs
 from service_trio import ANALYZER_OPERATOR, COLLECTOR, DELIVERY, OPERATOR, Trio, bearing
 
 from shuffledp import plan_histogram, plan_quantiles
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.http.role import Role
 from shuffledp.service.issuer.app import Issuer
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.http.role import Role
+from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES: dict[str, Role] = {

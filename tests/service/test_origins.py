@@ -21,18 +21,18 @@ from service_trio import (
     bearing,
 )
 
+from shuffledp.service.binary_http import BinaryRequest
+from shuffledp.service.client.sending import Client
+from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.config import load_config
+from shuffledp.service.relay.app import Relay
+from shuffledp.service.relay.config import RelayConfig
+from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.tasks.errors import TaskError, TaskNotNow
 from shuffledp.tasks.oblivious import GatewayKey, seal_request
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
-from shuffledp.service.binary_http import BinaryRequest
-from shuffledp.service.client.sending import Client
-from shuffledp.service.errors import ConfigError
-from shuffledp.service.relay.app import Relay
-from shuffledp.service.relay.config import RelayConfig
-from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.http.config import load_config
 
 PAGE, STRANGER = "https://survey.example", "https://elsewhere.example"
 

@@ -9,8 +9,8 @@ from browsers import Browser
 from service_programs import Programs
 from service_trio import USERS, Trio, bearing
 
-from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.http.page import interval_svg, render
+from shuffledp.tasks.reports import encrypt_report
 
 
 def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:

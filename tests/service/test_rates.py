@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from service_trio import Trio
 
-from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.http import rates
 from shuffledp.service.http.metrics import Metrics
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.rates import LIMITED, Rate, network
+from shuffledp.tasks.reports import encrypt_report
 
 
 def _rate(per_minute: int) -> tuple[Rate, list[float]]:

@@ -13,13 +13,13 @@ from service_relay import relayed
 from service_trio import as_collector, bearing
 
 from shuffledp.errors import ParameterError
-from shuffledp.tasks.oblivious import GatewayKey
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task_proof import TaskProof
 from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
+from shuffledp.tasks.oblivious import GatewayKey
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task_proof import TaskProof
 
 
 @pytest.mark.attack("a shuffler that looks for addresses, a relay that looks for contents")

@@ -18,13 +18,13 @@ from service_programs import Programs
 from service_trio import COLLECTOR, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
+from shuffledp.service.http.series_page import render_series, scale_of
 from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import task_from_json
 from shuffledp.tasks.task_tokens import TokenIssuer
-from shuffledp.service.http.series_page import render_series, scale_of
 
 BEGIN = "2031-01-06"
 

@@ -16,9 +16,9 @@ from service_programs import Programs
 from service_states import settled
 from service_trio import COLLECTOR, OPERATOR, TRUSTING, USERS, Trio, bearing
 
-from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import wait_ready
+from shuffledp.tasks.reports import encrypt_report
 
 
 def test_sigterm_drains_then_ends(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ import httpx
 import pytest
 from service_trio import COLLECTOR, OPERATOR, USERS, Trio, bearing, known_report, sha
 
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import MESSAGE_BYTES
 from shuffledp.service.shuffler import dispatch
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.store.database import Transaction
 from shuffledp.service.tokens import ONCE_PREFIX, new_token
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MESSAGE_BYTES
 
 Walk = Callable[[Trio], Awaitable[None]]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from service_trio import Trio
 
-from shuffledp.tasks.checking import CheckLimits
-from shuffledp.tasks.signing import TaskSignature
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Rows, Transaction
 from shuffledp.service.store.schema import Schema
-from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.tasks.checking import CheckLimits
+from shuffledp.tasks.signing import TaskSignature
 
 
 def test_migrations_run_once_and_roles_do_not_share(tmp_path: Path, stores: dict[str, str]) -> None:

@@ -13,12 +13,12 @@ from service_deliveries import stored_tallies
 from service_programs import Programs
 from service_trio import USERS, Trio, bearing, known_report
 
-from shuffledp.tasks.reports import encrypt_report
 from shuffledp.service.demo import wait_ready
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.store.database import Database, Transaction, Work
 from shuffledp.service.store.postgres import PostgresDatabase
 from shuffledp.service.store.sqlite import SqliteDatabase
+from shuffledp.tasks.reports import encrypt_report
 
 T = TypeVar("T")
 FULL = """

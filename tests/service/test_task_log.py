@@ -16,16 +16,16 @@ from service_programs import Programs
 from service_trio import COLLECTOR, TRUSTING, Trio, as_collector, bearing
 
 from shuffledp.cli.main import main
-from shuffledp.tasks.errors import ProofError
-from shuffledp.tasks.merkle import EMPTY_ROOT, MerkleTree
-from shuffledp.tasks.signing import SigningKey
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import Head, TaskProof, log_entry, read_path
 from shuffledp.service.client import watching
 from shuffledp.service.client.collector import register_everywhere, signature_headers
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.client.watching import Log
 from shuffledp.service.errors import ConfigError, Refused
+from shuffledp.tasks.errors import ProofError
+from shuffledp.tasks.merkle import EMPTY_ROOT, MerkleTree
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import Head, TaskProof, log_entry, read_path
 
 Walk = Callable[[Trio], Awaitable[None]]
 

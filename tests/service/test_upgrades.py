@@ -17,11 +17,11 @@ from service_trio import OPERATOR, Trio, bearing
 
 from shuffledp.cli.main import main
 from shuffledp.cli.task_keeping import _show
-from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.service.store.schema import Schema
+from shuffledp.tasks.task import Task
 
 DUMPS = Path(__file__).parents[1] / "data" / "stores"
 SCHEMAS = {"shuffler": SHUFFLER_SCHEMA, "analyzer": ANALYZER_SCHEMA}

@@ -102,12 +102,12 @@ def test_every_question_is_drawn_and_tried(question: str) -> None:
     assert shuffledp.verify(json.loads(tried["json"])).epsilon == 1
 
 
-def test_without_a_delta_only_pure_rivals_are_shown() -> None:
+def test_without_a_delta_only_pure_baselines_are_shown() -> None:
     kinds = [
         {
-            one["rival"]["kind"]
+            one["baseline"]["kind"]
             for one in items("frontier", form={**FORM, "delta": delta})
-            if "rival" in one
+            if "baseline" in one
         }
         for delta in ("1e-6", "")
     ]

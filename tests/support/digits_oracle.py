@@ -17,10 +17,10 @@ from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Literal
 
+from bounded_oracle import Masses, Ratios, largest_ratio, noise
 from flint import fmpq, fmpq_poly, fmpz_poly
 
 from shuffledp.cells.digits.cell import SharedCell
-from bounded_oracle import Masses, Ratios, largest_ratio, noise
 
 Values = tuple[int, ...]
 Cells = Sequence[SharedCell]

@@ -7,13 +7,11 @@ from typing import TypeVar
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.catalogue import (
-    HistogramProtocol,
-    IntegerSumProtocol,
-    QuantilesProtocol,
-    RealSumProtocol,
-)
 from shuffledp.protocols.results import Result
+from shuffledp.queries.histogram.protocol import HistogramProtocol
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.queries.quantiles.protocol import QuantilesProtocol
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 Part = TypeVar("Part")
 

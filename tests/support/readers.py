@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_quantiles
+from shuffledp.engines import local
 from shuffledp.errors import ShuffleDPError
 from shuffledp.protocols.base import Protocol
-from shuffledp.engines import local
+from shuffledp.queries.base import Query
 from shuffledp.queries.options import Options
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.base import Query
 from shuffledp.queries.questions import CountQuery, HistogramQuery, IntegerSumQuery
 
 LABELS = ("a", "b,c", "Köln")

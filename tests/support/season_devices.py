@@ -17,15 +17,15 @@ from typing import Any
 import httpx
 from season_stage import Stage
 
-from shuffledp.tasks.encryption import encrypt_all
-from shuffledp.tasks.task import Task, task_from_json
-from shuffledp.tasks.wire import Upload
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.outbox import Outbox
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.retries import TEMPORARY_STATUSES
 from shuffledp.service.client.sending import AsyncClient, new_report_id
 from shuffledp.service.errors import Unreachable
+from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.task import Task, task_from_json
+from shuffledp.tasks.wire import Upload
 
 ATTEMPTS = 4
 """How often a client tries before it gives up, and its person asks it again."""

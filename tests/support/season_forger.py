@@ -6,10 +6,10 @@ from __future__ import annotations
 import sys
 
 from shuffledp.cli.main import main
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import door, doors, uploads
 from shuffledp.service.shuffler.admission import Admission, admission
 from shuffledp.service.tokens import token_hash
-from shuffledp.service.http.tasks import RegisteredTask
 
 FORGED_PREFIX = "forged-"
 DOOR = "shuffler.door"

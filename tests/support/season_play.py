@@ -24,9 +24,9 @@ from season_browser import BrowserPerson
 from season_devices import FalseClient, Person
 from season_stage import KILLED, PATIENCE_SECONDS, Stage, command
 
+from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task, task_from_json
-from shuffledp.service.client.policy import ClientPolicy
 
 DEVICES, GUESTS, FALSE = 300, 4, 60
 """Devices of this program, devices in a browser, and clients of the false crowd."""

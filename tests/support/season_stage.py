@@ -22,8 +22,8 @@ from raw_sockets import wait_for
 from service_needs import missing
 
 from shuffledp.cli.main import main
-from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.service.demo import configuration, free_port, new_tokens
+from shuffledp.tasks.clock import DAY_SECONDS
 
 ROLES = ("analyzer", "shuffler", "issuer", "relay")
 KILLED = (*ROLES, "door")

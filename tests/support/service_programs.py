@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 from service_trio import OPERATOR, Trio, as_collector, bearing, sha
 
-from shuffledp.tasks.task import Task
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.tokens import EACH_PREFIX, new_token
+from shuffledp.tasks.task import Task
 
 
 class Programs:

@@ -11,12 +11,12 @@ import httpx
 from service_issuer import ByHost
 from service_trio import TRUSTING, Trio
 
-from shuffledp.tasks.oblivious import GatewayKey, seal_request
-from shuffledp.tasks.task import Task
 from shuffledp.service.client.relaying import AsyncRelayTransport, gateway_of
 from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
+from shuffledp.tasks.oblivious import GatewayKey, seal_request
+from shuffledp.tasks.task import Task
 
 GATEWAY = "/.well-known/ohttp-gateway"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from service_trio import Trio
 
-from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.store import open_database
+from shuffledp.tasks.task import Task
 
 SETTLED = ("published", "held", "discarded")
 

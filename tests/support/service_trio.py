@@ -16,13 +16,6 @@ from described_answers import described_by
 from logged_tasks import KEYS
 
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.tasks.clock import system_clock
-from shuffledp.tasks.encryption import encrypt_all
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.rules import BatchRule
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import Upload, plain_numbers
 from shuffledp.service.analyzer.app import Analyzer
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.client.collector import signature_headers
@@ -30,6 +23,13 @@ from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
+from shuffledp.tasks.clock import system_clock
+from shuffledp.tasks.encryption import encrypt_all
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import Upload, plain_numbers
 
 USERS = 20
 MADE = system_clock()

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import shuffledp
-from shuffledp.engines import spark as cluster
-from shuffledp.queries.options import Options
-from shuffledp.queries.questions import CountQuery
+from shuffledp import spark as cluster
 from shuffledp.engines.spark import batch_parts as batches
 from shuffledp.engines.spark import executor, reports
 from shuffledp.engines.spark.keyed import JobSecret
 from shuffledp.engines.spark.reports import REPORT_SCHEMA, PartWork, added_up, in_arrow
 from shuffledp.engines.spark.sessions import prepare_java
+from shuffledp.queries.options import Options
+from shuffledp.queries.questions import CountQuery
 
 USERS, PARTS = 400, 4
 COUNT = CountQuery.of(Options(), 1)
@@ -215,9 +215,9 @@ def queries(session: Any, data: str) -> dict[str, Any]:
 
 def sealed(session: Any, folder: Path, target: Path) -> dict[str, Any]:
     """A batch shuffled and opened through Connect; the key and the reports lie in the folder."""
+    from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
     from shuffledp.tasks.keys import KeyFolder
     from shuffledp.tasks.task import task_from_json
-    from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
 
     task = task_from_json((folder / "task.json").read_bytes())
     (key,) = KeyFolder(folder / "keys").all()

@@ -24,6 +24,9 @@ from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Law, NegativeBinomial, Poisson
 from shuffledp.numbers.sampler import Sampler
 from shuffledp.queries.quantiles.protocol import QuantilesProtocol
+from shuffledp.service.client.policy import ClientPolicy
+from shuffledp.service.client.sending import Client, new_report_id
+from shuffledp.service.errors import PolicyRefused
 from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.encryption import encrypt_all, open_all
 from shuffledp.tasks.errors import ProofError, TaskNotNow
@@ -32,9 +35,6 @@ from shuffledp.tasks.reports import report_numbers
 from shuffledp.tasks.task import Task, task_from_json
 from shuffledp.tasks.task_proof import TaskProof
 from shuffledp.tasks.wire import MESSAGE_BYTES, read_upload
-from shuffledp.service.client.policy import ClientPolicy
-from shuffledp.service.client.sending import Client, new_report_id
-from shuffledp.service.errors import PolicyRefused
 
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"
 VECTORS: dict[str, Any] = json.loads((FOLDER / "client.json").read_text("utf-8"))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shuffledp.errors import ParameterError
+from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request, read_response
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.hpke_context import HpkeContext
 from shuffledp.tasks.oblivious import (
@@ -22,7 +23,6 @@ from shuffledp.tasks.oblivious import (
     seal_answer,
     seal_request,
 )
-from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request, read_response
 
 ROOT = Path(__file__).resolve().parents[2]
 RFC = {

@@ -11,14 +11,14 @@ from service_trio import USERS, Trio
 
 from shuffledp import plan_integer_sum, plan_real_sum
 from shuffledp.protocols.report import Report
-from shuffledp.tasks.publish import publish_batch
 from shuffledp.release.ledger import Ledger
+from shuffledp.service.http.page import MARKED_ANOMALY
 from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import Tally
+from shuffledp.tasks.publish import publish_batch
 from shuffledp.tasks.results import OpenedBatch
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
-from shuffledp.service.http.page import MARKED_ANOMALY
 
 
 def anomaly(task: Task) -> float:

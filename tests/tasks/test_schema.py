@@ -13,8 +13,8 @@ import pytest
 from service_needs import missing
 from service_trio import Trio
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.schema import Either, Listing, Nothing, Rational, Record, Text, Whole
+from shuffledp.errors import ParameterError
 from shuffledp.tasks.schema import TASK
 from shuffledp.tasks.wire import MOST_REPORT_SIZE
 

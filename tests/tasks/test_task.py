@@ -17,10 +17,10 @@ from service_trio import Trio
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import ShuffleDPError
 from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.service.client.sending import Client
 from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.task import Task, checked_report_size, task_from_json
-from shuffledp.service.client.sending import Client
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""What every rival has: the paper's verbs, a privacy claim, and a forecast.
+"""What every baseline has: the paper's verbs, a privacy claim, and a forecast.
 
-A rival is a protocol that [GKM23] is compared with. It has the same verbs as ours: `randomize`
+A baseline is a protocol that [GKM23] is compared with. It has the same verbs as ours: `randomize`
 (one user's messages), `shuffle` (of `protocols.report`), `collect` (the counts behind shuffled
 messages, which are all that the analyzer reads), `aggregate` (the same law for many users in one
 go) and `analyze`. What it promises is a `Claim`.
@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.numbers.exact import ExactNumber, positive_as_written, probability, whole
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.draws import Counts, whole_values
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ExactNumber, positive_as_written, probability, whole
+from shuffledp.numbers.laws import DiscreteLaplace
 
 Query = Literal["count", "real-sum", "histogram"]
 Messages = NDArray[np.int64]
@@ -30,8 +30,8 @@ Messages = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class RivalForecast:
-    """A rival's error and cost, computed from formulas."""
+class BaselineForecast:
+    """A baseline's error and cost, computed from formulas."""
 
     rmse: float
     """The root mean squared error at the worst data (of the worst bucket, for a histogram)."""
@@ -47,7 +47,7 @@ class RivalForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a rival is planned for: how many users, how private, how many buckets."""
+    """What a baseline is planned for: how many users, how private, how many buckets."""
 
     users: int
     epsilon: Fraction
@@ -72,7 +72,7 @@ class Task:
 
     @property
     def required_delta(self) -> Fraction:
-        """δ; raises `ParameterError` where none was given, for rivals that are not pure."""
+        """δ; raises `ParameterError` where none was given, for baselines that are not pure."""
         if self.delta is None:
             raise ParameterError(
                 "This protocol is only (ε, δ)-private; give delta (for example 1e-6), "
@@ -97,7 +97,7 @@ class Bag:
     seeded: bool = False
 
 
-class Rival(ABC):
+class Baseline(ABC):
     """A protocol of the literature with its parameters, all exact."""
 
     query: ClassVar[Query]
@@ -143,18 +143,18 @@ class Rival(ABC):
         """(law, unit) where the error is `unit` times a discrete Laplace draw; else None."""
         return None
 
-    def forecast(self, users: int | None = None) -> RivalForecast:
+    def forecast(self, users: int | None = None) -> BaselineForecast:
         """Error and cost with so many users; with the planned number if none is given."""
         error = self.mean_squared_error(self.users if users is None else users)
-        return RivalForecast(float(error**0.5), self.messages_per_user(), self.bits_per_message)
+        return BaselineForecast(float(error**0.5), self.messages_per_user(), self.bits_per_message)
 
     def check_batch(self, users: int) -> None:
         """Raises `ParameterError` where the analyzer cannot take a batch of so many users."""
         return
 
 
-class Counter(Rival):
-    """A rival that counts users with the value 1."""
+class Counter(Baseline):
+    """A baseline that counts users with the value 1."""
 
     query: ClassVar[Query] = "count"
 

@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.baselines.base import Bag, Counter, Messages, Query, Rival
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.draws import whole_values
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import DiscreteLaplace
 
 
 @dataclass(frozen=True)
-class PerBucket(Rival):
+class PerBucket(Baseline):
     """`buckets` copies of a counter, with the claim that holds for all of them together."""
 
     counter: Counter

@@ -1,4 +1,4 @@
-"""What a rival promises: pure ε or (ε, δ), whom one must trust, and what supports the promise."""
+"""What a baseline promises: pure ε or (ε, δ), whom you must trust, and what supports it."""
 
 from __future__ import annotations
 

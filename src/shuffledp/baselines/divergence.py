@@ -1,6 +1,6 @@
 """δ of exact views in ball arithmetic, as hockey-stick divergences: H_ε(P‖Q) = Σ max(P − e^ε Q, 0).
 
-Three shapes of view cover the approximate rivals:
+Three shapes of view cover the approximate baselines:
 
 * one count that moves by one under log-concave noise (BC20, the pairs of GKMP20): the terms are
   positive up to one integer, so H is a difference of two cumulative probabilities;
@@ -21,8 +21,8 @@ from itertools import pairwise
 from flint import arb, ctx
 
 from shuffledp.errors import PlanningError
-from shuffledp.numbers.laws import Binomial, Law
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
+from shuffledp.numbers.laws import Binomial, Law
 
 WORKING_BITS = 128
 WINDOW_DEVIATIONS = 14  # that a sum covers on each side; what lies beyond is added as a bound

@@ -1,4 +1,4 @@
-"""Exact draws that rivals need beyond the laws of the paper, all through `Entropy`."""
+"""Exact draws that baselines need beyond the laws of the paper, all through `Entropy`."""
 
 from __future__ import annotations
 

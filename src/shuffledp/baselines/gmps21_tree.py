@@ -19,9 +19,9 @@ from functools import lru_cache
 
 from flint import arb
 
-from shuffledp.numbers.laws import NegativeBinomial
-from shuffledp.numbers.exact import ball
 from shuffledp.baselines.divergence import low_delta
+from shuffledp.numbers.exact import ball
+from shuffledp.numbers.laws import NegativeBinomial
 
 
 @lru_cache(maxsize=1 << 14)

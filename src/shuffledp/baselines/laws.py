@@ -1,4 +1,4 @@
-"""The law that only rivals need: a discrete Laplace law cut to an interval."""
+"""The law that only baselines need: a discrete Laplace law cut to an interval."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fractions import Fraction
 from flint import arb
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.laws import Law
 from shuffledp.numbers.exact import ball
+from shuffledp.numbers.laws import Law
 
 
 @dataclass(frozen=True)

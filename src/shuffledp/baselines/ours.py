@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from shuffledp.baselines.base import BaselineForecast, Query, Task
+from shuffledp.cells.paper.printed import printed_recipe
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.plans.plan import Plan
-from shuffledp.cells.paper.printed import printed_recipe
 from shuffledp.queries.real_sum.planner import plan_real_sum
-from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.baselines.base import Query, RivalForecast, Task
 
 MOST_SPREAD = 1_000
 """Over how many buckets values are taken to be spread, at most."""
@@ -26,7 +26,7 @@ class OurSide:
 
     plan: Callable[[Task, Fraction], Plan[Result]]
     """Gives the plan for a task at an error target, the MSE over the central one less 1."""
-    printed: Callable[[Task, Fraction], RivalForecast] | None
+    printed: Callable[[Task, Fraction], BaselineForecast] | None
     """Gives error and cost of [GKM23] with the constants as printed, at an error target; None for
     real sums, for which no constants are printed."""
     overheads: tuple[Fraction, ...]
@@ -48,17 +48,17 @@ def _plan_histogram(task: Task, mse_overhead: Fraction) -> Plan[HistogramResult]
     return plan_histogram(task.users, task.epsilon, buckets, mse_overhead=mse_overhead)
 
 
-def _printed_count(task: Task, mse_overhead: Fraction) -> RivalForecast:
+def _printed_count(task: Task, mse_overhead: Fraction) -> BaselineForecast:
     recipe = printed_recipe(task.users, task.epsilon, mse_overhead)
-    return RivalForecast(recipe.rmse, recipe.messages_per_user, 1)
+    return BaselineForecast(recipe.rmse, recipe.messages_per_user, 1)
 
 
-def _printed_histogram(task: Task, mse_overhead: Fraction) -> RivalForecast:
+def _printed_histogram(task: Task, mse_overhead: Fraction) -> BaselineForecast:
     """Error and cost of one counter at ε/2 for every bucket."""
     recipe = printed_recipe(task.users, task.epsilon / 2, mse_overhead)
     buckets = task.required_buckets
     messages = buckets * (recipe.messages_per_user - 1) + 1
-    return RivalForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
+    return BaselineForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
 
 
 def _plan_frequencies(task: Task, messages: int) -> Plan[HistogramResult]:

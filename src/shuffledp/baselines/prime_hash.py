@@ -11,9 +11,9 @@ import numpy as np
 from flint import fmpz
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import Entropy
 from shuffledp.baselines.base import Messages
 from shuffledp.baselines.draws import uniform
+from shuffledp.numbers.entropy import Entropy
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The table of all rivals, by query and name."""
+"""The table of all baselines, by query and name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.baselines.base import Query, Rival, RivalForecast, Task
+from shuffledp.baselines.base import Baseline, BaselineForecast, Query, Task
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.protocols import bbgn19, bc20, csuzz19, ggkmpv20, gkmp20, thinning
 from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, SplitAndMixSum
@@ -23,13 +22,14 @@ from shuffledp.baselines.protocols.local import (
 )
 from shuffledp.baselines.protocols.lwy22 import FrequencyOracle
 from shuffledp.baselines.protocols.olh import LocalHashing
+from shuffledp.errors import ParameterError, PlanningError
 
-Maker = Callable[[Task], Rival]
+Maker = Callable[[Task], Baseline]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A rival's name, the query that it answers, its kind of privacy, and how it is made."""
+    """A baseline's name, the query that it answers, its kind of privacy, and how it is made."""
 
     name: str
     query: Query
@@ -38,55 +38,55 @@ class Entry:
     pure: bool
     """Whether it promises δ = 0."""
     make: Maker
-    """Gives the rival for a task."""
+    """Gives the baseline for a task."""
 
     @property
     def runnable(self) -> bool:
-        """Whether the rival can be run on data."""
+        """Whether the baseline can be run on data."""
         return True
 
-    def plan(self, task: Task) -> Rival:
-        """The rival for a task; raises `PlanningError` where its own conditions exclude it."""
-        rival = self.make(task)
-        if rival.claim.pure != self.pure:
+    def plan(self, task: Task) -> Baseline:
+        """The baseline for a task; raises `PlanningError` where its own conditions exclude it."""
+        baseline = self.make(task)
+        if baseline.claim.pure != self.pure:
             kind = "pure" if self.pure else "approximate"
             raise ParameterError(f"{self.name} is registered as {kind} but claims otherwise.")
-        return rival
+        return baseline
 
-    def forecast(self, task: Task) -> tuple[RivalForecast, Claim]:
-        """The rival's error and cost for a task, and what it promises."""
+    def forecast(self, task: Task) -> tuple[BaselineForecast, Claim]:
+        """The baseline's error and cost for a task, and what it promises."""
         protocol = planned(self.query, self.name, task)
         return protocol.forecast(), protocol.claim
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineEntry(Entry):
-    """A rival of which only error and cost are known: it has a line in tables and cannot run."""
+    """A baseline of which only error and cost are known: it has a line in tables and cannot run."""
 
-    line: Callable[[Task], tuple[RivalForecast, Claim]]
+    line: Callable[[Task], tuple[BaselineForecast, Claim]]
 
     @property
     def runnable(self) -> bool:
         return False
 
-    def plan(self, task: Task) -> Rival:
+    def plan(self, task: Task) -> Baseline:
         """Raises `PlanningError`: there is no protocol to run."""
         raise PlanningError(
             f"{self.title} is only known as a line of cost and error and cannot be run; "
             "choose another protocol."
         )
 
-    def forecast(self, task: Task) -> tuple[RivalForecast, Claim]:
+    def forecast(self, task: Task) -> tuple[BaselineForecast, Claim]:
         return self.line(task)
 
 
-def cy22_line(task: Task) -> tuple[RivalForecast, Claim]:
+def cy22_line(task: Task) -> tuple[BaselineForecast, Claim]:
     """Error and cost of [CY22] Cheu, Yan, Pure DP from secure intermediaries: the central error
     at n^2.5 one-bit messages per user, as its abstract says; constants and randomizer are not at
     hand."""
     error = CentralCount.plan(task).forecast().rmse
     claim = pure_claim(task.epsilon, "shuffler", "theorem", "from the abstract; no constants")
-    return RivalForecast(error, math.pow(task.users, 2.5), 1), claim
+    return BaselineForecast(error, math.pow(task.users, 2.5), 1), claim
 
 
 def _pure(query: Query, name: str, title: str, make: Maker) -> Entry:
@@ -97,7 +97,7 @@ def _approximate(query: Query, name: str, title: str, make: Maker) -> Entry:
     return Entry(name=name, query=query, title=title, pure=False, make=make)
 
 
-RIVALS: tuple[Entry, ...] = (
+BASELINES: tuple[Entry, ...] = (
     _pure("count", "central", "Central discrete Laplace", CentralCount.plan),
     _pure("count", "local", "Local randomized response", RandomizedResponse.plan),
     _pure("count", "ggkmpv20", "GGKMPV20, calibrated", ggkmpv20.GGKMPV20.plan),
@@ -150,12 +150,12 @@ RIVALS: tuple[Entry, ...] = (
     _approximate("histogram", "lwy22", "LWY22 FE1, calibrated", FrequencyOracle.plan),
 )
 
-_BY_NAME: dict[tuple[str, str], Entry] = {(entry.query, entry.name): entry for entry in RIVALS}
+_BY_NAME: dict[tuple[str, str], Entry] = {(entry.query, entry.name): entry for entry in BASELINES}
 
 
-def rivals_for(query: str) -> list[Entry]:
-    """The rivals that answer a query: "count", "real-sum" or "histogram"."""
-    found = [entry for entry in RIVALS if entry.query == query]
+def baselines_for(query: str) -> list[Entry]:
+    """The baselines that answer a query: "count", "real-sum" or "histogram"."""
+    found = [entry for entry in BASELINES if entry.query == query]
     if not found:
         raise ParameterError(
             f"Other protocols answer count, real-sum and histogram; there are none for {query!r}."
@@ -163,9 +163,9 @@ def rivals_for(query: str) -> list[Entry]:
     return found
 
 
-def rival(query: str, name: str) -> Entry:
-    """The rival of this name that answers a query."""
-    entries = rivals_for(query)
+def baseline(query: str, name: str) -> Entry:
+    """The baseline of this name that answers a query."""
+    entries = baselines_for(query)
     if (query, name) not in _BY_NAME:
         names = ", ".join(entry.name for entry in entries)
         raise ParameterError(f"There is no protocol {name!r} for a {query}; there are: {names}.")
@@ -173,6 +173,6 @@ def rival(query: str, name: str) -> Entry:
 
 
 @lru_cache(maxsize=64)
-def planned(query: str, name: str, task: Task) -> Rival:
-    """The rival for a task, calibrated once and kept for later calls."""
-    return rival(query, name).plan(task)
+def planned(query: str, name: str, task: Task) -> Baseline:
+    """The baseline for a task, calibrated once and kept for later calls."""
+    return baseline(query, name).plan(task)

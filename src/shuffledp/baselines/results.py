@@ -1,20 +1,20 @@
-"""What a rival gives: a `Result` that carries the protocol's own privacy claim."""
+"""What a baseline gives: a `Result` that carries the protocol's own privacy claim."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shuffledp.baselines.claim import TRUSTED, Claim
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.baselines.claim import TRUSTED, Claim
 
 IntervalKind = Literal["exact", "normal approximation"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RivalResult(Result):
-    """What every rival's result carries beside its numbers: which protocol, under which claim."""
+class BaselineResult(Result):
+    """A baseline's result also says which protocol gave it, and under which claim."""
 
     protocol: str
     """The protocol's name, as `shuffledp compare` lists it."""
@@ -52,10 +52,10 @@ class RivalResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RivalEstimate(RivalResult, Estimate):
-    """A rival's unbiased estimate of one number, with its interval and its privacy claim."""
+class BaselineEstimate(BaselineResult, Estimate):
+    """A baseline's unbiased estimate of one number, with its interval and its privacy claim."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RivalHistogram(RivalResult, HistogramResult):
-    """A rival's unbiased estimates of all buckets, with their intervals and its privacy claim."""
+class BaselineHistogram(BaselineResult, HistogramResult):
+    """A baseline's unbiased estimates of all buckets, with intervals and privacy claim."""

@@ -1,4 +1,4 @@
-"""Running a rival on a column of values, with the same care as ours."""
+"""Running a baseline on a column of values, with the same care as ours."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any, Literal, TypedDict, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shuffledp.baselines.base import Bag, Baseline, Task
+from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.registry import Entry, baseline, planned
+from shuffledp.baselines.results import BaselineEstimate, BaselineHistogram, IntervalKind
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.numbers.exact import ExactNumber, checked_confidence, exact
-from shuffledp.queries.histogram.protocol import Label, checked_labels
+from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.protocols.results import ErrorLaw
-from shuffledp.baselines.base import Bag, Rival, Task
-from shuffledp.baselines.claim import Claim
-from shuffledp.baselines.registry import Entry, planned, rival
-from shuffledp.baselines.results import IntervalKind, RivalEstimate, RivalHistogram
+from shuffledp.queries.histogram.protocol import Label, checked_labels
 
 Floats = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def run(
     bounds: tuple[ExactNumber, ExactNumber] | None = None,
     entropy: Entropy = SYSTEM,
     confidence: float = 0.95,
-) -> RivalEstimate: ...
+) -> BaselineEstimate: ...
 
 
 @overload
@@ -56,7 +56,7 @@ def run(
     buckets: int | Sequence[Label] | None = None,
     entropy: Entropy = SYSTEM,
     confidence: float = 0.95,
-) -> RivalHistogram: ...
+) -> BaselineHistogram: ...
 
 
 @overload
@@ -72,7 +72,7 @@ def run(
     bounds: tuple[ExactNumber, ExactNumber] | None = None,
     entropy: Entropy = SYSTEM,
     confidence: float = 0.95,
-) -> RivalEstimate | RivalHistogram: ...
+) -> BaselineEstimate | BaselineHistogram: ...
 
 
 def run(
@@ -87,8 +87,8 @@ def run(
     bounds: tuple[ExactNumber, ExactNumber] | None = None,
     entropy: Entropy = SYSTEM,
     confidence: float = 0.95,
-) -> RivalEstimate | RivalHistogram:
-    """The result of a whole rival protocol on values that one process holds anyway.
+) -> BaselineEstimate | BaselineHistogram:
+    """The result of a whole baseline protocol on values that one process holds anyway.
 
     Values are 0 or 1 for a count, bucket numbers 0, 1, … for a histogram with so many `buckets`
     (or with these labels), and reals within `bounds` (0 and 1 unless said) for a real sum. So many
@@ -101,7 +101,7 @@ def run(
     (False, '(ε, δ) = (1, 1e-06)')
     """
     confidence = checked_confidence(confidence)
-    entry = rival(query, protocol_name)
+    entry = baseline(query, protocol_name)
     value_range = _value_range(entry, bounds)
     labels = _bucket_labels(entry, buckets)
     array = np.asarray(values)
@@ -177,21 +177,21 @@ class Shared(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a rival's analyzer has received, and how its numbers become a result."""
+    """What a baseline's analyzer has received, and how its numbers become a result."""
 
     entry: Entry
-    protocol: Rival
+    protocol: Baseline
     bag: Bag
     values: ValueRange
     confidence: float
 
-    def estimate(self) -> RivalEstimate:
+    def estimate(self) -> BaselineEstimate:
         """The result of a count or a real sum."""
         (number,) = self.protocol.analyze(self.bag)
         errors = self._errors(np.array([number]))
         value = self.values.from_unit(float(number), self.bag.users)
         (reach,) = self._reach(errors, 1 - self.confidence)
-        return RivalEstimate(
+        return BaselineEstimate(
             query=self.entry.query,
             value=value,
             low=value - float(reach),
@@ -200,14 +200,14 @@ class Answer:
             **self._shared(errors),
         )
 
-    def histogram(self, labels: tuple[Label, ...]) -> RivalHistogram:
+    def histogram(self, labels: tuple[Label, ...]) -> BaselineHistogram:
         """The result of a histogram: counts are whole numbers, so intervals are rounded outwards.
         The joint intervals hold for all buckets at once (Bonferroni)."""
         numbers = self.protocol.analyze(self.bag)
         errors = self._errors(numbers)
         alone = self._reach(errors, 1 - self.confidence)
         joint = self._reach(errors, (1 - self.confidence) / len(labels))
-        return RivalHistogram(
+        return BaselineHistogram(
             labels=labels,
             values=numbers,
             low=np.floor(numbers - alone).astype(np.int64),

@@ -1,4 +1,4 @@
-"""shuffledp and all rivals in one table."""
+"""shuffledp and all baselines in one table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from shuffledp.baselines.base import BaselineForecast, Query, Task
+from shuffledp.baselines.claim import Claim, pure_claim
+from shuffledp.baselines.ours import OUR_SIDE, our_plan
+from shuffledp.baselines.registry import Entry, baselines_for, planned
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
-from shuffledp.baselines.base import Query, RivalForecast, Task
-from shuffledp.baselines.claim import Claim, pure_claim
-from shuffledp.baselines.ours import OUR_SIDE, our_plan
-from shuffledp.baselines.registry import Entry, planned, rivals_for
 
 LARGE_DOMAIN = 100  # from so many buckets on, plans that cost the same for any domain are shown
 GROUP_MESSAGES = (45, 1_300)
@@ -27,7 +27,7 @@ class Row:
 
     name: str
     title: str
-    forecast: RivalForecast
+    forecast: BaselineForecast
     claim: Claim
     central_rmse: float
     ours: bool = False
@@ -108,7 +108,7 @@ def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
     return Row(
         name=name,
         title=title,
-        forecast=RivalForecast(
+        forecast=BaselineForecast(
             forecast.rmse, forecast.messages_per_user, forecast.bits_per_message
         ),
         claim=pure_claim(plan.epsilon, "shuffler", "computed", "certificate"),
@@ -117,7 +117,7 @@ def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
     )
 
 
-def _printed_row(forecast: RivalForecast, task: Task, central_rmse: float) -> Row:
+def _printed_row(forecast: BaselineForecast, task: Task, central_rmse: float) -> Row:
     """The row of [GKM23] with the constants as printed, at ρ = ½."""
     return Row(
         name="printed",
@@ -129,8 +129,8 @@ def _printed_row(forecast: RivalForecast, task: Task, central_rmse: float) -> Ro
     )
 
 
-def rival_row(entry: Entry, task: Task, central_rmse: float) -> Row:
-    """The row of one rival; raises `PlanningError` where it cannot do the task."""
+def baseline_row(entry: Entry, task: Task, central_rmse: float) -> Row:
+    """The row of one baseline; raises `PlanningError` where it cannot do the task."""
     forecast, claim = entry.forecast(task)
     return Row(
         name=entry.name,
@@ -148,9 +148,9 @@ def compare(
     overheads: Iterable[Fraction] | None = None,
     names: Iterable[str] | None = None,
 ) -> Table:
-    """The table: shuffledp at a few error targets, then every rival (or those named) that can
-    answer for this task. Without δ, approximate rivals are left out."""
-    entries = rivals_for(query)
+    """The table: shuffledp at a few error targets, then every baseline (or those named) that can
+    answer for this task. Without δ, approximate baselines are left out."""
+    entries = baselines_for(query)
     if task.delta is None:
         entries = [entry for entry in entries if entry.pure]
     wanted = {entry.name for entry in entries} if names is None else set(names)
@@ -172,7 +172,7 @@ def compare(
         )
     for entry in entries:
         if entry.name in wanted:
-            makers.append((entry.name, partial(rival_row, entry, task, central)))
+            makers.append((entry.name, partial(baseline_row, entry, task, central)))
     return _table(query, task, makers)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.digits.cell import SharedCell
+from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import ParameterError
 
 KINDS: dict[str, type[Cell]] = {cell.kind: cell for cell in (BoundedCell, SharedCell, PaperCell)}

@@ -16,10 +16,10 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.numbers.message_law import MessageLaw
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import positive, show, to_float
+from shuffledp.numbers.message_law import MessageLaw
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]

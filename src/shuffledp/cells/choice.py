@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from shuffledp.cells.base import Cell
-from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.cells.report_size import bucket_messages, padded_size
 from shuffledp.cells.use import CellUse
-from shuffledp.queries.histogram.protocol import bucket_messages
-from shuffledp.cells.report_size import padded_size
+from shuffledp.errors import ParameterError, PlanningError
 
 BEST, BOUNDED, PAPER = "best", "bounded", "paper"
 CELL_CHOICES = (BEST, BOUNDED, PAPER)

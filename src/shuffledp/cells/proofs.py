@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from shuffledp.cells.base import Cell
-from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.bounded import proof as bounded_proof
+from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.digits import proof as shared_proof
+from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.paper import proof as paper_proof
+from shuffledp.cells.paper.cell import PaperCell
 
 
 class Proof(Protocol):

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from shuffledp.numbers.message_law import MessageLaw, chernoff_capacity, least_capacity
-from shuffledp.errors import ParameterError
+from shuffledp.cells.base import Cell
 from shuffledp.cells.use import CellUse
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.message_law import MessageLaw, chernoff_capacity, least_capacity
 
 EXACT, RESERVE = "exact", "2^-64"
 PADDINGS = (EXACT, RESERVE)
@@ -87,3 +89,9 @@ def promise(padding: str) -> str:
         "ε-differential privacy in the shuffle model up to a probability of 2⁻⁶⁴ per batch (a "
         "report that overflows its fixed size is drawn again)"
     )
+
+
+def bucket_messages(cell: Cell, buckets: int) -> float:
+    """The expected messages of a user in so many copies of a cell, of which one holds the largest
+    value (a bucket's is 1) and the others 0."""
+    return to_float(lambda: cell.messages_per_user() + (buckets - 1) * cell.messages_per_user(0))

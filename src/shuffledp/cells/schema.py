@@ -12,8 +12,8 @@ from shuffledp.cells.base import (
 )
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import LARGEST_ODDS, MOST_BOUNDED_VALUE, MOST_CUT
-from shuffledp.cells.paper.cell import LARGEST_FLOOD_MEAN, MOST_INPUT_PAIRS, PaperCell
 from shuffledp.cells.digits.cell import MOST_COMBINATIONS, MOST_TOGETHER, SharedCell
+from shuffledp.cells.paper.cell import LARGEST_FLOOD_MEAN, MOST_INPUT_PAIRS, PaperCell
 from shuffledp.documents.schema import Choice, Listing, Rational, Record, Tagged, Whole
 
 CELL_EPSILON = Rational(SMALLEST_EPSILON_OF_CELL, LARGEST_EPSILON_OF_CELL)

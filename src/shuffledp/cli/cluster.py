@@ -61,7 +61,7 @@ def add_to(commands: Commands) -> None:
 @contextmanager
 def cluster(master: str | None) -> Iterator[Any]:
     """A Spark session that ends with the command."""
-    from shuffledp.engines.spark import session
+    from shuffledp.spark import session
 
     found = session(master)
     try:
@@ -97,10 +97,10 @@ def run_shuffle(args: argparse.Namespace) -> None:
 
 def run_open(args: argparse.Namespace) -> None:
     from shuffledp.cli.task import read_task
+    from shuffledp.engines.spark.batch_jobs import open_batch
     from shuffledp.tasks.errors import TaskError
     from shuffledp.tasks.keys import KeyFolder
     from shuffledp.tasks.results import result_lines
-    from shuffledp.engines.spark.batch_jobs import open_batch
 
     task = read_task(args.task)
     key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)

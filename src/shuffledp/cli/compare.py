@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from shuffledp.cli.output import Commands, add_command, emit
-from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import counted, show
 from shuffledp.baselines.base import Task
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import OUR_SIDE
 from shuffledp.baselines.table import Row, Table, compare
+from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.exact import counted, show
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -26,8 +26,8 @@ def add_to(commands: Commands) -> None:
 def run_check(args: argparse.Namespace) -> None:
     from shuffledp.service.checking import check_config
     from shuffledp.service.errors import ConfigError
-    from shuffledp.service.roles import ROLE_CONFIGS
     from shuffledp.service.http.config import read_config
+    from shuffledp.service.roles import ROLE_CONFIGS
 
     config = read_config(args.config, ROLE_CONFIGS[args.role])
     found = check_config(config, args.config)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from shuffledp.cli.needs import check_needs
 from shuffledp.cli.output import add_loudness, speak_plainly
 from shuffledp.cli.parsing import Parser
-from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.documents.json_text import is_text
+from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
 
 COMMANDS = (

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from shuffledp.documents.files import check_writable
 from shuffledp.errors import ParameterError
 from shuffledp.extras import require
-from shuffledp.documents.files import check_writable
 
 Needs = Sequence[str] | Callable[[argparse.Namespace], Sequence[str]]
 """The extras of shuffledp that a command needs, always or as its arguments say."""

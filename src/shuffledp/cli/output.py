@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.needs import STANDARD, Needs
-from shuffledp.errors import ParameterError
+from shuffledp.documents.files import write_whole
 from shuffledp.documents.json_text import MOST_JSON_BYTES, read_json_file
 from shuffledp.documents.json_text import read_json as json_of
+from shuffledp.errors import ParameterError
 from shuffledp.protocols.base import Progress
-from shuffledp.documents.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,6 +17,7 @@ from shuffledp import (
     plan_quantiles,
     plan_real_sum,
 )
+from shuffledp.cells.choice import CELL_CHOICES
 from shuffledp.cli.output import Commands, add_command, add_group, facts, write_output
 from shuffledp.cli.plan_arguments import (
     add_bounds,
@@ -36,11 +37,10 @@ from shuffledp.cli.plan_arguments import (
 )
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted
-from shuffledp.cells.choice import CELL_CHOICES
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.text import describe_plan
-from shuffledp.queries.histogram.crosstab_result import combined
 from shuffledp.queries.by_group.result import ANSWERS
+from shuffledp.queries.histogram.crosstab_result import combined
 from shuffledp.queries.histogram.protocol import checked_labels
 from shuffledp.tasks.wire import MOST_REPORT_SIZE
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from shuffledp.errors import ParameterError
+from shuffledp.queries.checks import is_whole
 from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD
 from shuffledp.queries.heavy_hitters.planner import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
-from shuffledp.queries.checks import is_whole
 
 TARGETS = ("mse_overhead", "rmse", "relative_error", "max_messages")
 

@@ -28,13 +28,13 @@ from shuffledp.cli.plan_arguments import (
     targets_of,
 )
 from shuffledp.cli.query_table import result_table
+from shuffledp.data.arrays import ColumnType
+from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.data.sources import Source
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.numbers.exact import counted
 from shuffledp.protocols.results import Result
 from shuffledp.queries.checks import is_whole, labels_of_type
-from shuffledp.data.columns import FileFormat, column_of
-from shuffledp.queries.base import ColumnType
-from shuffledp.data.sources import Source
 
 EXAMPLES = {
     "count": "--column bikes",
@@ -311,7 +311,7 @@ def _on_this_machine(args: argparse.Namespace, name: str, words: Asked) -> Resul
 
 
 def _on_spark(args: argparse.Namespace, name: str, words: Asked) -> Result:
-    from shuffledp.engines import spark
+    from shuffledp import spark
     from shuffledp.engines.spark.columns import read
 
     ask: Callable[..., Result] = getattr(spark, name)

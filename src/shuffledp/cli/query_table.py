@@ -8,8 +8,8 @@ from typing import Any
 import shuffledp
 from shuffledp.cli.output import facts
 from shuffledp.numbers.exact import counted, percent, show
-from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.protocols.results import NEIGHBOURS, Result
+from shuffledp.queries.by_group.result import GroupsResult
 
 
 def result_table(result: Result, args: argparse.Namespace) -> Any:

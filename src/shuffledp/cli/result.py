@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> None:
 def run_series(args: argparse.Namespace) -> None:
     """Prints the results of a series by date, with their intervals."""
     from shuffledp.cli.task_series import read_series
-    from shuffledp.tasks.results import date_text, series_csv
     from shuffledp.service.answers import answer_json
     from shuffledp.service.client.collector import call
+    from shuffledp.tasks.results import date_text, series_csv
 
     known = re.fullmatch("[0-9a-f]{64}", args.series)
     tasks = [] if known else read_series(args.series)

@@ -124,9 +124,9 @@ def run_serve(args: argparse.Namespace) -> None:
 
 
 def run_discard(args: argparse.Namespace) -> None:
+    from shuffledp.service.http.config import load_config
     from shuffledp.service.shuffler.config import ShufflerConfig
     from shuffledp.service.shuffler.report_keys import ReportKeys
-    from shuffledp.service.http.config import load_config
 
     number = whole(args.batch, "batch")
     if not re.fullmatch("[0-9a-f]{64}", args.task):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import plan_count, plan_integer_sum
-from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
 from shuffledp.cli.plan_arguments import add_targets, targets_of
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import counted, whole
+from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import ErrorLaw, Estimate

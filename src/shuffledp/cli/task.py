@@ -311,8 +311,8 @@ def run_verify(args: argparse.Namespace) -> None:
 
 
 def run_register(args: argparse.Namespace) -> None:
-    from shuffledp.tasks.signing import SigningKey
     from shuffledp.service.client.collector import register_everywhere
+    from shuffledp.tasks.signing import SigningKey
 
     task = read_task(args.task)
     servers = {"analyzer": args.analyzer, "shuffler": args.shuffler or task.shuffler}

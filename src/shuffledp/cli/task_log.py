@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import Commands, add_command, emit, progress_bar, read_json
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted
-from shuffledp.documents.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from shuffledp.tasks.task import Task
     from shuffledp.service.client.watching import Log
+    from shuffledp.tasks.task import Task
 
 
 def add_log(actions: Commands) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json, write_output
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import BudgetExceeded, ParameterError
 from shuffledp.numbers.exact import positive, show
-from shuffledp.documents.files import write_whole
 from shuffledp.tasks.series import EVERY_DAYS, MOST_TASKS, Series
 
 if TYPE_CHECKING:

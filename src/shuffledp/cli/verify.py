@@ -7,8 +7,8 @@ import argparse
 from shuffledp.cli.output import Commands, add_command, emit, facts, read_json
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.exact import show
-from shuffledp.plans.text import proof_lines
 from shuffledp.plans.certificate import verify
+from shuffledp.plans.text import proof_lines
 
 VERIFY_SECONDS = 600.0
 

@@ -12,16 +12,18 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.errors import DataError
-from shuffledp.queries.histogram.protocol import MOST_BUCKETS
-from shuffledp.queries.base import ColumnType
+from shuffledp.protocols.base import MOST_BUCKETS
 
 Values = NDArray[Any]
+ColumnType = Literal["truth", "whole", "real", "text", "date", "time", "instant", "other"]
+"""What a column holds: true/false, whole numbers, other numbers, texts, dates without a time, dates
+with one but no time zone, dates with both, or else."""
 
 MISSING = (
     "The column has missing values; every row is one user with one value: fill or drop them first."

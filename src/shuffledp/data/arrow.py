@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.data.arrays import MISSING, ColumnType, from_objects, settled
 from shuffledp.errors import DataError
 from shuffledp.extras import require
-from shuffledp.data.arrays import MISSING, from_objects, settled
-from shuffledp.queries.base import ColumnType
 
 
 def pyarrow() -> Any:

@@ -17,21 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import DataError, ParameterError
-from shuffledp.extras import require
 from shuffledp.data.arrays import (
     MISSING,
     MIXED,
     NO_ROWS,
     UNKNOWN_TYPE,
+    ColumnType,
     as_label,
     from_array,
     from_objects,
 )
 from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.data.filling import filled_array, filled_objects
-from shuffledp.queries.base import ColumnType
 from shuffledp.data.sources import Source
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.extras import require
 
 STEP = 1 << 20
 """Rows of an array that are looked at together."""

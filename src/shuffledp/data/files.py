@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from shuffledp.errors import DataError, ParameterError
+from shuffledp.data.arrays import ColumnType
 from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
 from shuffledp.data.columns import Column, FileFormat, known_column
 from shuffledp.data.filling import filled_chunk
-from shuffledp.queries.base import ColumnType
 from shuffledp.data.sources import Source
+from shuffledp.errors import DataError, ParameterError
 
 TEXT_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 FILE_KINDS = (*TEXT_FILES, ".parquet")

@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from shuffledp import samples
-from shuffledp.errors import ParameterError
-from shuffledp.documents.json_text import is_text
 from shuffledp.data.arrow import pyarrow
+from shuffledp.documents.json_text import is_text
+from shuffledp.errors import ParameterError
 
 GZIP_START, PARQUET_START = b"\x1f\x8b", b"PAR1"
 """How files of these kinds begin."""

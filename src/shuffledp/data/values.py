@@ -8,11 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, Values, array_type
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import exact
 from shuffledp.protocols.bounds import outermost_floats
-from shuffledp.data.arrays import array_type
-from shuffledp.queries.base import ColumnType, Values
 
 TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 NOT_A_TRUTH = (

@@ -2,8 +2,9 @@
 
 A schema is a tree of the classes below, each of which checks a piece of data (`check`) and
 describes itself as JSON Schema (`json_schema`), so that the bounds are written down once. The
-schemas themselves stand beside what they describe: `cells/schema.py`, `queries/schema.py`,
-`plans/certificate_schema.py`, `plans/plan_schema.py` and `sealed/schema.py`; `docs/schema` is made from them.
+schemas themselves are beside what they describe (`cells/schema.py`, `queries/schema.py`,
+`plans/certificate_schema.py`, `plans/plan_schema.py`, `tasks/schema.py`); `docs/schema` is made
+from them.
 """
 
 from __future__ import annotations

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Unpack, overload
 
+from shuffledp.engines import grouped as grouped_rows
+from shuffledp.engines import local
 from shuffledp.numbers.exact import ExactNumber
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries import questions
+from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.histogram.protocol import Label
-from shuffledp.protocols.results import Estimate
-from shuffledp.engines import grouped as grouped_rows, local
-from shuffledp.queries import questions
-from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.options import Options, QueryOptions, with_options
-from shuffledp.queries.base import Query
 from shuffledp.queries.questions import Bounds
 
 

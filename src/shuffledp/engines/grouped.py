@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp.data.columns import Column, in_steps
+from shuffledp.engines import local
 from shuffledp.numbers.exact import LARGEST_CONFIDENCE, checked_confidence
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import Groups, labels_of, public_labels
+from shuffledp.queries.by_group.query import ByGroupQuery, check_public
 from shuffledp.queries.by_group.result import PUBLIC_GROUPS, GroupsResult
 from shuffledp.queries.histogram.protocol import Label
-from shuffledp.protocols.results import Estimate
-from shuffledp.engines import local
-from shuffledp.data.columns import Column, in_steps
-from shuffledp.queries.by_group.query import ByGroupQuery, check_public
-from shuffledp.queries.by_group.groups import Groups, labels_of, public_labels
 from shuffledp.queries.options import Options
 from shuffledp.release.publish import Drawn, publish_in_parallel
-from shuffledp.queries.base import Query
 
 
 def answer(query: Query[Estimate], data: object, options: Options, groups: Groups) -> GroupsResult:

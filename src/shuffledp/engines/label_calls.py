@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from shuffledp.numbers.exact import ExactNumber, truth
-from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.queries.quantiles.result import QuantilesResult
-from shuffledp.protocols.results import HistogramResult
 from shuffledp.engines import local
-from shuffledp.queries.histogram.crosstab import histogram_question
+from shuffledp.numbers.exact import ExactNumber, truth
+from shuffledp.protocols.results import HistogramResult
+from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD
 from shuffledp.queries.frequencies.query import FrequenciesQuery
+from shuffledp.queries.histogram.crosstab import histogram_question
+from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Options, QueryOptions, with_options
 from shuffledp.queries.quantiles.query import AxisBounds, QuantilesQuery
+from shuffledp.queries.quantiles.result import QuantilesResult
 
 QUARTILES = (0.25, 0.5, 0.75)
 

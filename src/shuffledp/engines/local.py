@@ -9,6 +9,11 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.data.arrays import MISSING, Values
+from shuffledp.data.columns import Column, FileFormat, column_of, in_steps
+from shuffledp.data.filling import BUCKET
+from shuffledp.data.values import compared
+from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids, kept, persons_of, summed
 from shuffledp.errors import DataError, InputError, ParameterError, ShortBatchError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.memory import check_memory
@@ -16,22 +21,17 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import Progress, Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.data.arrays import MISSING
-from shuffledp.data.columns import Column, FileFormat, column_of, in_steps
-from shuffledp.data.filling import BUCKET
+from shuffledp.queries.base import Query
 from shuffledp.queries.by_group.groups import labels_of
 from shuffledp.queries.options import TARGETS, Options
-from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids, kept, persons_of, summed
 from shuffledp.release.publish import LESS, publish
-from shuffledp.queries.base import Query, Values
-from shuffledp.data.values import compared
 
 R = TypeVar("R", bound=Result)
 
 
 def answer(query: Query[R], data: object, options: Options) -> R:
     """The answer to a query, by our own protocol or by the one that is named."""
-    return (run if options.protocol is None else run_rival)(query, data, options)
+    return (run if options.protocol is None else run_baseline)(query, data, options)
 
 
 def run(query: Query[R], data: object, options: Options) -> R:
@@ -95,11 +95,11 @@ def rows_of_persons(column: Column, ids: Column, persons: Persons, entropy: Entr
     return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real")
 
 
-def run_rival(query: Query[R], data: object, options: Options) -> R:
+def run_baseline(query: Query[R], data: object, options: Options) -> R:
     """The answer that another protocol gives; it carries that protocol's privacy claim."""
-    from shuffledp import baselines as rivals  # here: fifteen protocols that most calls never need
+    from shuffledp import baselines  # here: fifteen protocols that most calls never need
 
-    asked = query.for_rival()
+    asked = query.for_baseline()
     if options.user is not None or options.rows_per_user is not None:
         raise ParameterError(
             "user and rows_per_user belong to our own protocol; leave protocol out, or keep one "
@@ -115,7 +115,7 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
     column = read_column(query, data, options)
     with missing_first(column):
         values = np.concatenate(list(prepared(query, column, asked.prepare)))
-    result = rivals.run(
+    result = baselines.run(
         asked.query,
         str(options.protocol),
         values,
@@ -127,7 +127,7 @@ def run_rival(query: Query[R], data: object, options: Options) -> R:
         entropy=options.entropy,
         confidence=options.confidence,
     )
-    return query.finish(cast("R", result))  # a rival's result is of the query's own kind
+    return query.finish(cast("R", result))  # a baseline's result is of the query's own kind
 
 
 def read_column(query: Query[R], data: object, options: Options) -> Column:

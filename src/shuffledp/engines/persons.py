@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.protocols.results import Result
-from shuffledp.queries.base import ColumnType, Query, Values
+from shuffledp.queries.base import Query
 
 R = TypeVar("R", bound=Result)
 MISSING_IDS = "The column of users has missing values; give every row the id of its user."

@@ -13,12 +13,12 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.engines.local import missing_first, prepared, read_column
 from shuffledp.errors import ShortBatchError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
-from shuffledp.engines.local import missing_first, prepared, read_column
-from shuffledp.queries.options import Options
 from shuffledp.queries.base import Query
+from shuffledp.queries.options import Options
 from shuffledp.queries.truth import truth
 from shuffledp.tasks.results import shifted, with_noise
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from shuffledp.numbers.exact import ExactNumber
-from shuffledp.queries.heavy_hitters.planner import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
-from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.engines import local
-from shuffledp.queries.options import Options, QueryOptions, with_options
+from shuffledp.numbers.exact import ExactNumber
+from shuffledp.queries.frequencies.result import FrequenciesResult
+from shuffledp.queries.heavy_hitters.planner import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
 from shuffledp.queries.heavy_hitters.query import HeavyHittersQuery
+from shuffledp.queries.options import Options, QueryOptions, with_options
 
 
 @with_options

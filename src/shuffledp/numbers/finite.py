@@ -16,8 +16,8 @@ from typing import Any
 from flint import arb, ctx
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.laws import TAIL_DECAYS, Law
 from shuffledp.numbers.exact import ball
+from shuffledp.numbers.laws import TAIL_DECAYS, Law
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from flint import arb, arb_poly, ctx
 
 from shuffledp.numbers.deadline import check_time
-from shuffledp.numbers.laws import Law, NegativeBinomial, Poisson
 from shuffledp.numbers.exact import ball
+from shuffledp.numbers.laws import Law, NegativeBinomial, Poisson
 
 OVERFLOW_BITS = 64
 """A batch overflows with probability at most 2⁻⁶⁴."""

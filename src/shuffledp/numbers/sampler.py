@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from shuffledp.numbers.arrangement import subset, uniform_below
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Binomial, Law
 from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.laws import Binomial, Law
 from shuffledp.numbers.uniform import Uniform, invert
 
 CHUNK_WORDS = 1 << 18  # per pass: words and results stay in the L2 cache

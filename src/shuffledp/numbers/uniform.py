@@ -15,8 +15,8 @@ from flint import arb, ctx
 
 from shuffledp.errors import Undecided
 from shuffledp.numbers.entropy import Entropy
-from shuffledp.numbers.laws import Law
 from shuffledp.numbers.exact import LAST_PRECISION, at_precision, to_float
+from shuffledp.numbers.laws import Law
 
 MOST_STEPS = 256  # beside an anchor, added up one by one; farther ones are evaluated anew
 MOST_UNIFORM_BITS = 1 << 12  # more are needed with a probability of 2^−4000

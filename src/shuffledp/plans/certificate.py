@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from shuffledp.cells.proofs import Proof, prove
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import FalseClaim, ParameterError, PrivacyViolation
 from shuffledp.numbers.exact import show
-from shuffledp.cells.proofs import Proof, prove
 from shuffledp.plans.certificate_schema import CERTIFICATE, CERTIFICATE_FORMAT
-from shuffledp.queries.catalogue import protocol_from_dict
 from shuffledp.protocols.base import Protocol
-from shuffledp.cells.use import CellUse
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import NEIGHBOURS, Result
 
 Progress = Callable[[int], None]

@@ -7,8 +7,8 @@ from fractions import Fraction
 from shuffledp.cells.base import LARGEST_EPSILON_OF_CELL, MOST_USERS
 from shuffledp.cells.schema import CELL_EPSILON
 from shuffledp.documents.schema import Anything, Choice, Listing, Rational, Record, Text, Whole
-from shuffledp.queries.histogram.protocol import MOST_BUCKETS
-from shuffledp.queries.schema import MOST_DIGITS, PROTOCOL
+from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS
+from shuffledp.protocols.registry import PROTOCOL
 
 CERTIFICATE_FORMAT = "shuffledp certificate 2"
 SENTENCE = Text(500)

@@ -10,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic
 
+from shuffledp.cells.report_size import promise
+from shuffledp.documents.json_text import read_json_file
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.documents.json_text import read_json_file
 from shuffledp.numbers.exact import counted, show, whole
+from shuffledp.plans.certificate import Certificate, verify
 from shuffledp.plans.plan_schema import PLAN, PLAN_FORMAT
 from shuffledp.plans.target import Target
-from shuffledp.plans.certificate import Certificate, verify
 from shuffledp.protocols.base import Progress, Protocol, R_co
 from shuffledp.protocols.report import ENCRYPTED_MESSAGE_BYTES, Report, View
-from shuffledp.cells.report_size import promise
 from shuffledp.protocols.results import NEIGHBOURS, Result
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.numbers.exact import ExactNumber, at_precision, positive_as_written, show
+from shuffledp.numbers.laws import DiscreteLaplace
 
 DEFAULT_OVERHEAD = Fraction(1, 2)
 

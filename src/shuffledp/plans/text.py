@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from shuffledp.numbers.exact import counted, show
-from shuffledp.plans.plan import Plan
-from shuffledp.plans.certificate import Certificate
 from shuffledp.cells.report_size import promise
+from shuffledp.numbers.exact import counted, show
+from shuffledp.plans.certificate import Certificate
+from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import NEIGHBOURS
 
 Lines = list[tuple[str, str]]

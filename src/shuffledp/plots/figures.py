@@ -10,8 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.files import check_writable, write_whole
+from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The picture of a comparison: error against messages, ours as curves, rivals as points."""
+"""The picture of a comparison: error against messages, ours as curves, baselines as points."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import counted, show
-from shuffledp.plans.plan import Plan
-from shuffledp.queries.real_sum.planner import plan_real_sum
-from shuffledp.plots.figures import INK, new_figure, save
-from shuffledp.plots.labels import SOFT, Labelled, label_points
-from shuffledp.protocols.results import Estimate
 from shuffledp.baselines.base import Query, Task
 from shuffledp.baselines.ours import OUR_SIDE, our_plan
 from shuffledp.baselines.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.baselines.table import Row, Table
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import counted, show
+from shuffledp.plans.plan import Plan
+from shuffledp.plots.figures import INK, new_figure, save
+from shuffledp.plots.labels import SOFT, Labelled, label_points
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries.real_sum.planner import plan_real_sum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ PRINTED_PERCENT = (2, 5, 10, 20, 30, 50)
 
 
 class Forecasts(Protocol):
-    """A forecast of an error and a cost, of ours or of a rival."""
+    """A forecast of an error and a cost, of ours or of a baseline."""
 
     @property
     def rmse(self) -> float: ...
@@ -125,7 +125,7 @@ def _bits_plan(task: Task, overhead: float, bits: int) -> Plan[Estimate] | None:
 
 @dataclass(frozen=True)
 class Picture:
-    """What the picture of one query shows beside the rivals' points."""
+    """What the picture of one query shows beside the baselines' points."""
 
     overheads: tuple[float, ...]
     """The error targets of shuffledp's curve."""
@@ -220,7 +220,7 @@ def title_of(table: Table) -> str:
 
 
 POINT_STYLES: dict[str, dict[str, Any]] = {
-    "pure": {"marker": "D", "color": PURE, "label": "pure rival"},
+    "pure": {"marker": "D", "color": PURE, "label": "pure baseline"},
     "approximate": {
         "marker": "o",
         "facecolors": "white",
@@ -234,7 +234,7 @@ POINT_STYLES: dict[str, dict[str, Any]] = {
 
 
 def _draw_points(axes: Axes, rows: Sequence[Row]) -> None:
-    """Full points for pure rivals, hollow for approximate ones, crosses where nothing supports
+    """Full points for pure baselines, hollow for approximate ones, crosses where nothing supports
     the claim."""
     groups: dict[str, list[Row]] = {}
     for row in rows:

@@ -13,9 +13,9 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, decimals, percent
 from shuffledp.plots.figures import BAND, BAR, INK, LINE, new_figure, save
 from shuffledp.plots.fonts import set_plainly, shown_labels
+from shuffledp.protocols.results import Estimate, HistogramResult, Result
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.quantiles.result import QuantilesResult
-from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.table import Row, Table, compare, our_name
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
 from shuffledp.plots.frontier import GRID, OURS
 from shuffledp.plots.labels import SOFT
-from shuffledp.baselines.base import Query, Task
-from shuffledp.baselines.table import Row, Table, compare, our_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ AXES: dict[Over, Axis] = {
     ),
 }
 
-SHOWN_RIVALS: dict[Query, tuple[str, ...]] = {
+SHOWN_BASELINES: dict[Query, tuple[str, ...]] = {
     "count": ("local", "ggkmpv20", "thinning", "gkmp20", "bbgn20", "csuzz19"),
     "real-sum": ("local", "bbgn20", "bbgn20-recursive", "bbgn19"),
     "histogram": ("local-hadamard", "thinning", "gkmp20", "bc20", "lwy22"),
@@ -68,8 +68,8 @@ def scaling(query: Query, task: Task, over: Over, path: str | None = None) -> Fi
     axis = AXES[over]
     tasks = axis.tasks(task)
     places = [axis.place(one) for one in tasks]
-    rivals = SHOWN_RIVALS[query]
-    tables = [compare(query, one, [OUR_OVERHEAD[query]], rivals) for one in tasks]
+    baselines = SHOWN_BASELINES[query]
+    tables = [compare(query, one, [OUR_OVERHEAD[query]], baselines) for one in tasks]
     figure, panels = new_figure(11.5, 4.8, panels=2)
     for name, style in _line_styles(query, tables):
         found = zip(places, (table.row(name) for table in tables), strict=True)
@@ -89,7 +89,7 @@ def _line_styles(query: Query, tables: Sequence[Table]) -> list[tuple[str, dict[
     """(row name, style of its line) of every protocol that has a row anywhere."""
     colours = iter(RIVAL_COLOURS)
     styles: list[tuple[str, dict[str, Any]]] = []
-    for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_RIVALS[query]):
+    for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_BASELINES[query]):
         row = next((row for table in tables if (row := table.row(name)) is not None), None)
         if row is not None:
             styles.append((name, _line_style(row, OURS if row.ours else next(colours))))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.numbers.exact import counted
+from shuffledp.numbers.lattice import lattice_bins
 from shuffledp.plans.plan import Plan
 from shuffledp.plots.figures import BAND, BAR, INK, new_figure, save
 from shuffledp.protocols.results import ErrorLaw, Estimate

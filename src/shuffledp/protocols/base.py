@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.chernoff import Unlikely, as_anomaly
+from shuffledp.cells import report_size as sizes
 from shuffledp.cells.base import USERS_AT_ONCE, Cell, Counts, Values
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError, ShortBatchError, ValueOutOfRange
+from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import checked_confidence, to_float
-from shuffledp.cells import report_size as sizes
-from shuffledp.cells.use import CellUse
 from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
@@ -30,6 +30,13 @@ from shuffledp.protocols.results import Result
 FIXED_BYTES, BYTES_PER_VALUE, BYTES_PER_COPY = 8 << 20, 16 << 10, 1 << 10
 """Of memory: in any case, for each value of a cell, and for each copy of a cell; tests measure
 whether this is enough."""
+
+MOST_BUCKETS = 10**6
+"""Copies of one cell."""
+FINEST_GRID = 1 << 24
+"""Grid points of a sum by digits, each counted once for every value of its dither."""
+MOST_DIGITS = FINEST_GRID.bit_length()
+"""Cells of one protocol that are not copies of each other."""
 
 Progress = Callable[[int], None]
 R = TypeVar("R", bound=Result)

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shuffledp.numbers.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
 from shuffledp.cells.base import Cell, Counts, Floats
+from shuffledp.numbers.chernoff import LogMoment, Unlikely, log_sum_tail, log_tails
 
 UP, DOWN = 1, -1
 

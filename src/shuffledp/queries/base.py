@@ -12,24 +12,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
-from numpy.typing import NDArray
-
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.errors import ParameterError
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.histogram.protocol import Label
 from shuffledp.protocols.results import Estimate, Result
+from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Targets
 
 if TYPE_CHECKING:
     from shuffledp.queries.by_group.groups import Groups
 
 R = TypeVar("R", bound=Result)
-Values = NDArray[Any]
-ColumnType = Literal["truth", "whole", "real", "text", "date", "time", "instant", "other"]
-"""What a column holds: true/false, whole numbers, other numbers, texts, dates without a time, dates
-with one but no time zone, dates with both, or else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +41,7 @@ class Grouping:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RivalQuestion:
+class BaselineQuestion:
     """The same question as the arguments that `shuffledp.baselines.run` takes."""
 
     query: str
@@ -170,7 +165,7 @@ class Query(ABC, Generic[R]):
         """The result that the caller gets, made of the result that the protocol gives."""
         return result
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         """The question as another protocol is asked; raises `ParameterError` where none answers."""
         raise ParameterError(
             f"No other protocol answers {self.name}; leave protocol out, or ask another query."

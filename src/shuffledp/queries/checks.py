@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, as_label, as_labels
+from shuffledp.data.values import TRUTHS, WORDS
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, exact
 from shuffledp.queries.histogram.protocol import Label, checked_labels
-from shuffledp.data.arrays import as_label, as_labels
-from shuffledp.queries.base import ColumnType
-from shuffledp.data.values import TRUTHS, WORDS
 
 NUMBERS: tuple[ColumnType, ...] = ("truth", "whole", "real")
 """What a column of numbers holds; true and false are 1 and 0."""

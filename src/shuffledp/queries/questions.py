@@ -11,17 +11,15 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, Values, as_label
+from shuffledp.data.filling import BUCKET, MISSING_LABEL
+from shuffledp.data.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, truth, whole
 from shuffledp.plans.checks import checked_bounds
-from shuffledp.queries.count.planner import plan_count
-from shuffledp.queries.histogram.planner import plan_histogram
-from shuffledp.queries.integer_sum.planner import plan_integer_sum
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.real_sum.planner import plan_real_sum
-from shuffledp.queries.histogram.protocol import Label, encode_labels
 from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult
-from shuffledp.data.arrays import as_label
+from shuffledp.queries.base import BaselineQuestion, Grouping, GroupQuestion, Query
 from shuffledp.queries.checks import (
     NUMBERS,
     check_numbers,
@@ -29,10 +27,12 @@ from shuffledp.queries.checks import (
     looks_typed,
     truth_as_text,
 )
-from shuffledp.data.filling import BUCKET, MISSING_LABEL
+from shuffledp.queries.count.planner import plan_count
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.histogram.protocol import Label, encode_labels
+from shuffledp.queries.integer_sum.planner import plan_integer_sum
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Grouping, GroupQuestion, Query, RivalQuestion, Values
-from shuffledp.data.values import NOT_A_TRUTH, WORDS, clamped, comparable, zeros_and_ones
+from shuffledp.queries.real_sum.planner import plan_real_sum
 
 Bounds = tuple[ExactNumber, ExactNumber]
 
@@ -76,8 +76,8 @@ class CountQuery(Query[Estimate]):
             raise ValueOutOfRange(NOT_A_TRUTH)
         return Grouping(largest=None if holds == "truth" else 1)
 
-    def for_rival(self) -> RivalQuestion:
-        return RivalQuestion(query="count", prepare=self.prepare)
+    def for_baseline(self) -> BaselineQuestion:
+        return BaselineQuestion(query="count", prepare=self.prepare)
 
     def for_groups(self) -> GroupQuestion:
         return GroupQuestion(answer=self.name)
@@ -138,9 +138,9 @@ class IntegerSumQuery(Query[Estimate]):
         # another protocol calls it a real sum
         return replace(result, query=self.name, clamped=self.clamp)
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         bounds = Fraction(0), Fraction(self.largest)
-        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
+        return BaselineQuestion(query="real-sum", prepare=self.prepare, bounds=bounds)
 
     def for_groups(self) -> GroupQuestion:
         return GroupQuestion(answer=self.name, largest=self.largest, clamp=self.clamp)
@@ -190,8 +190,10 @@ class RealSumQuery(Query[Estimate]):
             return values
         return clamped(values, self.low, self.high, whole_numbers=False)
 
-    def for_rival(self) -> RivalQuestion:
-        return RivalQuestion(query="real-sum", prepare=self.prepare, bounds=(self.low, self.high))
+    def for_baseline(self) -> BaselineQuestion:
+        return BaselineQuestion(
+            query="real-sum", prepare=self.prepare, bounds=(self.low, self.high)
+        )
 
     def for_groups(self) -> GroupQuestion:
         return GroupQuestion(answer=self.name, bounds=(self.low, self.high), clamp=self.clamp)
@@ -227,7 +229,7 @@ class MeanQuery(RealSumQuery):
             errors=None if law is None else partial(_divided, law, n),
         )
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         raise ParameterError(
             "Other protocols give sums, not means; ask for real_sum and divide by the public "
             "number of rows."
@@ -318,9 +320,9 @@ class HistogramQuery(Query[HistogramResult]):
             return Grouping(largest=len(named) - 1)
         return Grouping(few_values=False)
 
-    def for_rival(self) -> RivalQuestion:
+    def for_baseline(self) -> BaselineQuestion:
         plain = self.for_planning()
-        return RivalQuestion(
+        return BaselineQuestion(
             query="histogram",
             prepare=lambda values: encode_labels(self.prepare(values), plain.labels, plain.other),
             buckets=plain.labels,

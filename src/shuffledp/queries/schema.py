@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from shuffledp.queries.real_sum.rounding import MOST_DITHER
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.schema import CELL, CELL_EPSILON
 from shuffledp.documents.schema import (
@@ -17,24 +16,22 @@ from shuffledp.documents.schema import (
     Rational,
     Record,
     Schema,
-    Tagged,
     Text,
     Whole,
 )
-from shuffledp.queries.by_group import protocol as by_group
-from shuffledp.queries.frequencies import protocol as frequencies
-from shuffledp.queries.histogram import protocol as histogram
-from shuffledp.queries.quantiles import protocol as quantiles
+from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS
 from shuffledp.protocols.bounds import LARGEST_BOUND
-from shuffledp.queries.quantiles.dates import UNITS
+from shuffledp.queries.by_group import protocol as by_group
 from shuffledp.queries.by_group.result import ANSWERS
+from shuffledp.queries.frequencies import protocol as frequencies
 from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES, SEED_BYTES
-from shuffledp.queries.real_sum.protocol import FINEST_GRID
+from shuffledp.queries.quantiles import protocol as quantiles
+from shuffledp.queries.quantiles.dates import UNITS
+from shuffledp.queries.real_sum.rounding import MOST_DITHER
 
 LONGEST_LABEL = 1_000
 LARGEST_LABEL = 2**63 - 1
 MOST_LEVELS = quantiles.MOST_BUCKETS.bit_length()
-MOST_DIGITS = FINEST_GRID.bit_length()
 
 BOUND = Rational(Fraction(-LARGEST_BOUND), Fraction(LARGEST_BOUND))
 LABEL = Either((Text(LONGEST_LABEL), Whole(-LARGEST_LABEL - 1, LARGEST_LABEL)))
@@ -63,61 +60,58 @@ def _frequencies(query: str) -> dict[str, Schema]:
     }
 
 
-PROTOCOL = Tagged(
-    "query",
-    {
-        "count": _counting("count"),
-        "integer-sum": _counting("integer-sum"),
-        "real-sum": Record(
-            {
-                "query": Choice(("real-sum",)),
-                "epsilon": CELL_EPSILON,
-                "low": BOUND,
-                "high": BOUND,
-                "digits": Listing(CELL, 1, MOST_DIGITS),
-            },
-            optional={"dither": Whole(2, MOST_DITHER)},
-        ),
-        "histogram": Record(
-            {
-                "query": Choice(("histogram",)),
-                "epsilon": CELL_EPSILON,
-                "cell": CELL,
-                "labels": Listing(LABEL, 2, histogram.MOST_BUCKETS),
-                "other": Either((Nothing(), *LABEL.schemas)),
-            }
-        ),
-        "frequencies": Record(_frequencies("frequencies")),
-        "heavy-hitters": Record(
-            {
-                **_frequencies("heavy-hitters"),
-                "alphabet": Text(1_000, 1),
-                "step": Whole(1, 4),
-                "levels": Whole(1, 64),
-                "threshold": Rational(Fraction(0), Fraction(1)),
-            }
-        ),
-        "by-group": Record(
-            {
-                "query": Choice(("by-group",)),
-                "epsilon": CELL_EPSILON,
-                "answer": Choice(ANSWERS),
-                "labels": Listing(LABEL, 2, by_group.MOST_GROUPS),
-                "low": BOUND,
-                "high": BOUND,
-                "digits": Listing(DIRECTED, 1, MOST_DIGITS),
-            },
-            optional={"sizes": DIRECTED},
-        ),
-        "quantiles": Record(
-            {
-                "query": Choice(("quantiles",)),
-                "epsilon": CELL_EPSILON,
-                "low": BOUND,
-                "high": BOUND,
-                "levels": Listing(LEVEL, 1, MOST_LEVELS),
-            },
-            optional={"points": Flag(), "unit": Choice(tuple(UNITS))},
-        ),
-    },
-)
+SCHEMAS: dict[str, Record] = {
+    "count": _counting("count"),
+    "integer-sum": _counting("integer-sum"),
+    "real-sum": Record(
+        {
+            "query": Choice(("real-sum",)),
+            "epsilon": CELL_EPSILON,
+            "low": BOUND,
+            "high": BOUND,
+            "digits": Listing(CELL, 1, MOST_DIGITS),
+        },
+        optional={"dither": Whole(2, MOST_DITHER)},
+    ),
+    "histogram": Record(
+        {
+            "query": Choice(("histogram",)),
+            "epsilon": CELL_EPSILON,
+            "cell": CELL,
+            "labels": Listing(LABEL, 2, MOST_BUCKETS),
+            "other": Either((Nothing(), *LABEL.schemas)),
+        }
+    ),
+    "frequencies": Record(_frequencies("frequencies")),
+    "heavy-hitters": Record(
+        {
+            **_frequencies("heavy-hitters"),
+            "alphabet": Text(1_000, 1),
+            "step": Whole(1, 4),
+            "levels": Whole(1, 64),
+            "threshold": Rational(Fraction(0), Fraction(1)),
+        }
+    ),
+    "by-group": Record(
+        {
+            "query": Choice(("by-group",)),
+            "epsilon": CELL_EPSILON,
+            "answer": Choice(ANSWERS),
+            "labels": Listing(LABEL, 2, by_group.MOST_GROUPS),
+            "low": BOUND,
+            "high": BOUND,
+            "digits": Listing(DIRECTED, 1, MOST_DIGITS),
+        },
+        optional={"sizes": DIRECTED},
+    ),
+    "quantiles": Record(
+        {
+            "query": Choice(("quantiles",)),
+            "epsilon": CELL_EPSILON,
+            "low": BOUND,
+            "high": BOUND,
+            "levels": Listing(LEVEL, 1, MOST_LEVELS),
+        },
+        optional={"points": Flag(), "unit": Choice(tuple(UNITS))},
+    ),
+}

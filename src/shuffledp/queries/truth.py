@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp.data.arrays import Values
 from shuffledp.errors import ParameterError
-from shuffledp.queries.quantiles.planner import checked_axis
-from shuffledp.queries.quantiles.dates import date_numbers
-from shuffledp.queries.histogram.protocol import encode_labels
+from shuffledp.queries.base import Query
 from shuffledp.queries.frequencies.query import FrequenciesQuery
+from shuffledp.queries.histogram.protocol import encode_labels
+from shuffledp.queries.quantiles.dates import date_numbers
+from shuffledp.queries.quantiles.planner import checked_axis
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.base import Query, Values
 from shuffledp.queries.questions import (
     CountQuery,
     HistogramQuery,

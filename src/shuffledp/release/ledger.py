@@ -16,10 +16,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
-from shuffledp.documents.json_text import read_json
-from shuffledp.numbers.exact import ExactNumber, exact, positive_as_written, show
 from shuffledp.documents.files import lock, write_whole
+from shuffledp.documents.json_text import read_json
+from shuffledp.errors import BudgetExceeded, ParameterError, SeededError
+from shuffledp.numbers.exact import ExactNumber, exact, positive_as_written, show
 
 LEDGER_FORMAT = "shuffledp ledger 1"
 MOST_LEDGER_BYTES = 256 << 20

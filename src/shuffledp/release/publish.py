@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from shuffledp.numbers.memory import check_memory
 from shuffledp.numbers.exact import checked_confidence
+from shuffledp.numbers.memory import check_memory
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result

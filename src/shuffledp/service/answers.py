@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.json_text import read_json
+from shuffledp.errors import ParameterError
 
 MOST_ANSWER_BYTES = 64 << 20
 """Published results of many batches are the longest answers."""

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from shuffledp.errors import ShuffleDPError
 from shuffledp.release.ledger import Ledger
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.signing import SigningKey
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.http.config import ServerConfig, place, read_tables
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.store import check_database
-from shuffledp.service.http.config import ServerConfig, place, read_tables
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.signing import SigningKey
 
 
 def check_config(config: ServerConfig, path: str | Path | None = None) -> list[str]:

@@ -21,12 +21,6 @@ import httpx
 
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.rules import BatchRule
-from shuffledp.tasks.signing import SIGNERS, SigningKey
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenIssuer
 from shuffledp.service.client.collector import enrol, gateway_key, register_everywhere, results
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.proving import ProofSource
@@ -34,6 +28,12 @@ from shuffledp.service.client.retries import retry_options
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.rules import BatchRule
+from shuffledp.tasks.signing import SIGNERS, SigningKey
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TokenIssuer
 
 Say = Callable[[str], None]
 RESULT_SECONDS = 120.0

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.http.config import ServerConfig, load_config
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.http.config import ServerConfig, load_config
 
 ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
     "shuffler": ShufflerConfig,
@@ -28,10 +28,10 @@ def serve_role(
     files that it makes can be read by its own user only. `allow_origins` adds to the origins that
     the configuration names; `processes` replaces its number for the shuffler."""
     from shuffledp.service.analyzer.app import Analyzer
-    from shuffledp.service.issuer.app import Issuer
-    from shuffledp.service.relay.app import serve_relay
     from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.http.logs import plain_reason
+    from shuffledp.service.issuer.app import Issuer
+    from shuffledp.service.relay.app import serve_relay
 
     os.umask(0o077)
     try:
@@ -50,9 +50,9 @@ def serve_role(
 
 
 def _serve_shuffler(config: ShufflerConfig, processes: int | None) -> None:
+    from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.shuffler.app import Shuffler
     from shuffledp.service.shuffler.doors import serve_with_doors
-    from shuffledp.service.http.lifecycle import serve
 
     config = replace(config, processes=config.processes if processes is None else processes)
     found = config.problems()

@@ -27,11 +27,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shuffledp.queries.count.planner import plan_count
+from shuffledp.service.client.collector import results
+from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Operators, Task
-from shuffledp.service.client.collector import results
-from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
 
 PAGES = files("shuffledp.service") / "pages"
 QUESTION = "Do you cycle to work at least once a week?"

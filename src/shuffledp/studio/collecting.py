@@ -11,14 +11,14 @@ from platformdirs import user_data_path
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.collector import call, register_everywhere
+from shuffledp.studio.purpose import Purpose
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.results import result_lines
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
-from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call, register_everywhere
-from shuffledp.studio.purpose import Purpose
 
 Facts = dict[str, Any]
 

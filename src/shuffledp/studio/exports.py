@@ -11,9 +11,9 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.plots.published import published_png
-from shuffledp.tasks.results import results_csv
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
+from shuffledp.tasks.results import results_csv
 
 Asked = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ LABELS = {
     "low": "Least value",
     "high": "Largest value",
     "bins": "Into how many equal parts the range is divided",
-    "delta": "δ of rivals that need one",
+    "delta": "δ of baselines that need one",
     "people": "Simulated people in a batch",
     "batches": "Batches",
     "runs": "Runs",

@@ -1,17 +1,17 @@
-"""Error against messages, point by point as each is computed: ours as a curve, rivals as points."""
+"""Error against messages as each point is computed: ours as a curve, baselines as points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.plots.frontier import MOST_MESSAGES
 from shuffledp.baselines.base import Query, Task
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import OUR_SIDE
-from shuffledp.baselines.registry import rivals_for
-from shuffledp.baselines.table import Row, rival_row
+from shuffledp.baselines.registry import baselines_for
+from shuffledp.baselines.table import Row, baseline_row
+from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.plots.frontier import MOST_MESSAGES
 from shuffledp.studio.fields import LABELS, Form, number
 from shuffledp.studio.questions import bounds_of, epsilon_of, question_of, service_targets, users_of
 
@@ -19,13 +19,13 @@ Item = dict[str, Any]
 
 
 def frontier(form: Form) -> Iterator[Item]:
-    """Our curve and, where the literature has some, the rivals, each as soon as it is known."""
+    """Our curve and, where the literature has some, the baselines, each as soon as it is known."""
     yield from _ours(form)
     query = question_of(form).name
     if query in OUR_SIDE:
         task = _task(form)
-        central = rivals_for(query)[0].forecast(task)[0].rmse
-        yield from _rivals(query, task, central, _scale(form))
+        central = baselines_for(query)[0].forecast(task)[0].rmse
+        yield from _baselines(query, task, central, _scale(form))
 
 
 def _ours(form: Form) -> Iterator[Item]:
@@ -52,16 +52,16 @@ def _ours(form: Form) -> Iterator[Item]:
         }
 
 
-def _rivals(query: Query, task: Task, central: float, scale: float) -> Iterator[Item]:
-    for entry in rivals_for(query):
+def _baselines(query: Query, task: Task, central: float, scale: float) -> Iterator[Item]:
+    for entry in baselines_for(query):
         if entry.name == "central" or not (entry.pure or task.delta is not None):
             continue
         try:
-            row = rival_row(entry, task, central)
+            row = baseline_row(entry, task, central)
         except (PlanningError, ParameterError) as error:
             yield {"missing": {"title": entry.title, "why": str(error)}}
             continue
-        yield {"rival": _point(row, scale)}
+        yield {"baseline": _point(row, scale)}
 
 
 def _point(row: Row, scale: float) -> Item:
@@ -90,7 +90,7 @@ def _task(form: Form) -> Task:
 
 
 def _scale(form: Form) -> float:
-    """In what unit errors are, where rivals are compared for values in 0..1."""
+    """In what unit errors are, where baselines are compared for values in 0..1."""
     if question_of(form).name != "real-sum":
         return 1.0
     low, high = bounds_of(form)

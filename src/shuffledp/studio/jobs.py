@@ -7,13 +7,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from shuffledp.engines.spark.rates import measure
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import show
 from shuffledp.plans.fleet import Rates, fleet
 from shuffledp.plans.plan import Plan
-from shuffledp.tasks.task import checked_report_size
-from shuffledp.tasks.wire import MOST_BATCH_REPORTS, report_bytes
-from shuffledp.engines.spark.rates import measure
 from shuffledp.studio.cautions import cautions, smaller_epsilon
 from shuffledp.studio.fields import Form
 from shuffledp.studio.frontier import frontier
@@ -38,6 +36,8 @@ from shuffledp.studio.words import (
     size,
     trust_rows,
 )
+from shuffledp.tasks.task import checked_report_size
+from shuffledp.tasks.wire import MOST_BATCH_REPORTS, report_bytes
 
 Item = dict[str, Any]
 Job = Callable[..., Iterator[Item]]

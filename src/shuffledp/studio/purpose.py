@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from shuffledp.tasks.task import NOT_NAMED, Operators
 from shuffledp.studio.words import Rows
+from shuffledp.tasks.task import NOT_NAMED, Operators
 
 NOT_WRITTEN = "not written down"
 UNNAMED = "Collection without a name"

@@ -9,20 +9,20 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.plans.plan import Plan
+from shuffledp.plans.within import plan_within
+from shuffledp.protocols.registry import PROTOCOLS
+from shuffledp.queries import questions as columns
+from shuffledp.queries.base import Query
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD, plan_frequencies
+from shuffledp.queries.frequencies.query import FrequenciesQuery
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.integer_sum.planner import plan_integer_sum
-from shuffledp.plans.plan import Plan
-from shuffledp.queries.quantiles.planner import plan_quantiles
-from shuffledp.queries.real_sum.planner import plan_real_sum
-from shuffledp.plans.within import plan_within
-from shuffledp.queries.catalogue import PROTOCOLS
-from shuffledp.queries import questions as columns
-from shuffledp.queries.frequencies.query import FrequenciesQuery
 from shuffledp.queries.options import Options
+from shuffledp.queries.quantiles.planner import plan_quantiles
 from shuffledp.queries.quantiles.query import QuantilesQuery
-from shuffledp.queries.base import Query
+from shuffledp.queries.real_sum.planner import plan_real_sum
 from shuffledp.studio.fields import LABELS, Form, number, positive, whole_number
 
 AnyPlan = Plan[Any]

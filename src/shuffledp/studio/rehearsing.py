@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.numbers.lattice import lattice_bins
-from shuffledp.errors import DataError, ParameterError, ShuffleDPError, ValueOutOfRange
-from shuffledp.numbers.exact import exact, whole
-from shuffledp.plans.plan import Plan
-from shuffledp.protocols.results import Result
-from shuffledp.data.files import FILE_KINDS, TEXT_FILES, file_columns
+from shuffledp.data.arrays import ColumnType
 from shuffledp.data.columns import Column, FileFormat, column_of
-from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType
-from shuffledp.engines.rehearsal import Comparison, Rehearsal
+from shuffledp.data.files import FILE_KINDS, TEXT_FILES, file_columns
 from shuffledp.data.sources import Source
 from shuffledp.data.values import WORDS
+from shuffledp.engines.rehearsal import Comparison, Rehearsal
+from shuffledp.errors import DataError, ParameterError, ShuffleDPError, ValueOutOfRange
+from shuffledp.numbers.exact import exact, whole
+from shuffledp.numbers.lattice import lattice_bins
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.results import Result
+from shuffledp.queries.options import Options
 from shuffledp.studio.fields import Form
 from shuffledp.studio.questions import (
     confidence_of,

@@ -17,7 +17,6 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, percent, show
 from shuffledp.plans.plan import Plan
 from shuffledp.plots.published import published_png
-from shuffledp.tasks.results import NEGATIVE_NOTE, result_lines
 from shuffledp.studio.cautions import cautions
 from shuffledp.studio.fields import Form
 from shuffledp.studio.purpose import Purpose
@@ -31,6 +30,7 @@ from shuffledp.studio.words import (
     plan_facts,
     trust_rows,
 )
+from shuffledp.tasks.results import NEGATIVE_NOTE, result_lines
 from shuffledp.version import __version__
 
 STYLE = """

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.tasks.task import Task
 from shuffledp.studio.collecting import Place, connect, progress
 from shuffledp.studio.fields import Form
 from shuffledp.studio.trial import Trial
+from shuffledp.tasks.task import Task
 
 
 class Collected(NamedTuple):

@@ -18,8 +18,6 @@ from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.queries.options import Options
 from shuffledp.queries.truth import truth
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.task import Task
 from shuffledp.service.client.collector import enrol
 from shuffledp.service.demo import Servers, local_servers, send_all
 from shuffledp.service.tokens import EACH_PREFIX
@@ -27,6 +25,8 @@ from shuffledp.studio.collecting import Place, make_task
 from shuffledp.studio.fields import whole_number
 from shuffledp.studio.purpose import Purpose
 from shuffledp.studio.questions import query_of
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.task import Task
 
 MOST_BATCHES = 20
 MOST_DEVICES = 20_000

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.within import reach
-from shuffledp.cells.report_size import EXACT, promise
 from shuffledp.studio.questions import QUESTIONS
 
 Rows = list[tuple[str, str]]

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from shuffledp.documents.files import write_whole
 from shuffledp.tasks.blind_rsa import EXPONENT, BlindPrivateKey
 from shuffledp.tasks.errors import TaskError
-from shuffledp.documents.files import write_whole
 from shuffledp.tasks.task_tokens import MODULUS_BYTES, IssuerKey
 
 

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from shuffledp.documents.files import private, sync
 from shuffledp.documents.json_text import read_json_file
 from shuffledp.tasks.errors import TaskError
-from shuffledp.documents.files import private, sync
 
 KEY_FORMAT = "shuffledp analyzer key 1"
 MOST_KEY_BYTES = 4096

@@ -24,8 +24,8 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.json_text import read_json
+from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.ordering import Rows, ordered, sort_keys
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shuffledp.tasks.errors import StateLost
 from shuffledp.documents.files import sync, write_whole
+from shuffledp.tasks.errors import StateLost
 from shuffledp.tasks.replays import KEPT_KEY_BYTES, Texts
 
 MEMORY_FORMAT = "shuffledp replay memory 1"

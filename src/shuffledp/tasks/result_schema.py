@@ -18,10 +18,10 @@ from shuffledp.documents.schema import (
     Whole,
 )
 from shuffledp.plans.certificate_schema import SENTENCE
+from shuffledp.protocols.base import MOST_BUCKETS
 from shuffledp.queries.by_group.protocol import MOST_GROUPS
 from shuffledp.queries.by_group.result import ANSWERS
 from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES
-from shuffledp.queries.histogram.protocol import MOST_BUCKETS
 from shuffledp.queries.schema import LABEL, LONGEST_LABEL
 from shuffledp.tasks.opening import BAD_MESSAGES
 from shuffledp.tasks.rules import PUBLISH_NOISES, TOP_UPS

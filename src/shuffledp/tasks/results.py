@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from shuffledp.cells.report_size import promise
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import Protocol, R
 from shuffledp.protocols.report import Report
-from shuffledp.cells.report_size import promise
 from shuffledp.protocols.results import Result
 from shuffledp.tasks.opening import BAD_MESSAGES, Tally
 from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from shuffledp.cells.report_size import PADDINGS
 from shuffledp.documents.schema import Choice, Flag, Pattern, Record, Text, Whole
 from shuffledp.plans.certificate_schema import CERTIFICATE
-from shuffledp.cells.report_size import PADDINGS
 from shuffledp.tasks.encryption import SUITE_NAME
 from shuffledp.tasks.oblivious import GATEWAY_KEY_BYTES
 from shuffledp.tasks.rules import LONGEST_WAIT_SECONDS, PUBLISH_NOISES, TOP_UPS

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from shuffledp.errors import ParameterError
-from shuffledp.documents.json_text import read_json_file
-from shuffledp.tasks.errors import TaskError
 from shuffledp.documents.files import check_writable, write_whole
+from shuffledp.documents.json_text import read_json_file
+from shuffledp.errors import ParameterError
+from shuffledp.tasks.errors import TaskError
 
 COLLECTOR, SHUFFLER, ANALYZER = SIGNERS = ("collector", "shuffler", "analyzer")
 SIGNING_KEY_FORMAT = "shuffledp signing key 1"

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.documents.json_text import read_json
+from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.plans.certificate import Certificate, verify
-from shuffledp.queries.catalogue import protocol_from_dict
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import Result
 from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, VALID_DAYS, Clock, system_clock

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.json_text import read_json
 from shuffledp.documents.schema import Choice, Listing, Pattern, Record, Text, Whole
+from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.merkle import extends, includes
 from shuffledp.tasks.schema import KEY_TEXT

@@ -15,22 +15,22 @@ import pytest
 
 import shuffledp
 from shuffledp.cli.parsing import Parser
+from shuffledp.engines.spark import batch_files as files
+from shuffledp.engines.spark import batch_parts as batches
+from shuffledp.engines.spark.batch_jobs import _opening, open_batch, shuffle_batch
 from shuffledp.errors import BudgetExceeded
 from shuffledp.queries.count.planner import plan_count
-from shuffledp.tasks.publish import publish_batch
 from shuffledp.tasks.errors import BatchHeld, TaskError
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages
 from shuffledp.tasks.ordering import ORDER_SECRET_BYTES, order_file
+from shuffledp.tasks.publish import publish_batch
 from shuffledp.tasks.replays import first_seen, put_in_order
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.results import OpenedBatch
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES, REPORT_HEADER_BYTES, BatchHeader
-from shuffledp.engines.spark import batch_files as files
-from shuffledp.engines.spark import batch_parts as batches
-from shuffledp.engines.spark.batch_jobs import _opening, open_batch, shuffle_batch
 
 USERS = 40
 

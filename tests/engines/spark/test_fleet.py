@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import shuffledp
+from shuffledp.engines.spark import rates
 from shuffledp.errors import ParameterError
 from shuffledp.plans.fleet import Rates, fleet
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS, BatchHeader, read_batch_header, report_bytes
-from shuffledp.engines.spark import rates
 
 
 def test_a_fleet_follows_from_rates_by_arithmetic() -> None:

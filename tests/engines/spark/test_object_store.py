@@ -10,16 +10,16 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow.fs import FileSelector, FileSystem
 
-from shuffledp.queries.count.planner import plan_count
 from shuffledp.data.sources import file_system, shown
+from shuffledp.engines.spark import batch_files as files
+from shuffledp.engines.spark import batch_parts as batches
+from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
+from shuffledp.queries.count.planner import plan_count
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
-from shuffledp.engines.spark import batch_files as files
-from shuffledp.engines.spark import batch_parts as batches
-from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
 
 USERS = 40
 NAME = bytes(range(16))

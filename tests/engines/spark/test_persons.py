@@ -9,10 +9,10 @@ import pytest
 from chi2 import p_value
 
 from shuffledp import CrosstabResult, SeededEntropy
-from shuffledp.engines import spark as cluster
-from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
+from shuffledp import spark as cluster
 from shuffledp.engines.persons import Persons
 from shuffledp.engines.spark.persons import of_persons, with_users
+from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 
 ONE = Persons(user="id", rows=1)
 

@@ -15,7 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import shuffledp
-from shuffledp.engines import spark as cluster
+from shuffledp import spark as cluster
+from shuffledp.engines.spark import executor
+from shuffledp.engines.spark.errors import ClusterError
+from shuffledp.engines.spark.keyed import JobSecret
+from shuffledp.engines.spark.reports import PartWork, WholeWork, in_arrow, planned_and_drawn
 from shuffledp.errors import (
     BudgetExceeded,
     DataError,
@@ -25,14 +29,10 @@ from shuffledp.errors import (
 )
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.numbers.seeded import SeededEntropy
-from shuffledp.queries.catalogue import CountProtocol
 from shuffledp.protocols.report import shuffle
+from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.queries.options import Options
 from shuffledp.queries.questions import CountQuery
-from shuffledp.engines.spark import executor
-from shuffledp.engines.spark.errors import ClusterError
-from shuffledp.engines.spark.keyed import JobSecret
-from shuffledp.engines.spark.reports import PartWork, WholeWork, in_arrow, planned_and_drawn
 
 ROWS = 20_000
 COUNT = CountQuery.of(Options(), 1)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from shuffledp import extras
-from shuffledp.engines import spark as cluster
+from shuffledp import spark as cluster
 from shuffledp.cli.main import main
-from shuffledp.errors import MissingExtra, ShuffleDPError
 from shuffledp.engines.spark import sessions
 from shuffledp.engines.spark.errors import ClusterError, spark_failures
+from shuffledp.errors import MissingExtra, ShuffleDPError
 
 
 @pytest.mark.parametrize("master", ["lokal[2]", "local[two]", "http://127.0.0.1", "spark://"])
@@ -103,7 +103,7 @@ def test_an_old_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_spark_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, shuffledp.engines.spark; print('pyspark' in sys.modules)"
+    code = "import sys, shuffledp.spark; print('pyspark' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -12,12 +12,12 @@ import pytest
 from readers import QUERIES, as_sources, outcome
 
 import shuffledp
-from shuffledp.engines import spark as cluster
-from shuffledp.errors import DataError, ParameterError, ShuffleDPError
+from shuffledp import spark as cluster
 from shuffledp.data.columns import column_of
-from shuffledp.queries.options import Options
-from shuffledp.queries.base import Query
 from shuffledp.engines.spark import columns, executor
+from shuffledp.errors import DataError, ParameterError, ShuffleDPError
+from shuffledp.queries.base import Query
+from shuffledp.queries.options import Options
 
 COLUMNS: dict[str, list[Any]] = {
     "truth": [True, False, True],

@@ -19,10 +19,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli, Binomial, Poisson
-from shuffledp.numbers.exact import ball, round_to
-from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles, swap_delta
 from shuffledp.baselines.draws import (
@@ -34,6 +31,9 @@ from shuffledp.baselines.draws import (
     uniform,
     unit_values,
 )
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, round_to
+from shuffledp.numbers.laws import Bernoulli, Binomial, Poisson
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class BlanketSum(Rival):
+class BlanketSum(Baseline):
     """Values in [0, 1] in a mixed radix, one message (place, digit) for each place."""
 
     users: int

@@ -20,19 +20,19 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
-from shuffledp.numbers.exact import ball, sign, to_float
-from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.draws import Counts, draw, round_randomly, share_of, uniform, unit_values
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, sign, to_float
+from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
 
 FEWEST_USERS = 19  # with fewer, the bound on the number of shares does not apply
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitAndMix(Rival):
+class SplitAndMix(Baseline):
     """What counts and sums by split and mix have in common."""
 
     users: int
@@ -73,7 +73,7 @@ class SplitAndMix(Rival):
     @cached_property
     def claim(self) -> Claim:
         if self.lost_shares < 2:
-            note = "m−1 rule: the distance between equal sums exceeds it (docs/rivals.md)"
+            note = "m−1 rule: the distance between equal sums exceeds it (docs/baselines.md)"
             return approximate_claim(self.epsilon, self.delta, "not verified", note)
         enough = sign(lambda: self._delta_left())[0] > 0
         basis: Basis = "theorem" if enough else "violated"

@@ -16,14 +16,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.exact import round_to
 from shuffledp.baselines.base import Bag, Counter, Messages, Task, needs
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, pair_delta, settles, shift_delta
 from shuffledp.baselines.draws import Counts, draw, successes, whole_values
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import round_to
+from shuffledp.numbers.laws import Bernoulli, Binomial
 
 HALF = Fraction(1, 2)
 

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.numbers.exact import to_float
-from shuffledp.baselines.base import Bag, Counter, Messages, Query, Rival, Task
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import Counts, draw, round_randomly, unit_values, whole_values
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.laws import DiscreteLaplace
 
 SUM_UNITS = 1 << 20  # of a real sum, per 1: rounding adds n/4 · 10⁻¹² to the MSE
 
@@ -70,7 +70,7 @@ class CentralCount(Counter):
 
 
 @dataclass(frozen=True)
-class CentralSum(Rival):
+class CentralSum(Baseline):
     """The sum of values in [0, 1] on a fine grid plus DLap(ε/D)/D, D units per 1."""
 
     users: int

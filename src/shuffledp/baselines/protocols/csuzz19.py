@@ -22,13 +22,13 @@ from itertools import pairwise
 import numpy as np
 from flint import arb
 
-from shuffledp.numbers.laws import Binomial
-from shuffledp.numbers.exact import ball, round_to
 from shuffledp.baselines.base import Task, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles
 from shuffledp.baselines.masses import Masses, binomial
 from shuffledp.baselines.protocols.local import RandomizedResponse, local_epsilon
+from shuffledp.numbers.exact import ball, round_to
+from shuffledp.numbers.laws import Binomial
 
 EVERY_DATA_SET_USERS = 4_000  # up to so many users, δ is computed for every number of ones
 MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing

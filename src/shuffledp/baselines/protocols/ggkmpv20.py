@@ -18,11 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli
-from shuffledp.numbers.exact import round_to, to_float
-from shuffledp.baselines.base import Bag, Counter, Messages, Query, Rival, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task, needs
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, pure_claim
 from shuffledp.baselines.draws import (
@@ -35,6 +31,10 @@ from shuffledp.baselines.draws import (
 )
 from shuffledp.baselines.ggkmpv20_loss import Loss, Shape, bulk_loss, least_noisy, loss, shape_of
 from shuffledp.baselines.laws import CutLaplace
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import round_to, to_float
+from shuffledp.numbers.laws import Bernoulli
 
 LOSS_MARGIN = 1 - 1e-6  # of ε: the computed loss errs by less than 10⁻⁸
 MOST_COMPUTED_BITS = 1_200_000  # of all users together: up to here every view is computed
@@ -178,7 +178,7 @@ def histogram(task: Task) -> PerBucket:
 
 
 @dataclass(frozen=True)
-class BitByBit(Rival):
+class BitByBit(Baseline):
     """A value in [0, 1], rounded to so many bits, each bit through a counter of its own."""
 
     counters: tuple[GGKMPV20, ...]

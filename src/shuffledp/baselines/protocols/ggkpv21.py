@@ -18,21 +18,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Binomial
-from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import settles, swap_delta
 from shuffledp.baselines.draws import uniform, whole_values
 from shuffledp.baselines.protocols.bbgn19 import least_hidden
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import Binomial
 
 CHUNK_TUPLES = 1 << 14  # drawn at once
 MOST_WORK = 1 << 32  # tuples · τ · buckets that are simulated at most
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardTuples(Rival):
+class HadamardTuples(Baseline):
     """A histogram of tuples of code words among uniform tuples."""
 
     users: int

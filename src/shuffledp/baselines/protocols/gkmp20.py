@@ -18,14 +18,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
-from shuffledp.numbers.exact import positive, round_to, to_float
 from shuffledp.baselines.base import Bag, Counter, Messages, Task
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, share_of, whole_values
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import positive, round_to, to_float
+from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
 
 PAIRS_PART = Fraction(1, 10)
 """γ: the part of ε that the pairs take; the error is that of DLap((1−γ)ε)."""

@@ -17,20 +17,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
-from shuffledp.numbers.exact import round_to, to_float
-from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles
 from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of, unit_values
 from shuffledp.baselines.gmps21_tree import shares, tree_delta
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import round_to, to_float
+from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
 
 ZERO_SUM_PART = Fraction(1, 10)  # of ε, for the noise that adds up to zero
 
 
 @dataclass(frozen=True, kw_only=True)
-class GMPS21(Rival):
+class GMPS21(Baseline):
     """The sum of values in [0, 1] as whole numbers among noise that adds up to zero."""
 
     users: int

@@ -15,11 +15,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.errors import PrivacyViolation
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli
-from shuffledp.numbers.exact import ball, round_to, sign, to_float
-from shuffledp.baselines.base import Bag, Counter, Messages, Query, Rival, Task
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import (
     Counts,
@@ -31,6 +27,10 @@ from shuffledp.baselines.draws import (
     unit_values,
     whole_values,
 )
+from shuffledp.errors import PrivacyViolation
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, round_to, sign, to_float
+from shuffledp.numbers.laws import Bernoulli
 
 CHANCE_DIGITS = 12  # to which the chance of telling the truth is rounded down
 
@@ -92,7 +92,7 @@ class RandomizedResponse(Counter):
 
 
 @dataclass(frozen=True)
-class OneBitSum(Rival):
+class OneBitSum(Baseline):
     """A value in [0, 1], rounded to a bit at random, through randomized response."""
 
     bit: RandomizedResponse
@@ -133,7 +133,7 @@ class OneBitSum(Rival):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BucketResponse(Rival):
+class BucketResponse(Baseline):
     """Randomized response over B buckets: the truth, or one of the others evenly."""
 
     users: int
@@ -203,7 +203,7 @@ class BucketResponse(Rival):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HadamardResponse(Rival):
+class HadamardResponse(Baseline):
     """A histogram of columns of a Hadamard matrix: mostly one where the bucket's row is +1."""
 
     users: int

@@ -20,21 +20,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Poisson
-from shuffledp.numbers.exact import ball, round_to
-from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task, needs
 from shuffledp.baselines.claim import Claim, approximate_claim
 from shuffledp.baselines.divergence import settles, swap_delta
 from shuffledp.baselines.draws import draw, uniform, whole_values
 from shuffledp.baselines.prime_hash import PrimeHash
 from shuffledp.baselines.protocols.bbgn19 import least_hidden
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, round_to
+from shuffledp.numbers.laws import Poisson
 
 CHUNK_MESSAGES = 1 << 14  # drawn at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrequencyOracle(Rival):
+class FrequencyOracle(Baseline):
     """A histogram of hashed buckets among uniform messages."""
 
     users: int

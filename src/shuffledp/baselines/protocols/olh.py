@@ -16,17 +16,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli
-from shuffledp.baselines.base import Bag, Messages, Query, Rival, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import draw, uniform, whole_values
 from shuffledp.baselines.prime_hash import PrimeHash
 from shuffledp.baselines.protocols.local import check_ratio, keep_chance
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.laws import Bernoulli
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalHashing(Rival):
+class LocalHashing(Baseline):
     """A histogram of which every user sends a random hash of its bucket, mostly the true one."""
 
     users: int

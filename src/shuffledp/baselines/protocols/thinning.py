@@ -19,14 +19,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.errors import PrivacyViolation
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli, Geometric, NegativeBinomial
-from shuffledp.numbers.exact import ball, round_to, sign, to_float
 from shuffledp.baselines.base import Bag, Counter, Messages, Task
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import Counts, draw, share_of, successes, whole_values
+from shuffledp.errors import PrivacyViolation
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, round_to, sign, to_float
+from shuffledp.numbers.laws import Bernoulli, Geometric, NegativeBinomial
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,25 +28,23 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from shuffledp.cells.base import MOST_USERS, Cell, Counts, Floats, Values
+from shuffledp.cells.bounded import batch as bounded_crowd
+from shuffledp.cells.bounded import error as bounded_error
+from shuffledp.cells.bounded import law as bounded_law
+from shuffledp.cells.bounded import moments as bounded_moments
+from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE, Direction
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import ball, to_float, whole
+from shuffledp.numbers.finite import CutNegativeBinomial, Finite
+from shuffledp.numbers.laws import Bernoulli, Binomial
 from shuffledp.numbers.message_law import (
     PRECISION_BITS,
     BoundedMessages,
     MessageLaw,
     chernoff_capacity,
 )
-from shuffledp.cells.bounded import (
-    batch as bounded_crowd,
-    error as bounded_error,
-    law as bounded_law,
-    moments as bounded_moments,
-)
-from shuffledp.cells.base import MOST_USERS, Cell, Counts, Floats, Values
-from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE, Direction
-from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.finite import CutNegativeBinomial, Finite
-from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.exact import ball, to_float, whole
 from shuffledp.numbers.sampler import sampler
 
 TOP_UP_COPIES = 1 << 20

@@ -8,11 +8,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.errors import PlanningError
 from shuffledp.cells.bounded.search import cheapest_bounded_cell, split_epsilon, worst_error_above
-from shuffledp.cells.target import CellTarget
 from shuffledp.cells.choice import Choice, counted_messages
+from shuffledp.cells.target import CellTarget
 from shuffledp.cells.use import CellUse
+from shuffledp.errors import PlanningError
 
 LOOSEST_ERROR = 40.0
 """ln of how much more squared error than noise alone is looked at for few messages."""

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.inversion import first_true
-from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.exact import to_float
+from shuffledp.numbers.finite import CutNegativeBinomial
+from shuffledp.numbers.inversion import first_true
 
 if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from flint import arb, arb_poly, fmpq, fmpq_poly
 
-from shuffledp.numbers.finite import CutNegativeBinomial
 from shuffledp.numbers.exact import ball
+from shuffledp.numbers.finite import CutNegativeBinomial
 
 if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell

@@ -1,7 +1,7 @@
 """The proof that a bounded cell is private, for these very numbers (MATH §12).
 
 A change in one direction costs at most D·ln(1/β) if the odds are large enough. For one direction
-let r = 1/users, c_j and C_k as in `shuffledp.cells.bounded.cell`, A = 1 − β^D, H_k = 1 + ½ + … + 1/k,
+let r = 1/users, c_j and C_k as in `cells.bounded.cell`, A = 1 − β^D, H_k = 1 + ½ + … + 1/k,
 ρ_k = (1+r)(1+r/2)⋯(1+r/k). The odds imply the share
 
     φ = max over y of  users · c_{z+1} · (C_w/C_z) · β^(y−D−1) / (o_y · (β^(−D) − 1)),
@@ -33,9 +33,6 @@ from flint import arb, ctx
 
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import Direction
-from shuffledp.errors import PrivacyViolation, Undecided
-from shuffledp.numbers.deadline import check_time
-from shuffledp.numbers.exact import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
 from shuffledp.cells.bounded.rules import (
     CLOSED_FORM,
     EQUAL_CUTS,
@@ -49,6 +46,9 @@ from shuffledp.cells.bounded.rules import (
     per_index,
     rounded_up,
 )
+from shuffledp.errors import PrivacyViolation, Undecided
+from shuffledp.numbers.deadline import check_time
+from shuffledp.numbers.exact import FIRST_PRECISION, LAST_PRECISION, at_precision, ball, show, sign
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,11 @@ from flint import arb
 
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import MOST_CUT, Direction
-from shuffledp.errors import CertificateError, PlanningError
-from shuffledp.numbers.exact import at_precision, ball, counted, fraction_above, round_to, show
+from shuffledp.cells.bounded.proof import prove
 from shuffledp.cells.bounded.side import Muting, Side, reach
 from shuffledp.cells.target import CellTarget
-from shuffledp.cells.bounded.proof import prove
+from shuffledp.errors import CertificateError, PlanningError
+from shuffledp.numbers.exact import at_precision, ball, counted, fraction_above, round_to, show
 
 DECAY_DIGITS = 12
 ODDS_DIGITS = 10

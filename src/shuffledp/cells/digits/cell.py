@@ -33,18 +33,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from flint import arb
 
-from shuffledp.numbers.message_law import MessageLaw
-from shuffledp.cells.digits import batch as shared_crowd, law as shared_law
 from shuffledp.cells.base import Cell, Counts, Floats, Values
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.direction import LARGEST_ODDS, MOST_BITS, Direction
 from shuffledp.cells.bounded.error import UserFunction
 from shuffledp.cells.bounded.law import Moments
+from shuffledp.cells.digits import batch as shared_crowd
+from shuffledp.cells.digits import law as shared_law
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.exact import probability, whole
 from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.exact import probability, whole
+from shuffledp.numbers.message_law import MessageLaw
 
 MOST_TOGETHER = 24
 """Cells that share their way up."""

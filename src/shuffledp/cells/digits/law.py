@@ -1,4 +1,4 @@
-"""What one user sends to a shared cell: the law of that cell alone (see `shuffledp.cells.digits.cell`).
+"""What one user sends to a shared cell: the law of that cell alone (see `cells.digits.cell`).
 
 A value in 0..D (the user's own, y−1 after the cell's own jump, uniform after any other jump) goes
 through the way down, then n and Z₊ are added. With R_x the generating function of the way down for

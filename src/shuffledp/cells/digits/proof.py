@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.bounded.proof import (
     BoundedProof,
     decide,
@@ -24,6 +23,7 @@ from shuffledp.cells.bounded.proof import (
     refuse,
 )
 from shuffledp.cells.bounded.rules import SHARED, shared_way_up
+from shuffledp.cells.digits.cell import SharedCell
 
 
 def prove(

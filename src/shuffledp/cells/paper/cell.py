@@ -27,8 +27,6 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.numbers.message_law import MessageLaw, NoiseMessages
-from shuffledp.cells.paper import error as paper_error
 from shuffledp.cells.base import (
     LARGEST_EPSILON_OF_CELL,
     LARGEST_VALUE,
@@ -40,10 +38,12 @@ from shuffledp.cells.base import (
     Values,
     check_epsilon,
 )
+from shuffledp.cells.paper import error as paper_error
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
 from shuffledp.numbers.exact import ball, exact, probability, show, to_float, whole
+from shuffledp.numbers.laws import Bernoulli, Binomial, Geometric, NegativeBinomial, Poisson
+from shuffledp.numbers.message_law import MessageLaw, NoiseMessages
 from shuffledp.numbers.sampler import sampler
 from shuffledp.numbers.uniform import Uniform, invert
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import round_to
-from shuffledp.cells.target import CellTarget
 from shuffledp.cells.choice import Choice, counted_messages
+from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.messages import (
     best_for_messages,
     best_shape,
@@ -24,13 +21,16 @@ from shuffledp.cells.paper.search import (
     spent,
     without_pairs,
 )
+from shuffledp.cells.report_size import bucket_messages
+from shuffledp.cells.target import CellTarget
 from shuffledp.cells.use import CellUse
-from shuffledp.queries.histogram.protocol import bucket_messages
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import round_to
 
 EPSILON_SPLITS = [percent / 100 for percent in range(28, 61, 4)]  # of ε for the way up
 THIN_SPLITS = [part / 20 for part in range(6, 20)]  # without pairs, muting may do all
 LIKELY_SPLITS = (0.36, 0.42, 0.48)  # where the best split lies for most targets
-SURELY_MORE = 1.03  # a proposal that costs so much more than a rival is not looked at closely
+SURELY_MORE = 1.03  # a proposal that costs so much more than a baseline is not looked at closely
 
 
 def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
@@ -39,9 +39,9 @@ def split_task(epsilon: Fraction, up: float, task: CellTarget) -> CellTarget:
     return replace(task, up=exact_up, down=epsilon - exact_up)
 
 
-def paper_one(task: CellTarget, messages: float | None, rival: Choice | None) -> Choice:
+def paper_one(task: CellTarget, messages: float | None, baseline: Choice | None) -> Choice:
     """One cell: the cheapest for the task's error, or of least error for so many messages."""
-    _give_up_behind(rival, [task], [task], messages, 1)
+    _give_up_behind(baseline, [task], [task], messages, 1)
     if messages is not None:
         task, cell = best_shape(task, messages)
     else:
@@ -52,13 +52,17 @@ def paper_one(task: CellTarget, messages: float | None, rival: Choice | None) ->
 
 
 def paper_bucket(
-    epsilon: Fraction, task: CellTarget, messages: float | None, buckets: int, rival: Choice | None
+    epsilon: Fraction,
+    task: CellTarget,
+    messages: float | None,
+    buckets: int,
+    baseline: Choice | None,
 ) -> Choice:
     """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
     likely, thin = (
         [split_task(epsilon, up, task) for up in splits] for splits in (LIKELY_SPLITS, THIN_SPLITS)
     )
-    _give_up_behind(rival, likely, thin, messages, 1 if task.padded else buckets)
+    _give_up_behind(baseline, likely, thin, messages, 1 if task.padded else buckets)
     if messages is not None:
         task, cell = _best_for_messages(epsilon, task, messages, buckets)
     else:
@@ -73,7 +77,7 @@ def paper_bucket(
 
 
 def _give_up_behind(
-    rival: Choice | None,
+    baseline: Choice | None,
     tasks: list[CellTarget],
     thin: list[CellTarget],
     messages: float | None,
@@ -81,14 +85,14 @@ def _give_up_behind(
 ) -> None:
     """Ends a search whose proposals for `tasks` cost more than what was found already, at the same
     error, unless a cell without pairs keeps to that error in one of the tasks `thin`."""
-    if rival is None:
+    if baseline is None:
         return
 
     def cost(task: CellTarget) -> float:
-        return propose(replace(task, mse=rival.mse), zooms=3).messages
+        return propose(replace(task, mse=baseline.mse), zooms=3).messages
 
-    bound = rival.cost if messages is None else messages
-    if any(without_pairs(replace(task, mse=rival.mse)) for task in thin):
+    bound = baseline.cost if messages is None else messages
+    if any(without_pairs(replace(task, mse=baseline.mse)) for task in thin):
         return
     cheapest = min(cost(task) for task in tasks)
     if copies * (cheapest - 1) + 1 > SURELY_MORE * bound:

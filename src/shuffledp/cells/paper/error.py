@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.inversion import first_true, invert_tests, normal_reach
 from shuffledp.numbers.lattice import (
     Complexes,
@@ -29,7 +30,6 @@ from shuffledp.numbers.lattice import (
     lattice_law,
     log_negative_binomial,
 )
-from shuffledp.numbers.exact import to_float
 
 if TYPE_CHECKING:
     from shuffledp.cells.paper.cell import PaperCell

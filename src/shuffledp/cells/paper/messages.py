@@ -8,9 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import to_float
-from shuffledp.cells.target import CellTarget
 from shuffledp.cells.paper.search import (
     error_left,
     least_rmse,
@@ -19,6 +16,9 @@ from shuffledp.cells.paper.search import (
     spent,
     without_pairs,
 )
+from shuffledp.cells.target import CellTarget
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import to_float
 
 
 def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell]:

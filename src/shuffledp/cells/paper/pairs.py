@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from shuffledp.cells.paper.cell import PaperCell
+from shuffledp.cells.paper.flood import least_flood
+from shuffledp.cells.paper.proof import tightest
 from shuffledp.errors import CertificateError, PlanningError
 from shuffledp.numbers.exact import round_to
-from shuffledp.cells.paper.flood import least_flood
 from shuffledp.numbers.special import Floats
-from shuffledp.cells.paper.proof import tightest
 
 NOT_PRIVATE = "No number of extra messages makes these parameters private; allow a larger error."
 

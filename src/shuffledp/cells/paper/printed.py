@@ -17,8 +17,8 @@ from flint import arb
 
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import PlanningError
-from shuffledp.numbers.laws import DiscreteLaplace
 from shuffledp.numbers.exact import ball, round_to, sign, to_float
+from shuffledp.numbers.laws import DiscreteLaplace
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,18 +16,18 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.errors import CertificateError, PlanningError
-from shuffledp.numbers.exact import ball, round_to, sign, to_float
-from shuffledp.cells.target import CellTarget
 from shuffledp.cells.choice import counted_messages
+from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.flood import least_flood, log_terms, reaches_limit, shifts
 from shuffledp.cells.paper.pairs import with_least_flood
-from shuffledp.cells.paper.reserve import reserve
-from shuffledp.numbers.special import Floats
 from shuffledp.cells.paper.proof import tightest
+from shuffledp.cells.paper.reserve import reserve
+from shuffledp.cells.report_size import bucket_messages
+from shuffledp.cells.target import CellTarget
 from shuffledp.cells.use import CellUse
-from shuffledp.queries.histogram.protocol import bucket_messages
+from shuffledp.errors import CertificateError, PlanningError
+from shuffledp.numbers.exact import ball, round_to, sign, to_float
+from shuffledp.numbers.special import Floats
 
 GRID_POINTS = 24
 GRID_ZOOMS = 6

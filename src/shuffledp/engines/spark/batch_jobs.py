@@ -11,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp.data.sources import file_system, shown
+from shuffledp.documents.files import sync
+from shuffledp.engines.spark import batch_parts as batches
+from shuffledp.engines.spark.batch_files import MessageFile, batch_header, beside, join, look_at
+from shuffledp.engines.spark.batch_parts import OpenPart, part_name
 from shuffledp.numbers.entropy import SYSTEM
 from shuffledp.numbers.exact import checked_confidence
-from shuffledp.tasks.publish import publish_batch
 from shuffledp.release.ledger import Ledger
-from shuffledp.data.sources import file_system, shown
 from shuffledp.tasks.errors import TaskError
-from shuffledp.documents.files import sync
 from shuffledp.tasks.keys import PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally
 from shuffledp.tasks.ordering import ORDER_SECRET_BYTES
+from shuffledp.tasks.publish import publish_batch
 from shuffledp.tasks.replay_memory import ReplayMemory
 from shuffledp.tasks.results import OpenedBatch
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import BatchHeader, read_upload
-from shuffledp.engines.spark import batch_parts as batches
-from shuffledp.engines.spark.batch_files import MessageFile, batch_header, beside, join, look_at
-from shuffledp.engines.spark.batch_parts import OpenPart, part_name
 
 
 def shuffle_batch(

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.data.sources import shown
+from shuffledp.engines.spark.batch_files import MessageFile, write_whole
+from shuffledp.engines.spark.errors import spark_failures
+from shuffledp.engines.spark.reports import in_arrow
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.opening import CHUNK_MESSAGES, AllowedNumbers, Opened, Tally, open_chunk
 from shuffledp.tasks.ordering import PAGE_ROWS, Rows, ordered, sort_keys
 from shuffledp.tasks.replays import first_seen
 from shuffledp.tasks.wire import MESSAGE_BYTES, REPORT_ID_BYTES, REPORT_ID_PART
-from shuffledp.engines.spark.batch_files import MessageFile, write_whole
-from shuffledp.engines.spark.errors import spark_failures
-from shuffledp.engines.spark.reports import in_arrow
 
 Slices = list[tuple[MessageFile, int, int]]
 ORDER_PART_BYTES = 32 << 20

@@ -6,13 +6,13 @@ import datetime as dt
 from pathlib import PurePosixPath
 from typing import Any
 
-from shuffledp.errors import DataError
-from shuffledp.data.arrays import MISSING
+from shuffledp.data.arrays import MISSING, ColumnType
 from shuffledp.data.columns import FileFormat, known_column
-from shuffledp.queries.base import ColumnType, Grouping
 from shuffledp.data.values import comparable
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.text_files import TextTable, read_text_table
+from shuffledp.errors import DataError
+from shuffledp.queries.base import Grouping
 
 KINDS: dict[str, ColumnType] = {
     "boolean": "truth",

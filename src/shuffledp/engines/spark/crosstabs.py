@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.errors import ParameterError
 from shuffledp.data.columns import known_column
-from shuffledp.queries.base import Query
 from shuffledp.engines.spark.columns import KINDS
 from shuffledp.engines.spark.text_files import TextTable
+from shuffledp.errors import ParameterError
+from shuffledp.queries.base import Query
 
 
 def combinations(frame: Any, query: Query[Any], fill: object, user: str | None = None) -> Any:

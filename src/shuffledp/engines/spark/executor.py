@@ -10,17 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from shuffledp.errors import InputError
-from shuffledp.plans.plan import Plan
-from shuffledp.plans.certificate import certify
-from shuffledp.protocols.base import Protocol
-from shuffledp.protocols.report import Report
-from shuffledp.protocols.results import Result
 from shuffledp.engines.local import fill_of, finish_of
-from shuffledp.queries.options import Options
 from shuffledp.engines.persons import Persons, persons_of
-from shuffledp.release.publish import publish
-from shuffledp.queries.base import Grouping, Query
 from shuffledp.engines.spark.columns import (
     check_frame,
     column_type,
@@ -48,6 +39,15 @@ from shuffledp.engines.spark.reports import (
     checked_users,
     planned_and_drawn,
 )
+from shuffledp.errors import InputError
+from shuffledp.plans.certificate import certify
+from shuffledp.plans.plan import Plan
+from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.report import Report
+from shuffledp.protocols.results import Result
+from shuffledp.queries.base import Grouping, Query
+from shuffledp.queries.options import Options
+from shuffledp.release.publish import publish
 
 R = TypeVar("R", bound=Result)
 ONE_MACHINE = "it works on one machine only; leave it out, or use shuffledp without Spark."

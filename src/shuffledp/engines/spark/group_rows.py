@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.errors import ParameterError
 from shuffledp.data.columns import known_column
-from shuffledp.queries.by_group.groups import Groups
 from shuffledp.engines.local import fill_of
-from shuffledp.queries.options import Options
-from shuffledp.queries.base import Query
 from shuffledp.engines.spark.columns import KINDS, column_type, equal_to, quoted, value_expression
 from shuffledp.engines.spark.persons import filled
 from shuffledp.engines.spark.text_files import TextTable
+from shuffledp.errors import ParameterError
+from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import Groups
+from shuffledp.queries.options import Options
 
 
 def group_column(frame: Any, groups: Groups) -> str:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from shuffledp.errors import DataError
-from shuffledp.plans.certificate import certify
-from shuffledp.queries.by_group.result import GroupsResult
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.protocols.results import Estimate
-from shuffledp.queries.by_group.query import ByGroupQuery, check_public
 from shuffledp.engines.grouped import publish_groups
-from shuffledp.queries.by_group.groups import MISSING_GROUPS, Groups, public_labels
 from shuffledp.engines.local import fill_of
-from shuffledp.queries.options import Options
-from shuffledp.release.publish import Drawn
-from shuffledp.queries.base import Query
 from shuffledp.engines.spark.columns import check_frame, values_of
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.executor import check_column, drawn, refuse_local_options, run
 from shuffledp.engines.spark.group_rows import group_column
 from shuffledp.engines.spark.persons import filled
+from shuffledp.errors import DataError
+from shuffledp.plans.certificate import certify
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import MISSING_GROUPS, Groups, public_labels
+from shuffledp.queries.by_group.query import ByGroupQuery, check_public
+from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.options import Options
+from shuffledp.release.publish import Drawn
 
 
 def answer(query: Query[Estimate], data: Any, options: Options, groups: Groups) -> GroupsResult:

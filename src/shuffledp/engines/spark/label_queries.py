@@ -11,21 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from shuffledp.numbers.exact import ExactNumber, truth
-from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD
-from shuffledp.queries.heavy_hitters.planner import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
-from shuffledp.queries.frequencies.result import FrequenciesResult
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.queries.quantiles.result import QuantilesResult
-from shuffledp.protocols.results import HistogramResult
-from shuffledp.queries.histogram.crosstab import histogram_question
-from shuffledp.queries.frequencies.query import FrequenciesQuery
 from shuffledp.engines.label_calls import QUARTILES
-from shuffledp.queries.options import Options, QueryOptions, with_options
-from shuffledp.queries.quantiles.query import AxisBounds, QuantilesQuery
-from shuffledp.queries.heavy_hitters.query import HeavyHittersQuery
 from shuffledp.engines.spark.columns import column_type, values_of
 from shuffledp.engines.spark.executor import run
+from shuffledp.numbers.exact import ExactNumber, truth
+from shuffledp.protocols.results import HistogramResult
+from shuffledp.queries.frequencies.planner import DEFAULT_SPREAD
+from shuffledp.queries.frequencies.query import FrequenciesQuery
+from shuffledp.queries.frequencies.result import FrequenciesResult
+from shuffledp.queries.heavy_hitters.planner import DEFAULT_LENGTH, DEFAULT_TREE_SPREAD, LETTERS
+from shuffledp.queries.heavy_hitters.query import HeavyHittersQuery
+from shuffledp.queries.histogram.crosstab import histogram_question
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.options import Options, QueryOptions, with_options
+from shuffledp.queries.quantiles.query import AxisBounds, QuantilesQuery
+from shuffledp.queries.quantiles.result import QuantilesResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.errors import DataError, ParameterError
-from shuffledp.numbers.entropy import Entropy
+from shuffledp.data.arrays import ColumnType
 from shuffledp.data.columns import known_column
 from shuffledp.data.filling import WRONG_TYPE
 from shuffledp.engines.persons import MISSING_IDS, Persons, check_ids
-from shuffledp.queries.base import ColumnType
 from shuffledp.engines.spark.columns import column_type, missing_values, values_of
 from shuffledp.engines.spark.errors import spark_failures
 from shuffledp.engines.spark.text_files import TextTable
+from shuffledp.errors import DataError, ParameterError
+from shuffledp.numbers.entropy import Entropy
 
 KEY_BYTES = 16
 FILL_TYPES: dict[ColumnType, tuple[type, ...]] = {

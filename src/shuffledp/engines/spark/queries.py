@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack, overload
 
-from shuffledp.numbers.exact import ExactNumber
-from shuffledp.queries.by_group.result import GroupsResult
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.protocols.results import Estimate
-from shuffledp.queries import questions
-from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
-from shuffledp.queries.options import Options, QueryOptions, with_options
-from shuffledp.queries.base import Query
-from shuffledp.queries.questions import Bounds
 from shuffledp.engines.spark import grouped
 from shuffledp.engines.spark.executor import run
+from shuffledp.numbers.exact import ExactNumber
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries import questions
+from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
+from shuffledp.queries.by_group.result import GroupsResult
+from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.options import Options, QueryOptions, with_options
+from shuffledp.queries.questions import Bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,6 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.cells.base import Counts
+from shuffledp.data.arrow import to_numpy
+from shuffledp.engines.spark.columns import missing_values
+from shuffledp.engines.spark.errors import ClusterError, spark_failures, without_pandas_warnings
+from shuffledp.engines.spark.keyed import JobSecret
 from shuffledp.errors import (
     DataError,
     InputError,
@@ -37,14 +41,10 @@ from shuffledp.errors import (
 )
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.catalogue import protocol_from_dict
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
-from shuffledp.data.arrow import to_numpy
-from shuffledp.engines.spark.columns import missing_values
-from shuffledp.engines.spark.errors import ClusterError, spark_failures, without_pandas_warnings
-from shuffledp.engines.spark.keyed import JobSecret
 
 Values = NDArray[Any]
 Batches = Iterable[Any]

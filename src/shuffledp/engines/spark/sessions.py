@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from shuffledp.extras import require
 from shuffledp.engines.spark.errors import ClusterError, spark_failures, without_pandas_warnings
+from shuffledp.extras import require
 
 OLDEST_SPARK = (4, 1)
 OLDEST_JAVA = 17

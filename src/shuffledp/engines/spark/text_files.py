@@ -12,10 +12,10 @@ import codecs
 from dataclasses import dataclass
 from typing import Any
 
-from shuffledp.errors import DataError, ParameterError
 from shuffledp.data.arrays import MISSING
 from shuffledp.data.columns import known_column
 from shuffledp.engines.spark.errors import spark_failures
+from shuffledp.errors import DataError, ParameterError
 
 JAVA_ENCODINGS = {
     "utf-8": "UTF-8",

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp.data.arrays import MISSING, ColumnType, Values, as_labels
+from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
 from shuffledp.queries.by_group.protocol import UNKNOWN_GROUP, checked_groups
-from shuffledp.queries.histogram.protocol import Label
-from shuffledp.data.arrays import MISSING, as_labels
 from shuffledp.queries.checks import looks_typed
-from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Values
-from shuffledp.data.values import WORDS
 
 GroupsBy = str | Sequence[Label]
 """The name of the column of groups, or the groups' labels themselves, one for each row."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shuffledp.queries.real_sum.rounding import even_rounding, worst_rounding
-from shuffledp.numbers.weighted_sum import Part, error_quantiles
 from shuffledp.cells.base import Counts
-from shuffledp.queries.histogram.crosstab_result import reach
+from shuffledp.numbers.weighted_sum import Part, error_quantiles
 from shuffledp.queries.by_group.result import MEAN, Floats
+from shuffledp.queries.histogram.crosstab_result import reach
 from shuffledp.queries.real_sum.protocol import likely_total
+from shuffledp.queries.real_sum.rounding import even_rounding, worst_rounding
 
 if TYPE_CHECKING:
     from shuffledp.queries.by_group.protocol import ByGroupProtocol

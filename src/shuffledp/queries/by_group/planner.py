@@ -8,19 +8,19 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from shuffledp.cells.base import Cell
+from shuffledp.cells.bounded.choice import bounded_bucket
 from shuffledp.cells.bounded.direction import MOST_BOUNDED_VALUE
+from shuffledp.cells.target import CellTarget
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
-from shuffledp.cells.bounded.choice import bounded_bucket
-from shuffledp.queries.real_sum.bounded_digits import bounded_sum
-from shuffledp.cells.target import CellTarget
+from shuffledp.plans.certificate import certify
 from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_size, checked_users
-from shuffledp.queries.real_sum.digits import SumTask
 from shuffledp.plans.plan import Forecast, Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.plans.certificate import certify
 from shuffledp.queries.by_group.protocol import ByGroupProtocol, DirectedCell, checked_groups
 from shuffledp.queries.by_group.result import ANSWERS, COUNT, INTEGER_SUM, MEAN, GroupsResult
+from shuffledp.queries.real_sum.bounded_digits import bounded_sum
+from shuffledp.queries.real_sum.digits import SumTask
 
 SHARE_DIGITS = 3
 REAL_OVERHEAD = 8

@@ -20,13 +20,15 @@ import numpy as np
 
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
+from shuffledp.cells.report_size import bucket_messages
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import show
-from shuffledp.queries.by_group import intervals as group_intervals
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.bounds import reals_within
-from shuffledp.cells.use import CellUse
+from shuffledp.protocols.report import Report, View
+from shuffledp.queries.by_group import intervals as group_intervals
 from shuffledp.queries.by_group.result import (
     ANSWERS,
     COUNT,
@@ -35,9 +37,8 @@ from shuffledp.queries.by_group.result import (
     Floats,
     GroupsResult,
 )
-from shuffledp.queries.histogram.protocol import Label, bucket_messages, checked_labels
+from shuffledp.queries.histogram.protocol import Label, checked_labels
 from shuffledp.queries.real_sum.protocol import TALLY_ARRAYS, RealSumProtocol
-from shuffledp.protocols.report import Report, View
 
 MOST_GROUPS = 1_000
 PAIR = np.dtype([("group", np.int64), ("value", np.float64)])

@@ -8,16 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.plans.plan import Plan
+from shuffledp.protocols.results import Estimate
+from shuffledp.queries.base import Grouping, Query
+from shuffledp.queries.by_group.groups import Groups
+from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.by_group.protocol import PAIR, UNKNOWN_GROUP
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.histogram.protocol import Label, encode_labels
-from shuffledp.protocols.results import Estimate
-from shuffledp.queries.by_group.groups import Groups
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Grouping, Query, Values
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shuffledp.numbers.exact import ExactNumber
-from shuffledp.queries.integer_sum.planner import plan_one_cell
 from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target
-from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.protocols.results import Estimate
+from shuffledp.queries.count.protocol import CountProtocol
+from shuffledp.queries.integer_sum.planner import plan_one_cell
 
 
 def plan_count(

@@ -12,12 +12,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 from shuffledp.cells.base import Cell
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import counted
 from shuffledp.cells.bounded.choice import bounded_bucket, bounded_copies
-from shuffledp.cells.target import CellTarget
 from shuffledp.cells.choice import PAPER, Choice
 from shuffledp.cells.paper.choice import paper_bucket, paper_one
+from shuffledp.cells.target import CellTarget
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import counted
 from shuffledp.queries.frequencies.protocol import MOST_GROUPS
 
 SHORT_GROUP_CHANCE = 1e-6

@@ -16,19 +16,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
+from shuffledp.cells.choice import BOUNDED, PAPER, checked_cell_choice
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, whole
+from shuffledp.plans.certificate import certify
 from shuffledp.plans.checks import checked_epsilon, checked_size, checked_users
-from shuffledp.cells.choice import BOUNDED, PAPER, checked_cell_choice
-from shuffledp.queries.frequencies.group_search import GroupTask, cheapest, groups_at, least_error
-from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.plans.plan import Forecast, Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.plans.certificate import certify
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
-from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
-from shuffledp.queries.histogram.protocol import Label
 from shuffledp.protocols.results import HistogramResult
+from shuffledp.queries.frequencies.group_search import GroupTask, cheapest, groups_at, least_error
+from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
+from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.histogram.protocol import Label
 
 DEFAULT_MESSAGES = 1_000
 """Unless a target is given: the least error with at most so many messages."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.cells.base import Counts, Floats
+from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.protocols.plausibility import DOWN, UP, CellCounts, Deviation, alone, unlikely_counts
 
 GROUPS_AT_ONCE = 1 << 12

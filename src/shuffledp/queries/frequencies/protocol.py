@@ -23,27 +23,28 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.cells import cell_from_dict
+from shuffledp.cells import report_size as sizes
 from shuffledp.cells.base import MOST_USERS, Cell, Counts, Values, check_one_value_each
+from shuffledp.cells.report_size import bucket_messages
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError, ShortGroupError, ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
+from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import positive, show, whole
-from shuffledp.cells import report_size as sizes
 from shuffledp.protocols.base import Progress, Protocol
-from shuffledp.cells.use import CellUse
-from shuffledp.queries.frequencies.result import FrequenciesResult, GroupCounts, GroupNoise
-from shuffledp.queries.frequencies.plausibility import unlikely_calls, unlikely_groups
+from shuffledp.protocols.plausibility import CellCounts
+from shuffledp.protocols.report import Report, View
 from shuffledp.queries.frequencies.hashing import (
     GroupHashes,
     checked_candidates,
     checked_seed,
     new_hash_seed,
 )
-from shuffledp.queries.histogram.protocol import Label, bucket_messages
-from shuffledp.protocols.plausibility import CellCounts
-from shuffledp.protocols.report import Report, View
+from shuffledp.queries.frequencies.plausibility import unlikely_calls, unlikely_groups
+from shuffledp.queries.frequencies.result import FrequenciesResult, GroupCounts, GroupNoise
+from shuffledp.queries.histogram.protocol import Label
 
 MOST_GROUPS = 10**6
 MOST_CELLS_PER_GROUP = 1 << 12

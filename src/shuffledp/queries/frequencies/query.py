@@ -9,18 +9,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, as_labels
+from shuffledp.data.values import WORDS
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, positive_as_written
-from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.frequencies.hashing import checked_candidates
-from shuffledp.queries.histogram.protocol import Label
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.data.arrays import as_labels
+from shuffledp.queries.base import Query
 from shuffledp.queries.checks import looks_typed
+from shuffledp.queries.frequencies.hashing import checked_candidates
+from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Query
-from shuffledp.data.values import WORDS
 
 
 @dataclass(frozen=True, kw_only=True)

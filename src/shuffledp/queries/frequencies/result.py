@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.numbers.exact import counted, decimals, percent
+from shuffledp.protocols.results import Estimate, HistogramResult
 from shuffledp.queries.frequencies.hashing import GroupHashes
 from shuffledp.queries.histogram.protocol import Label
-from shuffledp.protocols.results import Estimate, HistogramResult
 
 Floats = NDArray[np.float64]
 

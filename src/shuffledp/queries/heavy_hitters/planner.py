@@ -7,17 +7,17 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from shuffledp.cells.choice import checked_cell_choice
 from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
+from shuffledp.plans.certificate import certify
 from shuffledp.plans.checks import checked_epsilon, checked_users
-from shuffledp.cells.choice import checked_cell_choice
-from shuffledp.queries.frequencies.planner import DEFAULT_MESSAGES, checked_spread
-from shuffledp.queries.frequencies.group_search import GroupTask, cheapest, groups_at, least_error
 from shuffledp.plans.plan import Forecast, Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.plans.certificate import certify
-from shuffledp.queries.frequencies.result import FrequenciesResult
+from shuffledp.queries.frequencies.group_search import GroupTask, cheapest, groups_at, least_error
 from shuffledp.queries.frequencies.hashing import new_hash_seed
+from shuffledp.queries.frequencies.planner import DEFAULT_MESSAGES, checked_spread
+from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol, surviving_deviations
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz'-"

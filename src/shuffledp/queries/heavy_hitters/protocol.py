@@ -19,17 +19,17 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from shuffledp.queries.heavy_hitters.selection import least_behind
 from shuffledp.cells.base import Values, check_one_value_each
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import whole
+from shuffledp.protocols.report import Report, View
+from shuffledp.queries.frequencies.hashing import text_numbers
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.frequencies.result import FrequenciesResult, GroupCounts
-from shuffledp.queries.frequencies.hashing import text_numbers
+from shuffledp.queries.heavy_hitters.selection import least_behind
 from shuffledp.queries.histogram.protocol import Label
-from shuffledp.protocols.report import Report, View
 
 END, OTHER = "\x03", "\x1a"
 """The end of a word, and a character that is not in the alphabet."""

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from shuffledp.data.arrays import ColumnType
+from shuffledp.data.values import WORDS
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, whole
-from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
 from shuffledp.plans.plan import Plan
+from shuffledp.queries.base import Query
 from shuffledp.queries.frequencies.result import FrequenciesResult
+from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Query
-from shuffledp.data.values import WORDS
 
 
 @dataclass(frozen=True, kw_only=True)

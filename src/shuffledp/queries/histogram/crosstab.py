@@ -10,20 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shuffledp.cells import cell_from_dict
+from shuffledp.data.arrays import ColumnType, Values, as_labels
+from shuffledp.data.filling import BUCKET, MISSING_LABEL
+from shuffledp.data.values import WORDS
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, positive_as_written
-from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.histogram.crosstab_result import of_histogram
-from shuffledp.queries.histogram.protocol import MOST_BUCKETS, Label, checked_labels, encode_labels
+from shuffledp.protocols.base import MOST_BUCKETS
 from shuffledp.protocols.results import HistogramResult
-from shuffledp.data.arrays import as_labels
+from shuffledp.queries.base import Grouping, Query
 from shuffledp.queries.checks import looks_typed
-from shuffledp.data.filling import BUCKET, MISSING_LABEL
+from shuffledp.queries.histogram.crosstab_result import of_histogram
+from shuffledp.queries.histogram.planner import plan_histogram
+from shuffledp.queries.histogram.protocol import Label, checked_labels, encode_labels
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Grouping, Query, Values
 from shuffledp.queries.questions import HistogramQuery
-from shuffledp.data.values import WORDS
 
 LABEL_TYPES: dict[type, ColumnType] = {str: "text", int: "whole"}
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.frames import data_frame
-from shuffledp.queries.histogram.protocol import Label
 from shuffledp.protocols.results import HistogramResult
+from shuffledp.queries.histogram.protocol import Label
 
 Floats = NDArray[np.float64]
 TAIL = 3.0

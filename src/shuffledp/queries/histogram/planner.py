@@ -6,18 +6,18 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.numbers.exact import ExactNumber
 from shuffledp.cells.bounded.choice import bounded_bucket
-from shuffledp.cells.target import CellTarget
-from shuffledp.plans.checks import checked_epsilon, checked_size, checked_users
 from shuffledp.cells.choice import BOUNDED, PAPER, Choice, Search, checked_cell_choice, choose
-from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.cells.paper.choice import paper_bucket
+from shuffledp.cells.target import CellTarget
+from shuffledp.numbers.exact import ExactNumber
+from shuffledp.plans.certificate import certify
+from shuffledp.plans.checks import checked_epsilon, checked_size, checked_users
+from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
 from shuffledp.plans.plan import Forecast, Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.plans.certificate import certify
-from shuffledp.queries.histogram.protocol import HistogramProtocol, Label, checked_labels
 from shuffledp.protocols.results import HistogramResult
+from shuffledp.queries.histogram.protocol import HistogramProtocol, Label, checked_labels
 
 
 def plan_histogram(
@@ -97,8 +97,8 @@ def bucket_choice(
     if messages is None:
         task = replace(task, mse=target.mse(laplace_variance(epsilon / 2)))
     searches: dict[str, Search] = {
-        BOUNDED: lambda rival: bounded_bucket(epsilon, task, messages, buckets),
-        PAPER: lambda rival: paper_bucket(epsilon, task, messages, buckets, rival),
+        BOUNDED: lambda baseline: bounded_bucket(epsilon, task, messages, buckets),
+        PAPER: lambda baseline: paper_bucket(epsilon, task, messages, buckets, baseline),
     }
     return choose(checked_cell_choice(cell), searches, messages is not None)
 

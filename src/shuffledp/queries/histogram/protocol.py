@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values, check_one_value_each
+from shuffledp.cells.report_size import bucket_messages
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.exact import to_float
-from shuffledp.protocols.base import Protocol
-from shuffledp.cells.use import CellUse
+from shuffledp.protocols.base import MOST_BUCKETS, Protocol
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import HistogramResult
 
 Label = str | int
-
-MOST_BUCKETS = 10**6
 
 
 def checked_labels(labels: object) -> tuple[Label, ...]:
@@ -85,12 +83,6 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
             )
         numbers[unknown] = number[other]
     return numbers
-
-
-def bucket_messages(cell: Cell, buckets: int) -> float:
-    """The expected messages of a user in so many copies of a cell, of which one holds the largest
-    value (a bucket's is 1) and the others 0."""
-    return to_float(lambda: cell.messages_per_user() + (buckets - 1) * cell.messages_per_user(0))
 
 
 @dataclass(frozen=True, kw_only=True)

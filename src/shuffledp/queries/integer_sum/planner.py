@@ -8,20 +8,20 @@ from fractions import Fraction
 from typing import Any
 
 from shuffledp.cells.base import LARGEST_VALUE
+from shuffledp.cells.bounded.choice import bounded_one
+from shuffledp.cells.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
+from shuffledp.cells.paper.choice import paper_one
+from shuffledp.cells.paper.printed import printed_recipe
+from shuffledp.cells.target import CellTarget
 from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import ExactNumber, whole
-from shuffledp.cells.bounded.choice import bounded_one
-from shuffledp.cells.target import CellTarget
-from shuffledp.plans.checks import checked_epsilon, checked_size, checked_users
-from shuffledp.cells.choice import BOUNDED, PAPER, Search, checked_cell_choice, choose
-from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
-from shuffledp.cells.paper.choice import paper_one
-from shuffledp.plans.plan import Forecast, Plan
-from shuffledp.cells.paper.printed import printed_recipe
-from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.plans.certificate import certify
-from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
+from shuffledp.plans.checks import checked_epsilon, checked_size, checked_users
+from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
+from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.target import Target, laplace_variance
 from shuffledp.protocols.results import Estimate
+from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 
 
 def plan_integer_sum(
@@ -87,8 +87,8 @@ def plan_one_cell(
     if messages is None:
         task = replace(task, mse=target.mse(central))
     searches: dict[str, Search] = {
-        BOUNDED: lambda rival: bounded_one(task, messages),
-        PAPER: lambda rival: paper_one(task, messages, rival),
+        BOUNDED: lambda baseline: bounded_one(task, messages),
+        PAPER: lambda baseline: paper_one(task, messages, baseline),
     }
     choice = choose(checked_cell_choice(cell), searches, messages is not None)
     protocol = protocol_class(epsilon, choice.cell)

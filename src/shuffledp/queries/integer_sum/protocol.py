@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import to_float
 from shuffledp.protocols.base import Protocol
-from shuffledp.cells.use import CellUse
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate
 

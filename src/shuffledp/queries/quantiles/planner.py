@@ -8,13 +8,13 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.memory import check_memory
 from shuffledp.numbers.exact import ExactNumber, round_to, whole
+from shuffledp.numbers.memory import check_memory
+from shuffledp.plans.certificate import certify
 from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_users, listed
-from shuffledp.queries.histogram.planner import bucket_choice
 from shuffledp.plans.plan import Forecast, Plan
 from shuffledp.plans.target import Target, laplace_variance
-from shuffledp.plans.certificate import certify
+from shuffledp.queries.histogram.planner import bucket_choice
 from shuffledp.queries.quantiles.dates import date_number, is_date, unit_of
 from shuffledp.queries.quantiles.protocol import (
     MOST_BUCKETS,

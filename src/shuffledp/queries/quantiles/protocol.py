@@ -19,18 +19,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.queries.quantiles.range_errors import Cumulants, RangeErrors
-from shuffledp.numbers.tails import third_and_fourth_cumulants
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Values
+from shuffledp.cells.report_size import bucket_messages
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.queries.quantiles.axis import Axis
+from shuffledp.numbers.tails import third_and_fourth_cumulants
 from shuffledp.protocols.base import Protocol
-from shuffledp.cells.use import CellUse
-from shuffledp.queries.histogram.protocol import bucket_messages
-from shuffledp.queries.quantiles.result import QuantilesResult
 from shuffledp.protocols.report import Report, View
+from shuffledp.queries.quantiles.axis import Axis
+from shuffledp.queries.quantiles.range_errors import Cumulants, RangeErrors
+from shuffledp.queries.quantiles.result import QuantilesResult
 
 Floats = NDArray[np.float64]
 

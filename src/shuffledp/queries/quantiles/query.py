@@ -9,16 +9,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from shuffledp.data.arrays import ColumnType, Values
+from shuffledp.data.values import WORDS, clamped
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, truth, whole
 from shuffledp.plans.plan import Plan
-from shuffledp.queries.quantiles.planner import checked_axis, plan_quantiles
-from shuffledp.queries.quantiles.dates import DTYPES, date_numbers
-from shuffledp.queries.quantiles.result import QuantilesResult
+from shuffledp.queries.base import Query
 from shuffledp.queries.checks import check_numbers, checked_probabilities
 from shuffledp.queries.options import Options
-from shuffledp.queries.base import ColumnType, Query, Values
-from shuffledp.data.values import WORDS, clamped
+from shuffledp.queries.quantiles.dates import DTYPES, date_numbers
+from shuffledp.queries.quantiles.planner import checked_axis, plan_quantiles
+from shuffledp.queries.quantiles.result import QuantilesResult
 
 AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
 """Bounds of quantiles: two numbers or two dates."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_below, root_mean_square
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import exact
-from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.protocols.results import Estimate, Result
+from shuffledp.queries.quantiles.axis import Axis
+from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_below, root_mean_square
 
 Floats = NDArray[np.float64]
 SMOOTHING = 0.25

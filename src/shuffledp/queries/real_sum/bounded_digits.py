@@ -16,12 +16,13 @@ from fractions import Fraction
 import numpy as np
 
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import round_to
 from shuffledp.cells.bounded.choice import tilt_limit
 from shuffledp.cells.bounded.search import cheapest_bounded_cell, worst_error_above
-from shuffledp.cells.target import CellTarget
 from shuffledp.cells.choice import Choice, digit_messages, dither_messages
+from shuffledp.cells.target import CellTarget
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import round_to
+from shuffledp.numbers.special import Floats
 from shuffledp.queries.real_sum.digits import (
     DigitCosts,
     SumTask,
@@ -30,7 +31,6 @@ from shuffledp.queries.real_sum.digits import (
     search,
     shares_of_one,
 )
-from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 120), (5, 24), (12, 8))
 """Rounds of the search, and how many radices stay."""

@@ -19,10 +19,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from shuffledp.queries.real_sum.rounding import worst_rounding
 from shuffledp.cells.choice import dither_messages
 from shuffledp.numbers.special import Floats
-from shuffledp.queries.real_sum.protocol import FINEST_GRID
+from shuffledp.protocols.base import FINEST_GRID
+from shuffledp.queries.real_sum.rounding import worst_rounding
 
 DIGIT_BASES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 21, 25, 33)
 MOST_DIGITS = 4

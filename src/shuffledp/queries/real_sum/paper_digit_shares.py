@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shuffledp.cells.paper.reserve import reserve
+from shuffledp.cells.paper.search import noise_variance
+from shuffledp.numbers.special import Floats
 from shuffledp.queries.real_sum.digits import (
     DigitCosts,
     SumTask,
@@ -16,9 +19,6 @@ from shuffledp.queries.real_sum.digits import (
     search,
     shares_of_one,
 )
-from shuffledp.cells.paper.search import noise_variance
-from shuffledp.cells.paper.reserve import reserve
-from shuffledp.numbers.special import Floats
 
 SEARCH_ROUNDS = ((0, 200), (3, 40), (7, 8))
 """Rounds of the search, and how many radices stay."""

@@ -11,28 +11,28 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from shuffledp.cells.paper.cell import PaperCell
-from shuffledp.errors import PlanningError
-from shuffledp.numbers.exact import ball, round_to, sign
 from shuffledp.cells.choice import Choice, digit_messages
-from shuffledp.queries.real_sum.digits import SumTask, digit_weights
-from shuffledp.queries.real_sum.paper_digit_shares import Shares, best_shares
+from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.pairs import with_best_pairs
 from shuffledp.cells.paper.reserve import reserve
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.exact import ball, round_to, sign
 from shuffledp.numbers.special import Floats
+from shuffledp.queries.real_sum.digits import SumTask, digit_weights
+from shuffledp.queries.real_sum.paper_digit_shares import Shares, best_shares
 
 SURELY_MORE = 1.03
-"""A proposal that costs so much more than a rival is not looked at closely."""
+"""A proposal that costs so much more than a baseline is not looked at closely."""
 LOOSEST_SUM = 30.0
 """ln of how much more squared error than a trusted party's is looked at for few messages."""
 
 
-def paper_digits(task: SumTask, messages: float | None, rival: Choice | None) -> Choice:
+def paper_digits(task: SumTask, messages: float | None, baseline: Choice | None) -> Choice:
     """The digits with the fewest messages, or with the least error for so many messages."""
     if messages is None:
-        return _choice(task, _digits(task, rival))
-    if rival is not None:  # the least error that would win, and what it costs at least
-        shares = best_shares(replace(task, mse=rival.mse), quick=True)
+        return _choice(task, _digits(task, baseline))
+    if baseline is not None:  # the least error that would win, and what it costs at least
+        shares = best_shares(replace(task, mse=baseline.mse), quick=True)
         if shares is None or shares.messages > SURELY_MORE * messages:
             raise PlanningError("Another kind of cell errs less here.")
     return _best_for_messages(task, messages)
@@ -62,7 +62,7 @@ def _choice(task: SumTask, digits: Digits) -> Choice:
     )
 
 
-def _digits(task: SumTask, rival: Choice | None) -> Digits:
+def _digits(task: SumTask, baseline: Choice | None) -> Digits:
     shares = best_shares(task)
     if shares is None:
         raise PlanningError(
@@ -70,7 +70,7 @@ def _digits(task: SumTask, rival: Choice | None) -> Digits:
             "this epsilon and so many users; allow a larger error or a larger epsilon"
             + (", or leave the radix open." if task.radix else ".")
         )
-    if rival is not None and shares.messages > SURELY_MORE * rival.cost:
+    if baseline is not None and shares.messages > SURELY_MORE * baseline.cost:
         raise PlanningError("Another kind of cell is cheaper here.")
     digits = settle_digits(task, shares)
     if task.padded:  # the estimate of the reserve may mislead; the usual digits bound the harm

@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from shuffledp.queries.real_sum.rounding import MOST_DITHER
+from shuffledp.cells.choice import BOUNDED, PAPER, Choice, Search, checked_cell_choice, choose
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ExactNumber, whole
-from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_size, checked_users
-from shuffledp.cells.choice import BOUNDED, PAPER, Choice, Search, checked_cell_choice, choose
-from shuffledp.queries.real_sum.digits import SumTask
-from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
-from shuffledp.queries.real_sum.paper_digits import paper_digits
-from shuffledp.plans.plan import Forecast, Plan
-from shuffledp.queries.real_sum.shared_digits import bounded_or_shared_sum
-from shuffledp.plans.target import Target
 from shuffledp.plans.certificate import certify
-from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.plans.checks import checked_bounds, checked_epsilon, checked_size, checked_users
+from shuffledp.plans.least_epsilon import least_epsilon_target, with_least_epsilon
+from shuffledp.plans.plan import Forecast, Plan
+from shuffledp.plans.target import Target
 from shuffledp.protocols.results import Estimate
+from shuffledp.queries.real_sum.digits import SumTask
+from shuffledp.queries.real_sum.paper_digits import paper_digits
+from shuffledp.queries.real_sum.protocol import RealSumProtocol
+from shuffledp.queries.real_sum.rounding import MOST_DITHER
+from shuffledp.queries.real_sum.shared_digits import bounded_or_shared_sum
 
 
 def central_variance(epsilon: Fraction) -> Fraction:
@@ -116,8 +116,8 @@ def digits_choice(task: SumTask, target: Target, span: Fraction, cell: str) -> C
     if messages is None:
         task = replace(task, mse=target.mse(central_variance(task.epsilon), span))
     searches: dict[str, Search] = {
-        BOUNDED: lambda rival: bounded_or_shared_sum(task, messages),
-        PAPER: lambda rival: paper_digits(task, messages, rival),
+        BOUNDED: lambda baseline: bounded_or_shared_sum(task, messages),
+        PAPER: lambda baseline: paper_digits(task, messages, baseline),
     }
     return choose(checked_cell_choice(cell), searches, messages is not None)
 

@@ -20,25 +20,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.chernoff import Unlikely
-from shuffledp.queries.real_sum.digit_spread import likely_squares
-from shuffledp.queries.real_sum.rounding import MOST_DITHER, even_rounding, worst_rounding
-from shuffledp.numbers.weighted_sum import Part, error_masses, error_quantiles
 from shuffledp.cells import cell_from_dict
 from shuffledp.cells.base import Cell, Counts, Floats, Values
+from shuffledp.cells.use import CellUse
 from shuffledp.errors import ParameterError
+from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, whole
 from shuffledp.numbers.uniform import Uniform
-from shuffledp.protocols.base import Protocol
+from shuffledp.numbers.weighted_sum import Part, error_masses, error_quantiles
+from shuffledp.protocols.base import FINEST_GRID, Protocol
 from shuffledp.protocols.bounds import check_bounds, parsed_number, reals_within
-from shuffledp.cells.use import CellUse
 from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
+from shuffledp.queries.real_sum.digit_spread import likely_squares
+from shuffledp.queries.real_sum.rounding import MOST_DITHER, even_rounding, worst_rounding
 
-FINEST_GRID = 1 << 24
-"""The most grid points, times the number of dither values: a tally has so many entries."""
 TALLY_ARRAYS = 5  # of one number per grid point that are held at once
 
 

@@ -17,21 +17,23 @@ from functools import partial
 import numpy as np
 from flint import arb
 
+from shuffledp.cells.bounded.choice import tilt_limit
 from shuffledp.cells.bounded.direction import MOST_CUT, Direction
+from shuffledp.cells.bounded.search import ODDS_DIGITS, direction_of, least, short_decay, side_of
+from shuffledp.cells.bounded.side import Side
+from shuffledp.cells.choice import Choice, digit_messages, dither_messages
 from shuffledp.cells.digits.cell import SharedCell, Together
+from shuffledp.cells.digits.proof import prove
+from shuffledp.cells.target import CellTarget
 from shuffledp.errors import CertificateError
 from shuffledp.numbers.exact import at_precision, ball, fraction_above, round_to
-from shuffledp.cells.bounded.choice import tilt_limit
+from shuffledp.numbers.special import Floats
 from shuffledp.queries.real_sum.bounded_digits import (
     EPSILON_DIGITS,
     bounded_cost,
     bounded_sum,
     noise_error,
 )
-from shuffledp.cells.bounded.search import ODDS_DIGITS, direction_of, least, short_decay, side_of
-from shuffledp.cells.bounded.side import Side
-from shuffledp.cells.target import CellTarget
-from shuffledp.cells.choice import Choice, digit_messages, dither_messages
 from shuffledp.queries.real_sum.digits import (
     DigitCosts,
     SumTask,
@@ -40,8 +42,6 @@ from shuffledp.queries.real_sum.digits import (
     search,
     shares_of_one,
 )
-from shuffledp.numbers.special import Floats
-from shuffledp.cells.digits.proof import prove
 
 SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices stay."""

@@ -13,11 +13,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from shuffledp.tasks.clock import Clock, system_clock
-from shuffledp.tasks.keys import KeyFolder
-from shuffledp.tasks.results import results_csv
-from shuffledp.tasks.signing import TaskSignature
-from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer import operations
 from shuffledp.service.analyzer.care import AnalyzerCare, AnalyzerRetention
 from shuffledp.service.analyzer.config import AnalyzerConfig
@@ -27,7 +22,6 @@ from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.series import SeriesResults, take_place
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.analyzer.task_log import TaskLog
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.http.access import require
 from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.logs import log
@@ -38,6 +32,12 @@ from shuffledp.service.http.reasons import given_reason
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
+from shuffledp.service.store.database import Transaction
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.keys import KeyFolder
+from shuffledp.tasks.results import results_csv
+from shuffledp.tasks.signing import TaskSignature
+from shuffledp.tasks.task import Task
 
 BATCH_NAME = re.compile("[0-9a-f]{32}")
 

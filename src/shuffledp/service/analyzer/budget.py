@@ -7,12 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 
 from shuffledp.errors import ShuffleDPError
-from shuffledp.tasks.publish import ledger_line
 from shuffledp.release.ledger import Ledger
-from shuffledp.tasks.errors import StateLost
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore
 from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.tasks.errors import StateLost
+from shuffledp.tasks.publish import ledger_line
 
 
 class Budget:

@@ -7,15 +7,15 @@ import re
 import shutil
 from pathlib import Path
 
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
-from shuffledp.tasks.keys import KeyFolder
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import UNFINISHED
-from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
+from shuffledp.tasks.keys import KeyFolder
 
 SEEN_FOLDER = re.compile(r"seen-(\d+)-(\d+)")
 

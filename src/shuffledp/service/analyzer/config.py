@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import positive
-from shuffledp.tasks.rules import IMPLAUSIBLE_RULES
 from shuffledp.service.http.config import ServerConfig
+from shuffledp.tasks.rules import IMPLAUSIBLE_RULES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from shuffledp.documents.schema import JsonSchema
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.schema import KEY_STATES, PUBLIC_KEY
-from shuffledp.tasks.series import EVERY_DAYS
-from shuffledp.tasks.task_proof import HEAD, PATH
 from shuffledp.service.http.operations import (
     BATCH_NAME,
     KEY_HEX,
@@ -21,6 +17,10 @@ from shuffledp.service.http.operations import (
     page,
 )
 from shuffledp.service.http.reasons import LONGEST_REASON
+from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.schema import KEY_STATES, PUBLIC_KEY
+from shuffledp.tasks.series import EVERY_DAYS
+from shuffledp.tasks.task_proof import HEAD, PATH
 
 STATE: JsonSchema = {"type": "string"}
 _key = PUBLIC_KEY.json_schema()

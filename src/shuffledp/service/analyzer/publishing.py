@@ -10,14 +10,6 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from shuffledp.errors import BudgetExceeded, ShuffleDPError
-from shuffledp.tasks.publish import publish_batch
-from shuffledp.tasks.errors import BatchHeld, StateLost
-from shuffledp.tasks.keys import KeyFolder, PrivateKey
-from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages, worker_pool
-from shuffledp.tasks.ordering import PAGE_ROWS
-from shuffledp.tasks.replay_memory import ReplayMemory
-from shuffledp.tasks.replays import first_seen, put_in_order
-from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
@@ -25,6 +17,14 @@ from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Metrics
 from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.tasks.errors import BatchHeld, StateLost
+from shuffledp.tasks.keys import KeyFolder, PrivateKey
+from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages, worker_pool
+from shuffledp.tasks.ordering import PAGE_ROWS
+from shuffledp.tasks.publish import publish_batch
+from shuffledp.tasks.replay_memory import ReplayMemory
+from shuffledp.tasks.replays import first_seen, put_in_order
+from shuffledp.tasks.task import Task
 
 TRY_AGAIN_SECONDS = 5.0
 CHUNKS_PER_WORKER = 3

@@ -12,11 +12,11 @@ from typing import BinaryIO
 
 from starlette.requests import ClientDisconnect, Request
 
-from shuffledp.tasks.errors import BatchRefused
 from shuffledp.documents.files import sync
+from shuffledp.service.http.problems import Problem
+from shuffledp.tasks.errors import BatchRefused
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import BATCH_HEADER_BYTES, BatchHeader, read_batch_header
-from shuffledp.service.http.problems import Problem
 
 REFUSAL_STATUS = {"batch-size": 413}
 """HTTP statuses of refused batches; 422 where none is named."""

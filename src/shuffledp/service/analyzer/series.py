@@ -9,15 +9,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from shuffledp.numbers.exact import show
-from shuffledp.tasks.results import series_csv
-from shuffledp.tasks.task import Task
 from shuffledp.service.analyzer import operations
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.page import PAGE_HEADERS
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.series_page import render_series
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Transaction
+from shuffledp.tasks.results import series_csv
+from shuffledp.tasks.task import Task
 
 Results = Callable[[RegisteredTask], Awaitable[tuple[list[dict[str, Any]], int]]]
 """The published results of a task, and how many were forgotten because they are old."""

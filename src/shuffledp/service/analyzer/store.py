@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from shuffledp.service.store.database import Database, Transaction
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.results import OpenedBatch
 from shuffledp.tasks.wire import BatchHeader
-from shuffledp.service.store.database import Database, Transaction
 
 BATCH_COLUMNS = (
     "id",

@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx
 
-from shuffledp.tasks.oblivious import GatewayKey
-from shuffledp.tasks.signing import SigningKey
-from shuffledp.tasks.task import Task
 from shuffledp.service.answers import answer_json, bounded_request
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
 from shuffledp.service.tokens import EACH_PREFIX, new_token, token_hash
+from shuffledp.tasks.oblivious import GatewayKey
+from shuffledp.tasks.signing import SigningKey
+from shuffledp.tasks.task import Task
 
 TOKENS_PER_REQUEST = 10_000
 CALL_SECONDS = 300

@@ -17,14 +17,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from shuffledp.numbers.exact import show
-from shuffledp.tasks.clock import DAY_SECONDS, Clock, system_clock
 from shuffledp.documents.files import lock, write_whole
-from shuffledp.tasks.signing import SIGNERS
-from shuffledp.tasks.task import Task
+from shuffledp.numbers.exact import show
 from shuffledp.service.client.one_time import forget_expired, tokens_kept
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.errors import AlreadyAnswered, DeviceRecordLost, PolicyRefused
+from shuffledp.tasks.clock import DAY_SECONDS, Clock, system_clock
+from shuffledp.tasks.signing import SIGNERS
+from shuffledp.tasks.task import Task
 
 DEVICE_FORMAT = "shuffledp device 2"
 DEVICE_FILE = "device.json"

@@ -13,18 +13,18 @@ from typing import Any
 
 import httpx
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.schema import Either, Listing, Nothing, Record, Text, Whole
+from shuffledp.errors import ParameterError
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.collector import call
+from shuffledp.service.client.relaying import RelayTransport
+from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.oblivious import GatewayKey
 from shuffledp.tasks.schema import KEY_TEXT, LATEST_SECOND, LONGEST_TASK_NAME, SHOWN
 from shuffledp.tasks.series import MOST_TASKS
 from shuffledp.tasks.task import Task, task_from_json
-from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call
-from shuffledp.service.client.relaying import RelayTransport
-from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 
 MOST_LISTED = 100_000
 _NAME, _PLACE = Text(LONGEST_TASK_NAME, 1, SHOWN), Whole(1, MOST_TASKS)

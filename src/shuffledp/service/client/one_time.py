@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from shuffledp.tasks.clock import CLOCK_SECONDS
-from shuffledp.tasks.errors import TaskError
 from shuffledp.documents.files import lock, write_whole
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TOKEN_PREFIX, TaskToken, TokenRequest, task_challenge
 from shuffledp.service.client.errands import Errand
 from shuffledp.service.tokens import token_hash
+from shuffledp.tasks.clock import CLOCK_SECONDS
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import TOKEN_PREFIX, TaskToken, TokenRequest, task_challenge
 
 
 class OneTimeToken:

@@ -15,10 +15,10 @@ from typing import Any
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, positive, show, whole
+from shuffledp.service.errors import PolicyRefused
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.signing import SIGNERS
 from shuffledp.tasks.task import Task
-from shuffledp.service.errors import PolicyRefused
 
 MOST_EPSILON_PER_TASK = Fraction(2)
 MOST_EPSILON_PER_PERIOD = Fraction(4)

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 from tenacity import AsyncRetrying, Retrying
 
-from shuffledp.tasks.task_proof import MOST_PROOF_BYTES, TaskProof
 from shuffledp.service.answers import bounded_request, bounded_request_async
 from shuffledp.service.client.retries import TEMPORARY_STATUSES, NotTaken
 from shuffledp.service.errors import Refused, Unreachable, UntrustedServer, untrusted_certificate
+from shuffledp.tasks.task_proof import MOST_PROOF_BYTES, TaskProof
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 import httpx
 
 from shuffledp.errors import ParameterError
+from shuffledp.service.answers import AnswerTooLong
+from shuffledp.service.binary_http import BinaryRequest, read_response
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.hpke_context import HpkeContext
 from shuffledp.tasks.oblivious import GatewayKey, open_answer, seal_request
 from shuffledp.tasks.schema import MOST_TASK_BYTES
 from shuffledp.tasks.task import Task
-from shuffledp.service.answers import AnswerTooLong
-from shuffledp.service.binary_http import BinaryRequest, read_response
 
 REQUEST_MULTIPLE = 512
 """Requests are padded to a multiple of this; everything in them has a length that follows from the

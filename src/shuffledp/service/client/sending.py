@@ -23,11 +23,6 @@ from platformdirs import user_data_path
 from shuffledp.errors import SeededError
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.tasks.clock import Clock, system_clock
-from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import TaskProof
-from shuffledp.tasks.wire import REPORT_ID_BYTES, read_upload
 from shuffledp.service.client.device import Device
 from shuffledp.service.client.errands import Errand, Errands
 from shuffledp.service.client.one_time import OneTimeToken, spent_name
@@ -37,6 +32,11 @@ from shuffledp.service.client.proving import ProofSource
 from shuffledp.service.client.relaying import AsyncRelayTransport, RelayTransport, gateway_of
 from shuffledp.service.client.retries import retry_options
 from shuffledp.service.errors import Refused
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_proof import TaskProof
+from shuffledp.tasks.wire import REPORT_ID_BYTES, read_upload
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"
 DEFAULT_POLICY = ClientPolicy()

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from shuffledp.errors import ParameterError
+from shuffledp.service.answers import answer_json
+from shuffledp.service.client.collector import call
+from shuffledp.service.errors import Refused
 from shuffledp.tasks.errors import ProofError, TaskError
 from shuffledp.tasks.merkle import MerkleTree
 from shuffledp.tasks.signing import (
@@ -18,9 +21,6 @@ from shuffledp.tasks.signing import (
 )
 from shuffledp.tasks.task import Task, task_from_json
 from shuffledp.tasks.task_proof import Head, log_entry
-from shuffledp.service.answers import answer_json
-from shuffledp.service.client.collector import call
-from shuffledp.service.errors import Refused
 
 
 class Entry(NamedTuple):

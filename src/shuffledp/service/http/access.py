@@ -7,8 +7,8 @@ import hmac
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from shuffledp.service.tokens import token_hash
 from shuffledp.service.http.problems import Problem
+from shuffledp.service.tokens import token_hash
 
 
 def bearer(headers: Headers) -> str:

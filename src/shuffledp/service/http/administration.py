@@ -14,14 +14,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.http.access import require
 from shuffledp.service.http.bodies import read_json_body
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Transaction
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
 
 MOST_ARCHIVE_BYTES = 1024
 

@@ -9,8 +9,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.json_text import read_json
+from shuffledp.errors import ParameterError
 from shuffledp.service.http.problems import Problem
 
 LENGTH_TEXT = re.compile(r"[0-9]{1,15}", re.ASCII)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 
-from shuffledp.tasks.clock import DAY_SECONDS, Clock
 from shuffledp.service.http.logs import log
+from shuffledp.tasks.clock import DAY_SECONDS, Clock
 
 LOOK_AGAIN_SECONDS = 3600.0
 

@@ -14,16 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
 
-from shuffledp.numbers.exact import show
-from shuffledp.tasks.checking import CheckLimits
-from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.documents.files import lock
-from shuffledp.tasks.signing import SigningKey
+from shuffledp.numbers.exact import show
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.store import open_database
-from shuffledp.service.store.database import Database
-from shuffledp.service.store.schema import Schema
-from shuffledp.service.store.spool import Spool, open_spool
 from shuffledp.service.http.access import require
 from shuffledp.service.http.administration import Administration, TaskCare
 from shuffledp.service.http.config import ServerConfig
@@ -37,6 +30,13 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
+from shuffledp.service.store import open_database
+from shuffledp.service.store.database import Database
+from shuffledp.service.store.schema import Schema
+from shuffledp.service.store.spool import Spool, open_spool
+from shuffledp.tasks.checking import CheckLimits
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.signing import SigningKey
 
 LEVELS = (
     Levels("spool_free_bytes", "Room on the disk of the spool folder"),

@@ -10,8 +10,8 @@ from html import escape
 from typing import Any, NamedTuple
 
 from shuffledp.numbers.exact import counted, percent
-from shuffledp.tasks.results import result_lines
 from shuffledp.service.http.page import page_frame
+from shuffledp.tasks.results import result_lines
 
 MOST_LABELS = 50
 MOST_OPEN_TABLES = 3

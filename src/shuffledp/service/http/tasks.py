@@ -11,14 +11,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.store.database import Database, Transaction, Work
 from shuffledp.tasks.checking import CheckLimits, check_task
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.schema import MOST_TASK_BYTES
 from shuffledp.tasks.signing import KEY_BYTES, SIGNATURE_BYTES, TaskSignature
 from shuffledp.tasks.task import Task, task_from_json
-from shuffledp.service.store.database import Database, Transaction, Work
-from shuffledp.service.http.bodies import read_body
-from shuffledp.service.http.problems import Problem
 
 TASK_ID = re.compile("[0-9a-fA-F]{64}", re.ASCII)
 KEY_HEADER, SIGNATURE_HEADER = "X-Collector-Key", "X-Collector-Signature"

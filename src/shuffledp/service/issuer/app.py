@@ -10,21 +10,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock, system_clock
-from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
-from shuffledp.tasks.signing import TaskSignature
-from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import REQUEST_BYTES, read_request
-from shuffledp.service.issuer import operations
-from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES, Attesting
-from shuffledp.service.issuer.care import IssuerCare, IssuerRetention
-from shuffledp.service.issuer.config import IssuerConfig
-from shuffledp.service.issuer.issuing import Issuing
-from shuffledp.service.issuer.operations import MOST_TOKENS
-from shuffledp.service.issuer.schema import ISSUER_SCHEMA
-from shuffledp.service.issuer.store import IssuerStore, Verdict
-from shuffledp.service.tokens import token_hash
 from shuffledp.service.http.access import bearer, require
 from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.bodies import read_body, read_json_body
@@ -35,6 +20,21 @@ from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
+from shuffledp.service.issuer import operations
+from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES, Attesting
+from shuffledp.service.issuer.care import IssuerCare, IssuerRetention
+from shuffledp.service.issuer.config import IssuerConfig
+from shuffledp.service.issuer.issuing import Issuing
+from shuffledp.service.issuer.operations import MOST_TOKENS
+from shuffledp.service.issuer.schema import ISSUER_SCHEMA
+from shuffledp.service.issuer.store import IssuerStore, Verdict
+from shuffledp.service.tokens import token_hash
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock, system_clock
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+from shuffledp.tasks.signing import TaskSignature
+from shuffledp.tasks.task import Task
+from shuffledp.tasks.task_tokens import REQUEST_BYTES, read_request
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 RESPONSE_TYPE = "application/private-token-response"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
-from shuffledp.service.issuer.store import IssuerStore
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.issuer.store import IssuerStore
+from shuffledp.service.store.database import Transaction
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
 
 
 class IssuerCare(TaskCare):

@@ -14,12 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from shuffledp.tasks.task import Task
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.issuer.record import IssuedRecord
 from shuffledp.service.issuer.store import STOPPED, UNRECORDED, IssuerStore, Verdict
 from shuffledp.service.store.database import Transaction
-from shuffledp.service.http.logs import log
-from shuffledp.service.http.tasks import RegisteredTask, Storing
+from shuffledp.tasks.task import Task
 
 OLDER = (
     "the store is older than tokens that were issued, so that it is not known who has had one; go "

@@ -18,7 +18,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from shuffledp.service.answers import bounded_request_async
-from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.connections import ConnectionLimits, Connections
 from shuffledp.service.http.lifecycle import uvicorn_config
@@ -26,6 +25,7 @@ from shuffledp.service.http.logs import log, start_logs
 from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.relay.config import RelayConfig
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
 GATEWAY_PATH = "/.well-known/ohttp-gateway"

@@ -13,15 +13,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from shuffledp.tasks.clock import Clock
 from shuffledp.service.errors import KeyTaken, StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict, spending
 from shuffledp.service.shuffler.filling import Filling, Part
 from shuffledp.service.shuffler.report_keys import ReportKeys
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.store.database import Database, Row, Rows, Transaction, Work
-from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.tasks.clock import Clock
 
 MOST_TRIES = 100
 """How often arrivals are looked at again because other processes were faster."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.task_tokens import TaskToken, task_challenge
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Verdict
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
-from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.task_tokens import TaskToken, task_challenge
 
 
 @dataclass(frozen=True)

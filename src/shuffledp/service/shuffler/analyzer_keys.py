@@ -7,11 +7,11 @@ import contextlib
 
 import httpx
 
+from shuffledp.service.answers import answer_json, bounded_request_async
+from shuffledp.service.http.problems import Problem
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.task import Task
-from shuffledp.service.answers import answer_json, bounded_request_async
-from shuffledp.service.http.problems import Problem
 
 KEY_WATCH_SECONDS = 30.0
 MOST_KEYS_BYTES = 16 << 20

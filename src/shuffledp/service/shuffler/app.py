@@ -15,10 +15,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shuffledp.tasks.clock import Clock, system_clock
-from shuffledp.tasks.signing import TaskSignature
-from shuffledp.tasks.task import Task
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.http.access import require
+from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.bodies import read_json_body
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.operations import Served
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.role import Role
+from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.shuffler import operations, status
 from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
@@ -39,15 +45,9 @@ from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
-from shuffledp.service.http.access import require
-from shuffledp.service.http.administration import TaskCare
-from shuffledp.service.http.bodies import read_json_body
-from shuffledp.service.http.logs import log
-from shuffledp.service.http.operations import Served
-from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.retention import Retention
-from shuffledp.service.http.role import Role
-from shuffledp.service.http.tasks import RegisteredTask, Storing
+from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.signing import TaskSignature
+from shuffledp.tasks.task import Task
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
 DRAIN_SECONDS = 10.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
-from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.store import ShufflerStore
-from shuffledp.service.store.database import Database, Transaction
 from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.store import ShufflerStore
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, Clock
 
 GIVEN_UP = "discarded: the task was archived"
 

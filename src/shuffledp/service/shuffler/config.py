@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffledp.service.store.spool import is_bucket
 from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.origins import is_server
+from shuffledp.service.store.spool import is_bucket
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,15 @@ import httpx
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
+from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import Counts, Metrics
+from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.report_keys import KeyDestroyed
+from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
+from shuffledp.service.store.spool import Spool, is_bucket
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.parts import (
     MANIFEST_NAME,
@@ -32,15 +41,6 @@ from shuffledp.tasks.parts import (
 )
 from shuffledp.tasks.top_up import encrypted_top_up
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
-from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
-from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
-from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.report_keys import KeyDestroyed
-from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
-from shuffledp.service.store.spool import Spool, is_bucket
-from shuffledp.service.http.logs import log
-from shuffledp.service.http.metrics import Counts, Metrics
-from shuffledp.service.http.tasks import RegisteredTask
 
 LOOK_AGAIN_SECONDS = 1.0
 DELIVERY_FIGURES = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shuffledp.tasks.clock import DAY_SECONDS, Clock
 from shuffledp.service.store.database import Database, Row, Transaction
+from shuffledp.tasks.clock import DAY_SECONDS, Clock
 
 
 class Enrolments:

@@ -15,9 +15,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
 
-from shuffledp.errors import ParameterError
-from shuffledp.tasks.errors import TaskError
 from shuffledp.documents.files import lock
+from shuffledp.errors import ParameterError
+from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
+from shuffledp.service.http.bodies import declared_length, read_body
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.service.shuffler.arriving import Arriving
+from shuffledp.service.store.private import private_folder
+from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.oblivious import (
     KEY_IDS,
@@ -27,12 +33,6 @@ from shuffledp.tasks.oblivious import (
     seal_answer,
 )
 from shuffledp.tasks.schema import MOST_TASK_BYTES
-from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
-from shuffledp.service.shuffler.arriving import Arriving
-from shuffledp.service.store.private import private_folder
-from shuffledp.service.http.bodies import declared_length, read_body
-from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.tasks import TaskRegistry
 
 PATH = re.compile(r"/tasks/(?P<task>[0-9a-f]{64})(?P<end>/reports|/proof|)|(?P<whole>/current)")
 REQUEST_ROOM = 2048

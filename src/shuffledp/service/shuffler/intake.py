@@ -7,10 +7,10 @@ import contextlib
 import time
 from collections import Counter, deque
 
-from shuffledp.service.shuffler.accepting import Accepting
-from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 from shuffledp.service.http.metrics import Counts, Figures, Seconds
 from shuffledp.service.http.problems import Problem
+from shuffledp.service.shuffler.accepting import Accepting
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
 
 MOST_PER_COMMIT = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shuffledp.tasks.task_proof import HEAD, TASK_PROOF
 from shuffledp.service.http.operations import (
     EMPTY,
     KEY_HEX,
@@ -14,6 +13,7 @@ from shuffledp.service.http.operations import (
     Operation,
     json_object,
 )
+from shuffledp.tasks.task_proof import HEAD, TASK_PROOF
 
 MOST_TOKENS = 100_000
 

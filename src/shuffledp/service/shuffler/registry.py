@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from shuffledp.tasks.task import Task, task_from_json
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.store.database import Transaction
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.store.database import Transaction
+from shuffledp.tasks.task import Task, task_from_json
 
 REFRESH_SECONDS = 1.0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from shuffledp.tasks.clock import DAY_SECONDS
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.store.database import Database
+from shuffledp.tasks.clock import DAY_SECONDS
 
 BEAT_SECONDS = 5.0
 AWAY_SECONDS = 30

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from shuffledp.tasks.task import task_from_json
 from shuffledp.service.errors import ConfigError
 from shuffledp.service.store.database import Row, Rows, Transaction
 from shuffledp.service.store.schema import (
@@ -22,6 +21,7 @@ from shuffledp.service.store.schema import (
     Words,
     run_script,
 )
+from shuffledp.tasks.task import task_from_json
 
 TOKEN_AGES = "ALTER TABLE tokens ADD COLUMN enrolled BIGINT NOT NULL DEFAULT 0"
 """The day of a token's enrolment, counted from 1970; 0: not known."""

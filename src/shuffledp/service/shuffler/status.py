@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.http.metrics import Levels, Metrics
 from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler.store import ShufflerStore
 
 STATUS_FIGURES = (
     Levels("waiting_reports", "Reports that are in no batch yet", ("task",)),

@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
 from shuffledp.service.store.database import Database, Transaction
-from shuffledp.service.http.logs import log
-from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 
 LEASE_SECONDS = 60
 PAGE_REPORTS = 512

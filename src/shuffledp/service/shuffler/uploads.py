@@ -9,22 +9,22 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive
 
-from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
-from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.wire import Upload, read_upload
 from shuffledp.service.errors import StorageUnavailable
-from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
-from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.shuffler.arriving import Arriving
-from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.enrolments import Enrolments
-from shuffledp.service.shuffler.intake import Intake
 from shuffledp.service.http.access import bearer
 from shuffledp.service.http.bodies import declared_length, next_part, rest_of_body
 from shuffledp.service.http.metrics import Counts, Figures
 from shuffledp.service.http.problems import Problem, answer_fault, answer_storage
 from shuffledp.service.http.rates import Rate
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
+from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
+from shuffledp.service.shuffler.arrivals import Arrival, Verdict
+from shuffledp.service.shuffler.arriving import Arriving
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.enrolments import Enrolments
+from shuffledp.service.shuffler.intake import Intake
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.wire import Upload, read_upload
 
 UPLOAD_PATH = re.compile(r"/tasks/([0-9a-f]+)/reports")
 STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_code=200)

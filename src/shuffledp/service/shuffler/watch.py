@@ -28,12 +28,12 @@ from filelock import BaseFileLock
 
 from shuffledp.documents.files import sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.store.database import Transaction
 from shuffledp.service.store.private import lock_file, private_folder
-from shuffledp.service.http.logs import log
-from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 
 BEHIND = (
     "the store is older than reports that were acknowledged, so that it is not known who has "

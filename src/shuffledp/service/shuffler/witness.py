@@ -17,9 +17,15 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shuffledp.errors import ParameterError
-from shuffledp.tasks.errors import ProofError
 from shuffledp.documents.files import lock, write_whole
+from shuffledp.errors import ParameterError
+from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
+from shuffledp.service.http.operations import Served
+from shuffledp.service.http.problems import Problem
+from shuffledp.service.http.tasks import TASK_CACHING, Storing
+from shuffledp.service.shuffler import operations
+from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.errors import ProofError
 from shuffledp.tasks.merkle import EMPTY_ROOT
 from shuffledp.tasks.signing import (
     ANALYZER,
@@ -32,13 +38,6 @@ from shuffledp.tasks.signing import (
 )
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.task_proof import Head, TaskProof, read_path
-from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
-from shuffledp.service.shuffler import operations
-from shuffledp.service.store.database import Database, Transaction
-from shuffledp.service.http.operations import Served
-from shuffledp.service.http.problems import Problem
-from shuffledp.service.http.tasks import TASK_CACHING, Storing
-
 
 HEAD_FILE = "head.json"
 LOCK_SECONDS = 30.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import apsw
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.files import sync
+from shuffledp.errors import ParameterError
 from shuffledp.service.store.private import PRIVATE_FILE
 from shuffledp.service.store.sqlite import lock_store
 

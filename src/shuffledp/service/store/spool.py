@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-from shuffledp.errors import ParameterError
 from shuffledp.documents.files import write_whole
+from shuffledp.errors import ParameterError
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.store.private import private_folder
 

@@ -94,8 +94,8 @@ function marker(x, y, kind) {
     class: 'doubtful' });
 }
 
-export function drawFrontier(place, { ours, rivals, central, plan, unit }) {
-  const all = [...ours, ...rivals.filter((one) => one.drawn)];
+export function drawFrontier(place, { ours, baselines, central, plan, unit }) {
+  const all = [...ours, ...baselines.filter((one) => one.drawn)];
   const mine = plan ? [{ messages: plan.average, error: plan.rmse_before },
     { messages: plan.messages, error: plan.rmse }] : [];
   if (!all.length && !mine.length) { place.replaceChildren(); return; }
@@ -142,7 +142,7 @@ export function drawFrontier(place, { ours, rivals, central, plan, unit }) {
     const end = curve[0];
     labels.push({ x: x(end.messages), y: y(end.error), text: 'shuffledp (pure)', style: 'soft' });
   }
-  for (const one of rivals.filter((rival) => rival.drawn)) {
+  for (const one of baselines.filter((baseline) => baseline.drawn)) {
     const cx = x(one.messages), cy = y(one.error), mark = marker(cx, cy, one.kind);
     mark.append(part('title', {}, `${one.title} (${one.privacy}): ${short(one.messages)} messages, error ${short(one.error)}`));
     svg.append(mark);

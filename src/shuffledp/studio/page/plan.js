@@ -15,7 +15,7 @@ const WORDS = { name: 'name', question: 'asked', collector: 'collector_name', sh
 const WAIT = 180, KEPT = 'plan-form';
 
 export const state = { plan: null, form: null };
-const frontier = { key: '', ours: [], rivals: [], missing: [], central: 0 };
+const frontier = { key: '', ours: [], baselines: [], missing: [], central: 0 };
 let timer = 0, planning = null, drawing = null, listeners = [];
 
 export function onPlan(listener) { listeners.push(listener); }
@@ -173,14 +173,14 @@ async function askFrontier(form) {
   if (key === frontier.key) return;
   drawing?.abort();
   const mine = drawing = new AbortController();
-  Object.assign(frontier, { key, ours: [], rivals: [], missing: [], central: 0 });
+  Object.assign(frontier, { key, ours: [], baselines: [], missing: [], central: 0 });
   at('frontier-note').textContent = 'Computing the other plans and protocols…';
   try {
     await stream('/api/frontier', form, (item) => {
       if (mine !== drawing) return;
       if (item.central) frontier.central = item.central;
       if (item.ours) frontier.ours.push(item.ours);
-      if (item.rival) frontier.rivals.push(item.rival);
+      if (item.baseline) frontier.baselines.push(item.baseline);
       if (item.missing) frontier.missing.push(item.missing);
       redraw();
     }, mine.signal);
@@ -195,13 +195,13 @@ async function askFrontier(form) {
 function frontierNote() {
   const added = state.plan?.publish_noise ? ' and with the analyzer’s own noise' : '';
   const ours = `Your plan and the line are as the service runs them: with reports filled up to one length${added}. The small dot is your plan without that.`;
-  if (!frontier.rivals.length) return `${ours} No protocol of the literature answers this question here.`;
+  if (!frontier.baselines.length) return `${ours} No protocol of the literature answers this question here.`;
   return `${ours} Protocols of the literature are drawn without it, too: messages on average. Filled: pure privacy. Hollow: only (ε, δ)-privacy, which may fail. Crosses: the claim is not supported.`;
 }
 
 function redraw() {
   drawFrontier(at('frontier'), { ...frontier, plan: state.plan });
-  const rows = [...frontier.ours, ...frontier.rivals].sort((one, other) => one.error - other.error);
+  const rows = [...frontier.ours, ...frontier.baselines].sort((one, other) => one.error - other.error);
   table(at('frontier-table'), [['Protocol'], ['Error', true], ['Messages', true], ['Privacy'], ['Trusted']],
     [...rows.map((one) => [one.title, short(one.error), short(one.messages), one.privacy, one.trust]),
       ...frontier.missing.map((one) => [one.title, '', '', one.why, ''])]);
