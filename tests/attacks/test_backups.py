@@ -48,14 +48,14 @@ def test_delivered_reports_are_not_counted_again_after_a_restore(
             await uploaded(trio, task, 4)
             assert (await trio.post(task, encrypt_report(task, 1), token)).status_code == 201
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             return task, next_one, token
 
     async def second(task: Task, next_one: Task, token: str) -> None:
         async with Trio(tmp_path).running() as trio:
             status = await trio.status(task)
             assert status["have"] == 0 and status["next_batch"] == 2
-            assert [batch["state"] for batch in status["batches"]] == ["scrubbed"]
+            assert [batch["state"] for batch in status["batches"]] == ["deleted"]
             again = await trio.post(task, encrypt_report(task, 1), token)
             assert again.status_code == (201 if repeat else 410), again.text
             await uploaded(trio, next_one, USERS)
@@ -84,7 +84,7 @@ def test_a_task_is_closed_though_the_first_start_was_interrupted(
             await asyncio.to_thread(back_up, store, copy)
             await uploaded(trio, task, 5)
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             return task
 
     async def start(task: Task) -> int:
@@ -155,7 +155,7 @@ def test_a_snapshot_with_its_keys_delivers_the_same_batch(tmp_path: Path) -> Non
             (token,) = await trio.enrol()
             assert (await trio.post(task, body, token)).status_code == 201
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             return len(await trio.results(task))
 
     assert asyncio.run(last()) == 1

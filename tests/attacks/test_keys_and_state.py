@@ -228,8 +228,8 @@ def test_a_batch_for_a_destroyed_key_is_held(tmp_path: Path) -> None:
             await trio.upload(task, [1])
             (found,) = await settled(trio, task)
             assert found["state"] == "held" and "destroyed" in found["reason"]
-            status = await trio.scrubbed(task)  # the shuffler is done with it
-            assert status["batches"][0]["state"] == "scrubbed"
+            status = await trio.deleted(task)  # the shuffler is done with it
+            assert status["batches"][0]["state"] == "deleted"
             assert list((tmp_path / "analyzer").glob("*.messages")) == []
 
     asyncio.run(run())

@@ -93,7 +93,7 @@ def test_nothing_readable_is_left_of_delivered_reports(place: Place) -> None:
             assert place.found(*traces(bodies)) == []
             bodies += await trio.upload(task, [1])
             await trio.results(task)
-            assert (await trio.scrubbed(task))["batches"][0]["state"] == "scrubbed"
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
             assert place.found(secret, *traces(bodies)) == [] and secrets(trio) == []
         assert place.found(secret, *traces(bodies)) == []
 
@@ -145,7 +145,7 @@ def test_a_crash_while_scrubbing(place: Place, monkeypatch: pytest.MonkeyPatch) 
 
     async def second(task: Task) -> None:
         async with Trio(place.folder, place.stores).running() as trio:
-            assert (await trio.scrubbed(task))["batches"][0]["state"] == "scrubbed"
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
             assert (await trio.status(task))["have"] == 3
             await trio.upload(task, [1] * (USERS - 3))
             assert len(await trio.results(task, 2)) == 2

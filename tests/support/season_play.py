@@ -151,7 +151,7 @@ class Season:
             with contextlib.suppress(httpx.TransportError):
                 tasks = self.stage.http.get(url).json()["tasks"]
                 found = next(one for one in tasks if one["task"] == task.id.hex())
-                return {batch["state"] for batch in found["batches"]} == {"scrubbed"}
+                return {batch["state"] for batch in found["batches"]} == {"deleted"}
             return False
 
         with self.stage.telling():

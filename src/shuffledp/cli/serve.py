@@ -109,10 +109,10 @@ def add_serve(actions: Commands, name: str) -> None:
     )
     if name == "shuffler":
         serve.add_argument(
-            "--processes",
+            "--workers",
             type=int,
             metavar="N",
-            help="processes that answer the public address and store reports (1)",
+            help="processes that share the public address (1; more need PostgreSQL)",
         )
     serve.set_defaults(role=name)
 
@@ -120,13 +120,13 @@ def add_serve(actions: Commands, name: str) -> None:
 def run_serve(args: argparse.Namespace) -> None:
     from shuffledp.service.roles import serve_role
 
-    serve_role(args.role, args.config, args.allow_origin, getattr(args, "processes", None))
+    serve_role(args.role, args.config, args.allow_origin, getattr(args, "workers", None))
 
 
 def run_discard(args: argparse.Namespace) -> None:
     from shuffledp.service.http.config import load_config
     from shuffledp.service.shuffler.config import ShufflerConfig
-    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.shuffler.report_keys import FolderKeys
 
     number = whole(args.batch, "batch")
     if not re.fullmatch("[0-9a-f]{64}", args.task):
@@ -134,12 +134,8 @@ def run_discard(args: argparse.Namespace) -> None:
     reason = f"discarded: {args.reason}"
     if len(reason) > LONGEST_REASON or not reason.isprintable():
         raise ParameterError(f"A reason is one line of at most {LONGEST_REASON} characters.")
-    keys = ReportKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
-    keys.open(seconds=0)
-    try:
-        keys.destroy(bytes.fromhex(args.task), number, reason)
-    finally:
-        keys.close()
+    keys = FolderKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
+    keys.destroy(bytes.fromhex(args.task), number, reason)
     emit(
         args,
         {"task": args.task, "batch": number, "state": "discarded"},

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx
@@ -50,6 +50,7 @@ from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
+BEAT_SECONDS = 2.0
 DRAIN_SECONDS = 10.0
 """How long uploads that wait for the disk may take when the server stops."""
 
@@ -74,6 +75,8 @@ class Shuffler(Role):
         super().__init__(config, clock)
         self.config = config
         self._transport = transport
+        self.beat: Callable[[], None] = lambda: None
+        """Tells the process that started this one that it lives."""
         self.name_of_replica = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
         self.analyzer_keys = AnalyzerKeys()
         self.witness = Witness(config.analyzer_signing_key, config.memory_folder)
@@ -120,7 +123,14 @@ class Shuffler(Role):
             self.tasks.run(),
             self.watch.run(),
             self.replicas.run(),
+            self._beat(),
         ]
+
+    async def _beat(self) -> None:
+        """Says again and again that this process lives: its event loop runs."""
+        while True:
+            self.beat()
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def _look_back(self) -> None:
         """Compares the store with what is known outside it: now, and at every new session."""

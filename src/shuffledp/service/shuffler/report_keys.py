@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-from filelock import Timeout
+from filelock import BaseFileLock, Timeout
 
 from shuffledp.documents.files import lock, private, sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
@@ -47,6 +47,7 @@ class ReportKeys(ABC):
     def __init__(self) -> None:
         self._known: dict[Name, BatchKey] = {}
 
+    @abstractmethod
     def open(self, identity: bytes) -> None:
         """Prepares the keys of the store with this identity; refuses those of another store."""
 
@@ -117,7 +118,7 @@ class FolderKeys(ReportKeys):
                 "the server's user the right to write there."
             ) from None
 
-    def _locked(self) -> lock:  # type: ignore[valid-type]
+    def _locked(self) -> BaseFileLock:
         return lock(self.path / "lock", LOCK_SECONDS, secret=True)
 
     @property

@@ -1,7 +1,7 @@
 """The shuffler's tables.
 
-`filling` has one permanent row per task, which says which batch is being filled and how far; whoever
-stores reports updates it in the same statement. `used` holds the ids of stored reports (16 bytes)
+`filling` has one permanent row per task, which says which batch is being filled and how far; it is
+updated in the statement that stores reports. `used` holds the ids of stored reports (16 bytes)
 and the hashes of spent tokens (32 bytes; where a token counts once in every batch, the batch's
 number follows in 4 bytes). `checksum` tells a retry from another report of the same id.
 """
