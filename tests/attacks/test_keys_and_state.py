@@ -257,7 +257,7 @@ def test_a_missing_key_file_holds_nothing_for_good(tmp_path: Path) -> None:
 
 @pytest.mark.attack("reports under a retired key wait for ever")
 def test_waiting_reports_are_discarded_with_a_reason(tmp_path: Path) -> None:
-    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.shuffler.report_keys import FolderKeys
 
     async def run() -> None:
         trio = Trio(tmp_path)
@@ -266,8 +266,8 @@ def test_waiting_reports_are_discarded_with_a_reason(tmp_path: Path) -> None:
             await trio.register(task)
             await trio.upload(task, [1] * 7)
             trio.keys.retire(1)
-        keys = ReportKeys(trio.shuffler_config.report_keys_folder)  # as `shuffler discard` does
-        keys.open(seconds=0)
+        keys = FolderKeys(trio.shuffler_config.report_keys_folder)  # as `shuffler discard` does
+        keys.open_alone()
         keys.destroy(task.id, 1, "discarded: the key was retired")
         keys.close()
         async with trio.running():

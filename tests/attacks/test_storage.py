@@ -81,11 +81,11 @@ def test_nothing_readable_is_left_of_delivered_reports(place: Place) -> None:
             task = trio.task(batch={"top_up": "full"}, order="uniform")
             await trio.register(task)
             bodies = await trio.upload(task, [1] * (USERS - 1))
-            rows = await trio.shuffler.database.rows("SELECT number, messages FROM reports")
+            rows = await trio.shuffler.database.rows("SELECT name, messages FROM reports")
             stored = [messages for _, messages in rows]
             (secret,) = secrets(trio)
             key = trio.shuffler.report_keys.key(task.id, 1)
-            opened = {key.decrypt(messages, number) for number, messages in rows}
+            opened = {key.decrypt(messages, name) for name, messages in rows}
             assert opened == {body[REPORT_HEADER_BYTES:] for body in bodies}
             found = place.found(*(text[:64] for text in stored))
             assert len(found) > USERS / 2  # PostgreSQL's log has headers in between
@@ -233,7 +233,7 @@ def test_a_commit_that_fills_several_batches(tmp_path: Path) -> None:
                 )
                 for number, token in enumerate(senders)
             ]
-            verdicts = await trio.shuffler.intake.lane.accept(lambda: arrivals)
+            verdicts = await trio.shuffler.accepting.accept_all(lambda: arrivals)
             assert verdicts == [Verdict.ACCEPTED] * (2 * USERS + 1) + [Verdict.TOKEN_USED]
 
     asyncio.run(walk())

@@ -32,4 +32,3 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
         return {role: f"sqlite:{tmp_path}/{role}.db" for role in ("shuffler", "analyzer")}
     fresh = request.getfixturevalue("postgres_database")
     return {role: fresh() for role in ("shuffler", "analyzer")}
-

@@ -135,7 +135,11 @@ def run_discard(args: argparse.Namespace) -> None:
     if len(reason) > LONGEST_REASON or not reason.isprintable():
         raise ParameterError(f"A reason is one line of at most {LONGEST_REASON} characters.")
     keys = FolderKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
-    keys.destroy(bytes.fromhex(args.task), number, reason)
+    keys.open_alone()
+    try:
+        keys.destroy(bytes.fromhex(args.task), number, reason)
+    finally:
+        keys.close()
     emit(
         args,
         {"task": args.task, "batch": number, "state": "discarded"},

@@ -18,7 +18,7 @@ from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict, spending
 from shuffledp.service.shuffler.filling import Filling, Part
-from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.report_keys import KeyDestroyed, ReportKeys
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.store.database import Database, Row, Rows, Transaction, Work
 from shuffledp.tasks.clock import Clock
@@ -104,6 +104,8 @@ class Accepting:
         """How far tasks were when this process last looked; the store decides."""
         self.late: Callable[[RegisteredTask], Verdict | None] = lambda _: None
         """Why a task takes no more reports, beyond what its row says."""
+        self.suspects: list[RegisteredTask] = []
+        """Tasks whose batch is over though the store does not know it."""
         self.closed: Callable[[], None] = lambda: None
         """Called when a batch became full."""
 
@@ -205,7 +207,11 @@ class Accepting:
         good: Sequence[Arrival],
     ) -> Filling | None:
         """Stores reports in the batch that is being filled; None if others were faster."""
-        key = self._keys.key(entry.task.id, state.number)
+        try:
+            key = self._keys.key(entry.task.id, state.number)
+        except KeyDestroyed:
+            self.suspects.append(entry)
+            raise
         names: list[Row] = []
         for one in good:
             names += ((one.task, one.report, one.checksum), (*spending(one, state.number), 0))

@@ -50,7 +50,7 @@ from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
-BEAT_SECONDS = 2.0
+BEAT_SECONDS, SUSPECT_SECONDS = 2.0, 0.5
 DRAIN_SECONDS = 10.0
 """How long uploads that wait for the disk may take when the server stops."""
 
@@ -119,12 +119,22 @@ class Shuffler(Role):
             self.analyzer_keys.run(),
             self.intake.run(),
             self.delivery.run_closing(),
+            self._reconcile_suspects(),
             self.delivery.run_delivery(),
             self.tasks.run(),
             self.watch.run(),
             self.replicas.run(),
             self._beat(),
         ]
+
+    async def _reconcile_suspects(self) -> None:
+        """Ends the batches that uploads found to be over though the store does not know it."""
+        while True:
+            await asyncio.sleep(SUSPECT_SECONDS)
+            while self.accepting.suspects:
+                entry = self.accepting.suspects.pop()
+                with contextlib.suppress(StorageUnavailable):
+                    await self.store.reconcile(entry)
 
     async def _beat(self) -> None:
         """Says again and again that this process lives: its event loop runs."""
@@ -139,16 +149,18 @@ class Shuffler(Role):
             await self.database.run(lambda transaction: self.watch.stop(transaction, entry))
 
         self.watch.stop_now = stop
-        await self.database.run(self.watch.compare)
-        self.database.on_session = self.watch.compare
         for entry in list(self.tasks.by_id.values()):
             await self.store.reconcile(entry)
+        await self.database.run(self.watch.compare)  # what was delivered is not lost
+        self.database.on_session = self.watch.compare
+        for entry in list(self.tasks.by_id.values()):
             lost = await self.store.missing_keys(entry)
             if lost:
                 raise ConfigError(
                     f"The keys of batches {', '.join(map(str, lost))} of task "
-                    f"{entry.task.id.hex()} are missing, so their stored reports cannot be read; "
-                    "bring the keys back, or give the reports up with `shuffledp shuffler discard`."
+                    f"{entry.task.id.hex()} are missing in {self.report_keys.place}, so their "
+                    "stored reports cannot be read; bring the keys back, or give the reports up "
+                    "with `shuffledp shuffler discard`."
                 )
         await self.tasks.refresh()
 
@@ -162,6 +174,7 @@ class Shuffler(Role):
                 await self.replicas.leave()
         await super().stop()
         self.watch.close()
+        self.report_keys.close()
         await self._analyzer.aclose()
 
     async def _admit(self, task: Task, signature: TaskSignature) -> Storing:

@@ -28,6 +28,11 @@ from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.shuffler.batch_key import KEY_BYTES, BatchKey
 from shuffledp.service.store.private import erase, private_folder
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 LOCK_SECONDS = 10.0
 DELIVERED = "delivered"
 Name = tuple[bytes, int]
@@ -44,6 +49,9 @@ class KeyDestroyed(StorageUnavailable):
 class ReportKeys(ABC):
     """Batch keys by task and number of the batch, shared by all processes of a shuffler."""
 
+    place: str
+    """Where the keys are, for errors."""
+
     def __init__(self) -> None:
         self._known: dict[Name, BatchKey] = {}
 
@@ -59,9 +67,9 @@ class ReportKeys(ABC):
             self._known[name] = BatchKey(self._secret(name))
         return self._known[name]
 
-    def forget(self, task: bytes, number: int) -> None:
-        """Forgets a key that another process has destroyed."""
-        self._known.pop((task, number), None)
+    def close(self) -> None:
+        """Forgets the keys."""
+        self._known.clear()
 
     def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
         """Destroys the key of a batch for good, and records why."""
@@ -91,12 +99,13 @@ class FolderKeys(ReportKeys):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()
-        self.path = Path(path)
+        self.path, self.place = Path(path), str(path)
+        self._running = -1
         self._ended: dict[Name, str] = {}
         self._read_bytes = 0
 
     def open(self, identity: bytes) -> None:
-        private_folder(self.path)
+        self._join(exclusive=False)
         try:
             with self._locked():
                 owner = self.path / "store"
@@ -117,6 +126,31 @@ class FolderKeys(ReportKeys):
                 f"The folder of report keys {self.path} cannot be used ({error.strerror}); give "
                 "the server's user the right to write there."
             ) from None
+
+    def open_alone(self) -> None:
+        """Prepares the folder for a program that must be the only one to use it."""
+        self._join(exclusive=True)
+
+    def _join(self, *, exclusive: bool) -> None:
+        private_folder(self.path)
+        self._running = os.open(self.path / "running", os.O_RDWR | os.O_CREAT, 0o600)
+        if fcntl is None:  # Windows has one process only
+            return
+        try:
+            fcntl.flock(
+                self._running, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
+            )
+        except BlockingIOError:
+            self.close()
+            raise ConfigError(
+                f"Another program uses the report keys in {self.path}; stop the shuffler first."
+            ) from None
+
+    def close(self) -> None:
+        self._known.clear()
+        if self._running >= 0:
+            os.close(self._running)
+            self._running = -1
 
     def _locked(self) -> BaseFileLock:
         return lock(self.path / "lock", LOCK_SECONDS, secret=True)
