@@ -35,6 +35,7 @@ def swapped(url: str, older: str) -> None:
     names = [urlsplit(one).path.strip("/") for one in (url, older)]
     other = url.replace(f"/{names[0]}", "/postgres")
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+    psql(other, f"ALTER DATABASE {names[0]} ALLOW_CONNECTIONS false")
     psql(other, f"{end}'{names[0]}'")
     psql(other, f"ALTER DATABASE {names[0]} RENAME TO {names[0]}_new")
     psql(other, f"ALTER DATABASE {names[1]} RENAME TO {names[0]}")

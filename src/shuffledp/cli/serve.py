@@ -134,7 +134,12 @@ def run_discard(args: argparse.Namespace) -> None:
     reason = f"discarded: {args.reason}"
     if len(reason) > LONGEST_REASON or not reason.isprintable():
         raise ParameterError(f"A reason is one line of at most {LONGEST_REASON} characters.")
-    keys = FolderKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
+    config = load_config(args.config, ShufflerConfig)
+    if config.keys_command:
+        raise ParameterError(
+            "The batch keys are kept by keys_command; destroy the key with that program."
+        )
+    keys = FolderKeys(config.report_keys_folder)
     keys.open_alone()
     try:
         keys.destroy(bytes.fromhex(args.task), number, reason)

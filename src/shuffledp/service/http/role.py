@@ -30,6 +30,7 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
+from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
 from shuffledp.service.store.schema import Schema
@@ -206,7 +207,8 @@ class Role(ABC):
         apart = bool(self.server_config.operators_listen)
         app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
         app.router.lifespan_context = lifespan
-        return self.origins.around(self.address_rate.around(self.before_routes(app)))
+        routed = self.address_rate.around(self.before_routes(app))
+        return closing_unread(self.origins.around(routed))
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""

@@ -19,14 +19,14 @@ from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict, spending
 from shuffledp.service.shuffler.filling import Filling, Part
 from shuffledp.service.shuffler.report_keys import KeyDestroyed, ReportKeys
-from shuffledp.service.shuffler.watch import Watch
+from shuffledp.service.shuffler.watch import Watch, WentBack
 from shuffledp.service.store.database import Database, Row, Rows, Transaction, Work
 from shuffledp.tasks.clock import Clock
 
 MOST_TRIES = 100
 """How often arrivals are looked at again because other processes were faster."""
-Reached = tuple[RegisteredTask, Filling, int]
-"""A task, how far it was after a store, and which position this process knew before."""
+Reached = tuple[RegisteredTask, Filling]
+"""A task, and how far it was after a store."""
 
 
 class Found(NamedTuple):
@@ -115,8 +115,12 @@ class Accepting:
         them are one transaction, and are taken when it begins."""
         if not self._database.shared:
             reached: list[Reached] = []
-            together = await self._database.run(self._together(take, reached))
-            await self._note(reached)
+            try:
+                together = await self._database.run(self._together(take, reached))
+            except WentBack as error:
+                await self._watch.went_back(error.entry)
+                raise
+            self._note(reached)
             return list(together)
         arrivals = take()
         groups = _by_task(arrivals)
@@ -149,16 +153,20 @@ class Accepting:
     async def accept(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
         """The verdicts on arrivals of one task, after all that are accepted are durable."""
         reached: list[Reached] = []
-        verdicts = await self._database.run(
-            lambda transaction: self._accept(transaction, arrivals, reached), atomic=False
-        )
-        await self._note(reached)
+        try:
+            verdicts = await self._database.run(
+                lambda transaction: self._accept(transaction, arrivals, reached), atomic=False
+            )
+        except WentBack as error:
+            await self._watch.went_back(error.entry)
+            raise
+        self._note(reached)
         return verdicts
 
-    async def _note(self, reached: list[Reached]) -> None:
+    def _note(self, reached: list[Reached]) -> None:
         """Remembers outside the store how far tasks are, before anything is acknowledged."""
-        for entry, state, before in reached:
-            await self._watch.reached(entry, state, before)
+        for entry, state in reached:
+            self._watch.reached(entry, state)
             if state.reports == 0:
                 self.closed()
 
@@ -171,9 +179,11 @@ class Accepting:
             rest = arrivals[len(verdicts) :]
             if not rest:
                 return verdicts
-            state = self._guesses.get(entry.number)
+            state, known = self._guesses.get(entry.number), self._watch.position(entry)
             if state is None:
                 state = await filling.filling(transaction, entry.number)
+                if state is not None and state.accepting and state.position < known:
+                    raise WentBack(entry)
             refused = self._refused(entry, state)
             number = state.number if state else 0
             found = await look(transaction, rest, number)
@@ -184,12 +194,11 @@ class Accepting:
             if not good:
                 verdicts += new
                 continue
-            before = self._watch.position(entry)
-            after = await self._store(transaction, entry, state, [rest[at] for at in good])
+            after = await self._store(transaction, entry, state, [rest[at] for at in good], known)
             self._guesses.pop(entry.number, None)
             if after is not None:
                 verdicts += new
-                reached.append((entry, after, before))
+                reached.append((entry, after))
                 if transaction.dialect == "postgresql":
                     self._guesses[entry.number] = after._replace(size=state.size)
         raise StorageUnavailable("Others store reports of this task again and again; try later.")
@@ -205,10 +214,15 @@ class Accepting:
         entry: RegisteredTask,
         state: Filling,
         good: Sequence[Arrival],
+        known: int,
     ) -> Filling | None:
         """Stores reports in the batch that is being filled; None if others were faster."""
         try:
-            key = self._keys.key(entry.task.id, state.number)
+            key = self._keys.known(entry.task.id, state.number)
+            if key is None and self._database.shared:
+                key = await asyncio.to_thread(self._keys.key, entry.task.id, state.number)
+            elif key is None:  # in the store's thread already
+                key = self._keys.key(entry.task.id, state.number)
         except KeyDestroyed:
             self.suspects.append(entry)
             raise
@@ -221,6 +235,7 @@ class Accepting:
             batch_id=key.batch_id,
             names=sorted(names),
             reports=[(one.report, key.encrypt(one.messages, one.report)) for one in good],
+            known=known,
         )
         try:
             return await filling.store(transaction, part, int(self._clock()))

@@ -38,7 +38,7 @@ from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
 from shuffledp.service.shuffler.registry import SharedTasks
 from shuffledp.service.shuffler.replicas import Replicas
-from shuffledp.service.shuffler.report_keys import FolderKeys
+from shuffledp.service.shuffler.report_keys import open_keys
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.shuffler.status import STATUS_FIGURES
 from shuffledp.service.shuffler.store import ShufflerStore
@@ -81,7 +81,7 @@ class Shuffler(Role):
         self.analyzer_keys = AnalyzerKeys()
         self.witness = Witness(config.analyzer_signing_key, config.memory_folder)
         self.watch = Watch(config.memory_folder, lambda: self.tasks)
-        self.report_keys = FolderKeys(config.report_keys_folder)
+        self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.tasks.admit = self._admit

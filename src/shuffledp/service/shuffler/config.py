@@ -23,9 +23,9 @@ class ShufflerConfig(ServerConfig):
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
-    wrap_command: str = ""
-    """A program that wraps batch keys (see docs/service.md); empty: keys are files in
-    `report_keys`."""
+    keys_command: str = ""
+    """A program that keeps batch keys, in a KMS for example (see docs/service.md); empty: keys are
+    files in `report_keys`."""
     memory: str = ""
     """The folder in which processes remember what they acknowledged; empty: beside the signing
     key."""

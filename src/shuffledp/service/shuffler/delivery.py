@@ -205,7 +205,7 @@ class Delivery:
 
     async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
         """Writes the parts of a batch into a fresh folder of the spool."""
-        task, key = entry.task, self._store.key(batch)
+        task, key = entry.task, await asyncio.to_thread(self._store.key, batch)
         batch.id = key.batch_id
         shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
         top_up, batch.top_up_messages = await asyncio.to_thread(encrypted_top_up, task, shares)

@@ -18,6 +18,7 @@ STORE = """
             number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END,
             since = CASE WHEN reports = 0 THEN $4 ELSE since END
         WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
+            AND number * 4294967296 + reports >= $11
         RETURNING number, reports, size
     ), u AS (
         INSERT INTO used (task, name, checksum)
@@ -82,6 +83,8 @@ class Part(NamedTuple):
     """(task, name, checksum): ids of the reports, and what they use up of their tokens."""
     reports: list[tuple[bytes, bytes]]
     """(id, encrypted messages)."""
+    known: int
+    """A position that the task has reached: a store that is behind it has gone back in time."""
 
 
 FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
@@ -95,13 +98,14 @@ async def filling(transaction: Transaction, task: int) -> Filling | None:
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
     """Stores reports; gives how far the task is then. None, and nothing is stored, if the batch has
-    no room for all of them, is full, or the task takes no more. Raises `KeyTaken` if one of the
+    no room for all of them, is full, the task takes no more, or the store has gone back in time.
+    Raises `KeyTaken` if one of the
     names is stored already."""
     count = len(part.reports)
     if transaction.dialect == "postgresql":
         names = [list(column) for column in zip(*part.names, strict=True)]
         reports = [list(column) for column in zip(*part.reports, strict=True)]
-        values = (part.task, part.number, count, now, *names, *reports, part.batch_id)
+        values = (part.task, part.number, count, now, *names, *reports, part.batch_id, part.known)
         rows = await transaction.rows(STORE, *values)  # type: ignore[arg-type]
         return Filling(rows[0][0], rows[0][1]) if rows else None
     rows = await transaction.rows(
@@ -109,11 +113,12 @@ async def store(transaction: Transaction, part: Part, now: int) -> Filling | Non
         "number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END, "
         "since = CASE WHEN reports = 0 THEN $4 ELSE since END "
         "WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size "
-        "RETURNING number, reports, size",
+        "AND number * 4294967296 + reports >= $5 RETURNING number, reports, size",
         part.task,
         part.number,
         count,
         now,
+        part.known,
     )
     if not rows:
         return None

@@ -17,7 +17,7 @@ class SharedTasks(TaskRegistry):
     """Tasks that any process may register, close, archive or delete. Every change has a number,
     which grows in the order in which changes are stored."""
 
-    _known_changes = 0
+    _known_changes = -1
     _refreshing: asyncio.Task[None] | None = None
     _next: asyncio.Task[None] | None = None
 
@@ -67,10 +67,9 @@ class SharedTasks(TaskRegistry):
         if changes == self._known_changes:
             return
         if changes < self._known_changes:
-            self._known_changes = 0  # the store has gone back in time: read all of it
+            self._known_changes = -1  # the store has gone back in time: read all of it
         rows = await self._database.rows(
-            "SELECT number, id, body, state, changed FROM tasks WHERE version > $1 "
-            "OR $1 = 0 ORDER BY number",
+            "SELECT number, id, body, state, changed FROM tasks WHERE version > $1 ORDER BY number",
             self._known_changes,
         )
         for number, task_id, body, state, changed in rows:

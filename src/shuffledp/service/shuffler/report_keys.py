@@ -10,13 +10,15 @@ were delivered since from reports whose key was lost.
 
 `FolderKeys` keeps keys as files in a folder that all processes share, on one machine or on a volume
 of several. It promises that a destroyed key was overwritten and its removal is on disk; what a disk
-or a snapshot keeps of overwritten blocks it cannot know. `WrappedKeys` (see `wrapped_keys`) keeps
-them wrapped by an operator's command.
+or a snapshot keeps of overwritten blocks it cannot know. `CommandKeys` asks an operator's program,
+which may keep them in a KMS; what a destroyed key means is then that program's promise.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,6 +36,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK_SECONDS = 10.0
+COMMAND_SECONDS, DESTROYED_CODE, MOST_ANSWER = 30.0, 3, 4096
 DELIVERED = "delivered"
 Name = tuple[bytes, int]
 """A task's id and the number of its batch."""
@@ -75,6 +78,10 @@ class ReportKeys(ABC):
         """Destroys the key of a batch for good, and records why."""
         self._known.pop((task, number), None)
         self._destroy((task, number), reason)
+
+    def known(self, task: bytes, number: int) -> BatchKey | None:
+        """The key of a batch, if this process has asked for it before."""
+        return self._known.get((task, number))
 
     @abstractmethod
     def _secret(self, name: Name) -> bytes:
@@ -223,3 +230,66 @@ class FolderKeys(ReportKeys):
             for number in numbers
             if (task, number) not in self._ended and not self._file((task, number)).exists()
         ]
+
+
+class CommandKeys(ReportKeys):
+    """Keys that an operator's program keeps, for processes on several machines.
+
+    The program is called as `program key TASK NUMBER`, which prints the key of a batch as 64
+    hexadecimal digits: for every caller the same, made by the first; as `program destroy TASK
+    NUMBER REASON`; as `program ended TASK NUMBER`, which prints the reason or nothing; and as
+    `program exists TASK NUMBER`, which prints yes or no. `key` of a destroyed one ends with exit
+    code 3.
+    """
+
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self._program, self.place = program, "the keys_command"
+
+    def open(self, identity: bytes) -> None:
+        self._identity = identity.hex()
+        self._run("ended", bytes(32), 0)
+
+    def _run(self, what: str, task: bytes, number: int, *more: str) -> str:
+        words = [self._program, what, task.hex(), str(number), *more]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS,
+                check=False,
+                env=os.environ | {"SHUFFLEDP_STORE": self._identity},
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            raise StorageUnavailable("The program that keeps batch keys does not answer.") from None
+        if what == "key" and done.returncode == DESTROYED_CODE:
+            raise KeyDestroyed
+        if done.returncode != 0 or len(done.stdout) > MOST_ANSWER:
+            raise StorageUnavailable("The program that keeps batch keys failed; see its own log.")
+        return done.stdout.strip()
+
+    def _secret(self, name: Name) -> bytes:
+        said = self._run("key", *name)
+        if not re.fullmatch(f"[0-9a-f]{{{2 * KEY_BYTES}}}", said):
+            raise StorageUnavailable("The program that keeps batch keys printed no key.")
+        return bytes.fromhex(said)
+
+    def _destroy(self, name: Name, reason: str) -> None:
+        self._run("destroy", *name, reason)
+
+    def ended(self, task: bytes, number: int) -> str:
+        return self._run("ended", task, number)
+
+    def missing(self, task: bytes, numbers: Iterable[int]) -> list[int]:
+        return [
+            number
+            for number in numbers
+            if self._run("exists", task, number) != "yes" and not self.ended(task, number)
+        ]
+
+
+def open_keys(folder: str, program: str) -> ReportKeys:
+    """The keys in a folder, or those that a program keeps if one is named."""
+    return CommandKeys(program) if program else FolderKeys(folder)

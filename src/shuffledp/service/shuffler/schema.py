@@ -8,6 +8,7 @@ number follows in 4 bytes). `checksum` tells a retry from another report of the 
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 
@@ -21,7 +22,6 @@ from shuffledp.service.store.schema import (
     Words,
     run_script,
 )
-from shuffledp.tasks.task import task_from_json
 
 TOKEN_AGES = "ALTER TABLE tokens ADD COLUMN enrolled BIGINT NOT NULL DEFAULT 0"
 """The day of a token's enrolment, counted from 1970; 0: not known."""
@@ -115,7 +115,8 @@ async def _to_replicas(transaction: Transaction, words: Words) -> None:
     )
     tasks = await transaction.rows("SELECT number, body, state FROM tasks WHERE state <> 'deleted'")
     for number, body, state in tasks:
-        await _move_task(transaction, number, task_from_json(body).batch.reports, state == "open")
+        size = int(json.loads(body)["batch"]["reports"])
+        await _move_task(transaction, number, size, state == "open")
     await transaction.run(
         "INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares, "
         "digest, folder, tries, problem, lease, lease_until) SELECT task, number, id, "

@@ -11,6 +11,7 @@ from starlette.types import Receive
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.access import bearer
+from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.bodies import declared_length, next_part, rest_of_body
 from shuffledp.service.http.metrics import Counts, Figures
 from shuffledp.service.http.problems import Problem, answer_fault, answer_storage
@@ -18,7 +19,6 @@ from shuffledp.service.http.rates import Rate
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.intake import Intake
@@ -146,5 +146,4 @@ class Uploads:
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))
         await holder.check(self._enrolments)
-        with self.arriving.room(need):
-            return await rest_of_body(receive, first.get("body", b""), need)
+        return await rest_of_body(receive, first.get("body", b""), need, self.arriving)

@@ -9,7 +9,8 @@ Two things are remembered outside the store, in a folder of small files, one per
   system, timeline, database and table say so. With it the store keeps how far each task was at that
   moment, so that a process that comes later still sees what was lost.
 
-Both are compared at every new session with the database, and positions at every commit. Tasks that
+Both are compared at every new session with the database; positions also in the statement that
+stores reports. Tasks that
 are behind take no more reports, and the status says why: who has answered them is not known.
 Tokens that count once in all tasks are refused if they were enrolled before.
 """
@@ -52,6 +53,14 @@ _HEAD = struct.Struct(">8sQ")
 _SLOT = struct.Struct(f">{KEPT_ID_BYTES}sQ")
 _MAGIC = b"SDPSEEN1"
 SYNC_SECONDS = 1.0
+
+
+class WentBack(StorageUnavailable):
+    """The store is behind what was acknowledged; nothing was stored."""
+
+    def __init__(self, entry: RegisteredTask) -> None:
+        super().__init__("The store has gone back in time; nothing was acknowledged.")
+        self.entry = entry
 
 
 class Seen(NamedTuple):
@@ -156,14 +165,14 @@ class Watch:
         """Whether reports of a task were acknowledged."""
         return task_id[:KEPT_ID_BYTES] in self._positions
 
-    async def reached(self, entry: RegisteredTask, state: Filling, before: int) -> None:
-        """Remembers how far a task is after a store; raises `StorageUnavailable` if it is behind
-        what was known `before` the store began."""
-        if state.position <= before:
-            log("store went back in time", level="error", task=entry.task.id.hex(), reason=BEHIND)
-            if self.stop_now is not None:
-                await self.stop_now(entry)
-            raise StorageUnavailable("The store has gone back in time; nothing was acknowledged.")
+    async def went_back(self, entry: RegisteredTask) -> None:
+        """Stops a task that the store has lost reports of, as soon as that is seen."""
+        log("store went back in time", level="error", task=entry.task.id.hex(), reason=BEHIND)
+        if self.stop_now is not None:
+            await self.stop_now(entry)
+
+    def reached(self, entry: RegisteredTask, state: Filling) -> None:
+        """Remembers how far a task is after a store, before that is acknowledged."""
         name = entry.task.id[:KEPT_ID_BYTES]
         self._remember(name, max(state.position, self._positions.get(name, 0)))
 
