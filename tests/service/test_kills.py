@@ -128,7 +128,7 @@ class Replicated(Programs):
             for at in range(len(self.replica_urls)):
                 self.start_replica(at)
             for url in (self.urls["analyzer"], *self.replica_urls):
-                wait_ready(url)
+                wait_ready(url, 120)
             yield
         finally:
             self.stop()

@@ -29,7 +29,7 @@ def bounded_request(
     with client.stream(method, url, **_plain(content)) as answer:
         _check_plain(answer)
         parts, size = [], 0
-        for part in answer.iter_raw():
+        for part in [answer.content] if answer.is_stream_consumed else answer.iter_raw():
             size += len(part)
             _check(size, most)
             parts.append(part)
@@ -43,10 +43,14 @@ async def bounded_request_async(
     async with client.stream(method, url, **_plain(content)) as answer:
         _check_plain(answer)
         parts, size = [], 0
-        async for part in answer.aiter_raw():
-            size += len(part)
-            _check(size, most)
-            parts.append(part)
+        if answer.is_stream_consumed:  # it was made in this process
+            parts.append(answer.content)
+            _check(len(answer.content), most)
+        else:
+            async for part in answer.aiter_raw():
+                size += len(part)
+                _check(size, most)
+                parts.append(part)
     return _read(answer, parts)
 
 

@@ -128,6 +128,9 @@ class FolderKeys(ReportKeys):
                     erase(left)
                 for name in self._ended:
                     erase(self._file(name))
+        except ConfigError:
+            self.close()
+            raise
         except OSError as error:
             raise ConfigError(
                 f"The folder of report keys {self.path} cannot be used ({error.strerror}); give "
