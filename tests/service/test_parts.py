@@ -79,9 +79,7 @@ def test_parts_are_in_order_whatever_memory_there_is(
     that were chosen to fall together need no more memory than others."""
     monkeypatch.setattr(parts_module, "SPILL_ROWS", 16)
     monkeypatch.setattr(parts_module, "MOST_MERGED", 3)
-    rows = (
-        np.frombuffer(os.urandom(700 * MESSAGE_BYTES), np.uint8).reshape(-1, MESSAGE_BYTES).copy()
-    )
+    rows = as_rows(os.urandom(700 * MESSAGE_BYTES)).copy()
     if kind == "skewed":
         rows[:600, :20] = 7
     elif kind == "equal":

@@ -54,11 +54,11 @@ def test_a_dump_of_a_running_server_is_restored(
                 (await after.post(task, body, token)).status_code
                 for body, token in zip(bodies, tokens, strict=True)
             ]
-            assert said.count(200) == kept
             if kept < 19:  # acknowledged reports are gone: nobody answers twice, and it is said
-                assert said.count(410) == 19 - kept
+                assert said == [410] * 19
                 assert (status["state"], "older" in status["reason"]) == ("closed", True)
             else:
+                assert said == [200] * 19
                 await after.upload(task, [1])
                 (result,) = await after.results(task)
                 assert result["reports"] == 20 and result["dropped"]["replayed"] == 0

@@ -45,6 +45,8 @@ def judge(
     the batch's room is full, so that the rest is judged for the next batch."""
     used, verdicts, good = dict(found.used), list[Verdict](), list[int]()
     for at, arrival in enumerate(arrivals):
+        if len(good) == room:
+            break
         report, spent = (arrival.task, arrival.report), spending(arrival, number)
         if report in used:
             same = used[report] == arrival.checksum
@@ -53,8 +55,6 @@ def judge(
             verdicts.append(Verdict.UNKNOWN_TOKEN)
         elif spent in used:
             verdicts.append(Verdict.TOKEN_USED)
-        elif len(good) == room:
-            break
         else:
             verdicts.append(Verdict.ACCEPTED)
             good.append(at)

@@ -84,7 +84,8 @@ class Shuffler(Role):
         self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        self.tasks.admit = self._admit
+        assert isinstance(self.tasks, SharedTasks)
+        self.tasks.admit, self.tasks.lost = self._admit, self.watch.remembers
         await asyncio.to_thread(self.watch.open)
         ((identity,),) = await self.database.rows("SELECT identity FROM store WHERE id = 1")
         await asyncio.to_thread(self.report_keys.open, bytes(identity))
@@ -94,7 +95,13 @@ class Shuffler(Role):
         self.store = ShufflerStore(
             self.database, self.tasks, self.report_keys, self.name_of_replica
         )
-        await self._look_back()
+        try:
+            await self._look_back()
+        except BaseException:
+            self.watch.close()
+            self.report_keys.close()
+            await self._analyzer.aclose()
+            raise
         self.delivery = Delivery(
             self.config, self.store, self.spool, self.metrics, self._analyzer, self.clock
         )
@@ -114,7 +121,6 @@ class Shuffler(Role):
         self.witness.open(self.database, self.signing, self._analyzer)
         self.replicas = Replicas(self.database, self.name_of_replica)
         await self.replicas.beat()
-        assert isinstance(self.tasks, SharedTasks)
         return [
             self.analyzer_keys.run(),
             self.intake.run(),
@@ -180,13 +186,6 @@ class Shuffler(Role):
     async def _admit(self, task: Task, signature: TaskSignature) -> Storing:
         """Checks a new task's keys and its place in the analyzer's log; the proof is stored with
         the task."""
-        if self.watch.remembers(task.id):
-            raise Problem(
-                409,
-                "store-older",
-                "The store has lost this task and reports that were acknowledged for it; make a "
-                "task with another name.",
-            )
         self.gateway.check(task.gateway)
         await self.analyzer_keys.check(task)
         return await self.witness.prove(task, signature)

@@ -67,6 +67,12 @@ class Filling(NamedTuple):
     reason: str = ""
     """Why the task takes no reports, if that is not the collector's wish."""
 
+    @classmethod
+    def of(cls, row: Row) -> Filling:
+        """The values of `FILLING_COLUMNS`."""
+        number, reports, size, since, accepting, reason = row
+        return cls(number, reports, size, since, bool(accepting), reason)
+
     @property
     def position(self) -> int:
         """A number that grows with every report that is stored."""
@@ -93,7 +99,7 @@ FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
 async def filling(transaction: Transaction, task: int) -> Filling | None:
     """How far a task is; None if it was deleted."""
     rows = await transaction.rows(f"SELECT {FILLING_COLUMNS} FROM filling WHERE task=$1", task)
-    return Filling(*rows[0][:4], bool(rows[0][4]), rows[0][5]) if rows else None
+    return Filling.of(rows[0]) if rows else None
 
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task, task_from_json
@@ -17,6 +19,8 @@ class SharedTasks(TaskRegistry):
     """Tasks that any process may register, close, archive or delete. Every change has a number,
     which grows in the order in which changes are stored."""
 
+    lost: Callable[[bytes], bool] = staticmethod(lambda _: False)
+    """Whether reports were acknowledged of a task that the store does not know."""
     _known_changes = -1
     _refreshing: asyncio.Task[None] | None = None
     _next: asyncio.Task[None] | None = None
@@ -25,6 +29,13 @@ class SharedTasks(TaskRegistry):
         await transaction.run("UPDATE store SET changes = changes + 1 WHERE id = 1")
 
     async def added(self, transaction: Transaction, number: int, task: Task) -> None:
+        if self.lost(task.id):
+            raise Problem(
+                409,
+                "store-older",
+                "The store has lost this task and reports that were acknowledged for it; make a "
+                "task with another name.",
+            )
         await transaction.run(
             "INSERT INTO filling (task, number, reports, size, since, accepting, reason) "
             "VALUES ($1, 1, 0, $2, 0, 1, '')",

@@ -86,7 +86,7 @@ class ShufflerStore:
     async def all_filling(self) -> dict[int, Filling]:
         """How far every task is, by its number."""
         rows = await self.database.rows(f"SELECT task, {filling.FILLING_COLUMNS} FROM filling")
-        return {int(row[0]): Filling(*row[1:5], bool(row[5]), row[6]) for row in rows}
+        return {int(row[0]): Filling.of(row[1:]) for row in rows}
 
     async def close_early(self, entry: RegisteredTask, state: Filling) -> bool:
         """Closes the batch that a task is filling; False if it holds others by now."""

@@ -32,7 +32,7 @@ ADVISORY_LOCK, MIGRATION_LOCK = 0x5D9_0001, 0x5D9_0002
 """Held by an exclusive service as long as it runs, and by a shared one while it migrates."""
 SHARED_CONNECTIONS = 8
 """Connections of each process to a shared database."""
-COMMAND_SECONDS = 60.0
+CONNECT_SECONDS, COMMAND_SECONDS = 30.0, 60.0
 RUN_SECONDS = 150.0
 """The longest transaction, with connecting, and with rolling back on a connection that is dead."""
 CLOSE_SECONDS = 5.0
@@ -262,7 +262,10 @@ class PostgresDatabase(Database):
 
 async def _connect(url: str) -> Any:
     return await asyncpg.connect(
-        url, timeout=10, command_timeout=COMMAND_SECONDS, server_settings=SESSION_SETTINGS
+        url,
+        timeout=CONNECT_SECONDS,
+        command_timeout=COMMAND_SECONDS,
+        server_settings=SESSION_SETTINGS,
     )
 
 
