@@ -7,6 +7,7 @@ them, starts one again that ends, ends one that hangs, and answers no request it
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -29,7 +30,7 @@ COMMAND = ("-m", "shuffledp.service.workers")
 LOOK_SECONDS, RESTART_SECONDS = 0.2, 1.0
 HANG_SECONDS = 30.0
 """A process that says nothing for so long is killed."""
-END_SECONDS = 30.0
+END_SECONDS, BIND_SECONDS = 30.0, 30.0
 
 
 class Worker:
@@ -68,13 +69,22 @@ class Worker:
         os.close(self._alive)
 
 
-def listening_socket(listen: str) -> socket.socket:
-    """A socket that listens at an address, for processes to inherit."""
+def listening_socket(listen: str, seconds: float = BIND_SECONDS) -> socket.socket:
+    """A socket that listens at an address, for processes to inherit; waits for the processes of a
+    parent that was killed, which end by themselves."""
     host, port = place(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.bind((host, port))
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            made.bind((host, port))
+            break
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > end:
+                raise
+            time.sleep(LOOK_SECONDS)
     made.listen(MOST_BACKLOG)
     made.setblocking(False)
     return made
