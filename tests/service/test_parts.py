@@ -162,13 +162,13 @@ def test_a_bucket_holds_nothing_after_the_batch_was_counted(
     async def walk() -> None:
         nonlocal away
         trio = Trio(tmp_path)
-        own = {name: f"{tmp_path}/{name}" for name in ("report_keys", "gateway_keys")}
         trio.shuffler_config = replace(
             trio.shuffler_config,
             spool=bucket,
             signing_key=f"{tmp_path}/signing.json",
             deliver=deliver,
-            **own,
+            report_keys=f"{tmp_path}/report_keys",
+            gateway_keys=f"{tmp_path}/gateway_keys",
         )
         assert trio.shuffler_config.problems() == []
         if deliver == "manifest":

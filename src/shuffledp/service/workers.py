@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from dataclasses import asdict, replace
+from typing import Any
 
 from shuffledp.service.http.config import place
 from shuffledp.service.http.lifecycle import MOST_BACKLOG, serve
@@ -149,9 +150,8 @@ def main() -> None:
 
     os.umask(0o077)
     given = json.loads(sys.stdin.buffer.read())
-    config = ShufflerConfig(
-        **{name: tuple(v) if isinstance(v, list) else v for name, v in given["config"].items()}
-    )
+    settings: dict[str, Any] = given["config"]
+    config = ShufflerConfig(**settings | {"allow_origins": tuple(settings["allow_origins"])})
     shuffler = Shuffler(config)
     shuffler.beat = lambda: _say(given["alive"])
     serve(shuffler, [socket.socket(fileno=given["socket"])])

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -187,7 +187,7 @@ class Sorter:
         rows = np.concatenate(pages) if pages else np.zeros((0, MESSAGE_BYTES), np.uint8)
         return ordered(rows, self._secret)
 
-    def parts(self, size: int = PART_ROWS) -> Iterator[bytes]:
+    def parts(self, size: int = PART_ROWS) -> Generator[bytes, None, None]:
         """All messages in order, in parts of `size` messages."""
         rest = np.zeros((0, MESSAGE_BYTES), np.uint8)
         try:

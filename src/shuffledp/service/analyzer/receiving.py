@@ -235,11 +235,12 @@ class Receiving:
         folder = self._inbox.folder(batch.id, batch.digest)
         if (folder / FOLDER_FILE).exists():
             try:
-                whole, missing = await asyncio.to_thread(self._inbox.check_shared, manifest), []
+                whole = await asyncio.to_thread(self._inbox.check_shared, manifest)
             except TaskError as error:
                 raise Problem(422, "digest", str(error)) from None
             if not whole:
-                return missing
+                return []
+            missing: list[int] = []
         else:
             missing = await asyncio.to_thread(self._inbox.missing, manifest)
         if not missing:

@@ -165,7 +165,7 @@ class Delivery:
     def pause(self, tries: int) -> int:
         """Seconds until the next try after so many failures: they grow up to `retry_seconds`."""
         longest = min(self._config.retry_seconds, 2 ** min(tries, 12))
-        return round(longest * (0.5 + SYSTEM.below(512) / 1024))
+        return int(longest * (0.5 + SYSTEM.below(512) / 1024) + 0.5)
 
     async def advance(self, batch: Batch, entry: RegisteredTask) -> None:
         """Takes a batch through its remaining states; raises `NotDelivered` if the analyzer does

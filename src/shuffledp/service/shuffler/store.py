@@ -18,13 +18,16 @@ from shuffledp.service.shuffler import filling
 from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import DELIVERED, ReportKeys
-from shuffledp.service.store.database import Database, Transaction
+from shuffledp.service.store.database import Database, Row, Transaction
 
 LEASE_SECONDS = 60
 PAGE_REPORTS = 512
 FINISHED = "('deleted', 'discarded')"
 COLUMNS = "task, number, id, state, reports, top_up_messages, noise_shares, digest, folder, tries"
-PAGE_KEYS = {"postgresql": ("name", b""), "sqlite": ("rowid", 0)}
+PAGE_KEYS: dict[str, tuple[str, int | bytes]] = {
+    "postgresql": ("name", b""),
+    "sqlite": ("rowid", 0),
+}
 """By which reports of a batch are read page by page, and what comes before the first."""
 OLDER = (
     "the store is older than a delivery, so that it is not known who has answered; make a new task"
@@ -58,9 +61,9 @@ class Batch:
     """Why the last delivery failed."""
 
 
-def _batch(row: tuple[object, ...]) -> Batch:
+def _batch(row: Row) -> Batch:
     names = [*COLUMNS.split(", "), "problem"]
-    return Batch(**dict(zip(names, row, strict=False)))  # type: ignore[arg-type]
+    return Batch(**dict(zip(names, row, strict=False)))
 
 
 class ShufflerStore:
@@ -186,7 +189,8 @@ class ShufflerStore:
             log("batch incomplete", level="error", batch=batch.id.hex(), reports=found)
             raise StorageUnavailable("The store does not hold all reports of this batch.")
 
-    async def _pages(self, batch: Batch) -> AsyncIterator[list[tuple[object, ...]]]:
+    async def _pages(self, batch: Batch) -> AsyncIterator[list[Row]]:
+        last: int | bytes
         column, last = PAGE_KEYS["postgresql" if self.database.shared else "sqlite"]
         while True:
             rows = await self.database.rows(
@@ -194,7 +198,7 @@ class ShufflerStore:
                 f"AND {column} > $3 ORDER BY {column} LIMIT {PAGE_REPORTS}",
                 batch.task,
                 batch.number,
-                last,  # type: ignore[arg-type]
+                last,
             )
             if not rows:
                 return

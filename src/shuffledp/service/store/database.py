@@ -71,7 +71,7 @@ class Database(ABC):
 
     closed = False
     shared = False
-    now: ClassVar[str]
+    now: str
     """SQL for the database's own clock, in whole seconds since 1970."""
     on_session: Callable[[Transaction], Awaitable[None]] | None = None
     """Called in a transaction at the beginning of every new session with the database; if it
