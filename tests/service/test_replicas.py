@@ -283,7 +283,8 @@ def test_the_hot_row_is_never_held_between_statements(shared: Trio) -> None:
             database = shared.shuffler.database
             sessions = (
                 "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "
-                "WHERE relation = 'filling'::regclass AND state = 'idle in transaction'"
+                "WHERE relation = 'filling'::regclass AND mode = 'RowExclusiveLock' "
+                "AND state = 'idle in transaction'"
             )
             sending = asyncio.create_task(shared.upload(task, [1] * 60))
             while not sending.done():

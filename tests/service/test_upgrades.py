@@ -85,7 +85,7 @@ def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) ->
 async def _check_moved(database: Database, before: Tables) -> None:
     """The waiting reports are the same bytes in the batch whose key they are under; the delivered
     batch is known."""
-    old = dict(before["reports"][1])
+    old: dict[int, bytes] = {number: messages for number, messages in before["reports"][1]}
     rows = await database.rows("SELECT task, batch, name, messages FROM reports")
     assert {int.from_bytes(name, "big"): messages for _, _, name, messages in rows} == old
     assert {(task, batch) for task, batch, _, _ in rows} == {(1, 2)} and len(rows) == 5

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Transaction
@@ -67,10 +67,12 @@ class SharedTasks(TaskRegistry):
         await asyncio.shield(self._next)
 
     async def _read_after(self, running: asyncio.Task[None] | None) -> None:
-        if running is not None:
-            with contextlib.suppress(StorageUnavailable):
-                await asyncio.shield(running)
-        self._refreshing, self._next = self._next, None
+        try:
+            if running is not None:
+                with contextlib.suppress(Exception):  # it was told to those that asked
+                    await asyncio.shield(running)
+        finally:
+            self._refreshing, self._next = self._next, None
         await self._read()
 
     async def _read(self) -> None:
@@ -100,5 +102,7 @@ class SharedTasks(TaskRegistry):
         """Learns of changes every second, until it is cancelled."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            with contextlib.suppress(StorageUnavailable):
+            try:
                 await self.refresh()
+            except Exception as error:  # looked at again later, whatever it was
+                log("reading tasks failed", level="error", error=type(error).__name__)
