@@ -62,6 +62,8 @@ UNAVAILABLE_ERRORS = (
     asyncpg.InternalClientError,  # the connection broke in the middle of an answer
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,  # another server took over
+    asyncpg.UndefinedTableError,  # a dump is being restored over it
+    asyncpg.InvalidCachedStatementError,
 )
 TAKEN_ERRORS = (
     asyncpg.DivisionByZeroError,  # how one statement says that it must not take effect
