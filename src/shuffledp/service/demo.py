@@ -201,7 +201,7 @@ shuffler = "http://127.0.0.1:{ports["shuffler"]}"
     return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
 
-def wait_ready(url: str, seconds: float = 30.0) -> None:
+def wait_ready(url: str, seconds: float = 120.0) -> None:
     """Waits until a server says that it is ready; raises `Unreachable` after so many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
