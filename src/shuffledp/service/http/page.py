@@ -39,7 +39,7 @@ progress { width: 100%; height: .7rem; accent-color: var(--accent); }
   gap: .4rem; }
 .chips li { border: 1px solid var(--line); border-radius: 1rem; padding: .05rem .7rem;
   font-size: .86rem; }
-.chips .scrubbed, .chips .published { border-color: var(--accent); color: var(--accent); }
+.chips .deleted, .chips .published { border-color: var(--accent); color: var(--accent); }
 .chips .problem { border-color: var(--bad); color: var(--bad); }
 table { border-collapse: collapse; width: 100%; margin-top: .9rem; font-size: .94rem;
   font-variant-numeric: tabular-nums; }
