@@ -200,7 +200,7 @@ shuffler = "http://127.0.0.1:{ports["shuffler"]}"
     return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
 
-def wait_ready(url: str, seconds: float = 30.0) -> None:
+def wait_ready(url: str, seconds: float = 120.0) -> None:
     """Waits until a server is ready; raises `Unreachable` if it is not in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -43,12 +43,14 @@ LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) -
 KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
 SERIES_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-PATH_NAMES = {
+PATH_NAMES: dict[str, JsonSchema] = {
     "task": TASK_NAME,
     "batch": BATCH_NAME,
     "first": LOG_PLACE,
     "size": LOG_PLACE,
     "series": SERIES_NAME,
+    "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "part": {"type": "string", "pattern": "^[0-9]{1,9}$"},
 }
 
 PROBLEM: JsonSchema = {
@@ -150,7 +152,12 @@ class Operation:
         return described
 
 
-SUCCESSES = {200: "Done, or known already", 201: "Stored", 304: "Not changed"}
+SUCCESSES = {
+    200: "Done, or known already",
+    201: "Stored",
+    202: "More is needed",
+    304: "Not changed",
+}
 
 
 def _parameter(name: str, place: str, schema: JsonSchema) -> dict[str, Any]:
@@ -272,7 +279,7 @@ SHARED = {
         problems={
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
-            409: ("key-taken", "log-forked", "series-place"),
+            409: ("key-taken", "log-forked", "store-older", "series-place"),
             410: ("key-retired", "task-deleted", "task-expired"),
             422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
             503: ("busy", "draining", "analyzer-away"),
