@@ -39,7 +39,7 @@ from shuffledp.tasks.parts import (
     part_name,
     seal_part,
 )
-from shuffledp.tasks.top_up import encrypted_top_up
+from shuffledp.tasks.reports import encrypted_top_up
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
