@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import shuffledp
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 
 Floats = NDArray[np.float64]
 Draw = Callable[[], float]

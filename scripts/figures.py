@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from shuffledp.baselines import Task
-from shuffledp.baselines.base import Query
+from shuffledp.baselines import Setting
+from shuffledp.baselines.base import QueryName
 from shuffledp.baselines.table import Table, compare
 from shuffledp.cli.compare import cells_of, number
 from shuffledp.plots.frontier import frontier
@@ -21,15 +21,15 @@ from shuffledp.plots.scaling import AXES, scaling
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEADINGS = ("protocol", "RMSE", "over central", "messages", "bits per user", "privacy", "trust")
 
-TASKS: dict[Query, Task] = {
-    "count": Task.of(10_000, 1, "1e-6"),
-    "real-sum": Task.of(10_000, 1, "1e-6"),
-    "histogram": Task.of(10_000, 1, "1e-6", 16),
+SETTINGS: dict[QueryName, Setting] = {
+    "count": Setting.of(10_000, 1, "1e-6"),
+    "real-sum": Setting.of(10_000, 1, "1e-6"),
+    "histogram": Setting.of(10_000, 1, "1e-6", 16),
 }
 
-LARGE_DOMAIN = Task.of(10**6, 1, "1e-6", 10**6)
+LARGE_DOMAIN = Setting.of(10**6, 1, "1e-6", 10**6)
 
-WHEN: dict[Query, list[tuple[str, str]]] = {
+WHEN: dict[QueryName, list[tuple[str, str]]] = {
     "count": [
         ("Someone may see all raw values", "central"),
         ("Nobody is trusted at all", "local"),
@@ -64,7 +64,7 @@ def markdown(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def which_when(tables: dict[Query, Table]) -> str:
+def which_when(tables: dict[QueryName, Table]) -> str:
     """The table "which protocol when", its numbers taken from the comparisons."""
     rows = []
     for query, cases in WHEN.items():
@@ -77,14 +77,14 @@ def which_when(tables: dict[Query, Table]) -> str:
     return markdown(("query", "your situation", "protocol", "RMSE", "messages", "privacy"), rows)
 
 
-def blocks(queries: Iterable[Query] = tuple(TASKS)) -> dict[str, str]:
+def blocks(queries: Iterable[QueryName] = tuple(SETTINGS)) -> dict[str, str]:
     """Every generated part of docs/baselines.md by the name of its mark."""
-    tables = {query: compare(query, TASKS[query]) for query in queries}
+    tables = {query: compare(query, SETTINGS[query]) for query in queries}
     made: dict[str, str] = {
         query: markdown(HEADINGS, (cells_of(row) for row in table.rows))
         for query, table in tables.items()
     }
-    if set(tables) == set(TASKS):
+    if set(tables) == set(SETTINGS):
         made["when"] = which_when(tables)
         large = compare("histogram", LARGE_DOMAIN)
         made["domain"] = markdown(HEADINGS, (cells_of(row) for row in large.rows))
@@ -117,11 +117,11 @@ def write_tables(path: Path) -> None:
 def draw(folder: Path) -> None:
     """Draws all pictures into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for query, task in TASKS.items():
-        frontier(compare(query, task), str(folder / f"frontier-{query}.png"))
+    for query, setting in SETTINGS.items():
+        frontier(compare(query, setting), str(folder / f"frontier-{query}.png"))
         print(folder / f"frontier-{query}.png")
     for over in AXES:
-        scaling("count", TASKS["count"], over, str(folder / f"scaling-{over}.png"))
+        scaling("count", SETTINGS["count"], over, str(folder / f"scaling-{over}.png"))
         print(folder / f"scaling-{over}.png")
 
 

@@ -25,9 +25,10 @@ from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.schema import PUBLIC_KEY, TASK
-from shuffledp.tasks.task_proof import TASK_PROOF
+from shuffledp.tasks.keys import PUBLIC_KEY
+from shuffledp.tasks.log import TASK_PROOF
+from shuffledp.tasks.results import PUBLISHED
+from shuffledp.tasks.task import TASK
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 SCHEMAS: dict[str, tuple[str, Schema]] = {

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import IssuerKey, TokenIssuer
+from shuffledp.tasks.tokens import IssuerKey, TokenIssuer
 
 HERE = Path(__file__).resolve().parent
 ISSUER, SHUFFLER = "https://issuer.example:8443/tokens", "https://shuffler.example/survey"

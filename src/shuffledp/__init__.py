@@ -23,7 +23,7 @@ from shuffledp.errors import (
     Undecided,
     ValueOutOfRange,
 )
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.certificate import Certificate, certify, verify
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.report import Report, View

@@ -1,7 +1,7 @@
-"""The optional packages: which extra of shuffledp brings which, and whether they are there.
+"""The optional dependencies: which extra installs which package, and whether it is there.
 
-What needs an extra calls `require` before it does anything, so that nobody pays for a result that
-cannot be computed, shown or sent.
+Code that needs an extra calls `require` first, so that nothing is charged for a result that cannot
+be computed, shown or sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "spark": ("pyspark", "pyarrow"),
     "studio": (*_FRAMES, *_PLOT, *_SERVICE),
 }
-"""The packages that must be importable for each extra, by the names under which they are."""
+"""The modules that must be importable for each extra."""
 
 
 def require(extra: str) -> None:

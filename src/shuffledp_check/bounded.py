@@ -184,7 +184,7 @@ class BoundedCell:
         self.most_messages = sum(s.z + s.w for s in (self.up, self.down)) + self.largest
 
     def check(self, up: Fraction, down: Fraction) -> None:
-        """Raises `Rejected` unless changes cost at most so much in each direction."""
+        """Raises `Rejected` unless changes cost at most `up` and `down`."""
         if self.up.epsilon > up or self.down.epsilon > down:
             raise Rejected("a direction's loss exceeds what it may cost")
         self.check_up()
@@ -206,7 +206,7 @@ def check(entry: dict[str, Any]) -> None:
 
 
 def check_files(check: Callable[[dict[str, Any]], None]) -> int:
-    """1 if an entry of the files that are named is judged otherwise than it says, 0 if none is."""
+    """Checks the named files; 1 if an entry's verdict differs from its `holds`, otherwise 0."""
     status = 0
     for name in sys.argv[1:]:
         with open(name, encoding="utf-8") as file:

@@ -187,7 +187,7 @@ Budget = tuple[AnyCell, Fraction, Fraction]
 
 
 def read_cell(data: dict[str, Any]) -> AnyCell:
-    """The cell by its kind; one that shares its way up stands in no place where cells are alone."""
+    """The cell by its kind; refuses a shared cell, which is never alone."""
     kinds: dict[str, type[AnyCell]] = {"paper": Cell, "bounded": BoundedCell}
     if data.get("kind") == SharedCell.kind:
         raise Rejected("only the digits of a real sum share their way up")
@@ -207,7 +207,7 @@ def read_digits(digits: list[dict[str, Any]]) -> list[AnyCell]:
 
 MOST_DITHER = 64
 GROUPED = ("frequencies", "heavy-hitters")
-"""Queries of which users are in groups: which words they hash has no part in the loss."""
+"""Queries that split users into groups; which words they hash does not affect the loss."""
 
 
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
@@ -273,8 +273,8 @@ def check_dither(protocol: dict[str, Any]) -> None:
 
 
 def users_of_cells(data: dict[str, Any]) -> int:
-    """The users that every cell is sure to have: all, or those of the smallest group that is
-    released, which its own cell names."""
+    """The guaranteed number of users of every cell: all users, or those of the smallest group that
+    is released, as its cell says."""
     protocol, users = data["protocol"], int(data["users"])
     if protocol["query"] not in GROUPED:
         return users
@@ -302,7 +302,7 @@ def check(data: dict[str, Any]) -> Fraction:
     return epsilon
 
 
-USAGE = "Give the files of certificates or plans: python -m shuffledp_check FILE [FILE …]"
+USAGE = "Name certificate or plan files: python -m shuffledp_check FILE [FILE …]"
 CERTIFIED, WRONG_CALL, REFUTED = 0, 2, 3
 """Exit codes."""
 
@@ -328,7 +328,7 @@ def verdict(name: str) -> tuple[int, str]:
 
 
 def main() -> int:
-    """Checks every file that is named; the exit code is 0 only if all of them hold."""
+    """Checks every named file; the exit code is 0 only if all of them hold."""
     names = sys.argv[1:]
     if not names or names[0].startswith("--"):
         print(USAGE, file=sys.stderr)

@@ -129,7 +129,7 @@ RACER = """
 import sys, httpx
 from pathlib import Path
 from shuffledp.tasks.task import task_from_json
-from shuffledp.tasks.task_proof import TaskProof
+from shuffledp.tasks.log import TaskProof
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import PolicyRefused
 sent = 0

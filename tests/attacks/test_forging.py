@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from service_trio import USERS, Trio
 
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.tasks.task import Task
 
 

@@ -15,9 +15,9 @@ from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import PolicyRefused, Refused
 from shuffledp.tasks.errors import ProofError
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.signing import SIGNERS, SigningKey
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import TaskProof
 
 PINNED = ClientPolicy(
     **{**vars(TRUSTING), "signing_keys": {role: (KEYS[role].public.hex(),) for role in SIGNERS}}

@@ -11,10 +11,9 @@ from service_issuer import IssuerParty, code, kill_the_issuer
 from service_trio import Trio
 
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TaskToken, TokenRequest, task_challenge
+from shuffledp.tasks.tokens import IssuerKeyFolder, TaskToken, TokenRequest, task_challenge
 
 
 def forged(task: Task, folder: Path) -> list[str]:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shuffledp.baselines import BASELINES, Baseline, Entry, Task
+from shuffledp.baselines import BASELINES, Baseline, Entry, Setting
 from shuffledp.baselines.base import Bag
 from shuffledp.baselines.protocols.bbgn19 import BlanketSum
 from shuffledp.baselines.protocols.gmps21 import GMPS21
 from shuffledp.errors import PlanningError
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.laws import NegativeBinomial
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.report import shuffle
 
 BUCKETS = 4
@@ -36,15 +36,15 @@ def name(entry: Entry) -> str:
 def planned(entry: Entry, users: int, delta: str) -> Baseline:
     """The baseline for so many users, or for the least larger number that its theorem allows."""
     delta = min(delta, "0.009", key=float) if entry.name == "efmrtt19" else delta  # its condition
-    task = Task.of(users, 1, delta, BUCKETS)
+    setting = Setting.of(users, 1, delta, BUCKETS)
     if entry.name.startswith(
         "gmps21"
     ):  # the published noise is millions of messages; its law is tested
         some = NegativeBinomial(Fraction(3), Fraction(1))
-        return replace(GMPS21.with_units(task, 4), pairs=some, splits=(some,) * 4)
+        return replace(GMPS21.with_units(setting, 4), pairs=some, splits=(some,) * 4)
     for enough in (users, 60, 400, 2000, 6000, 20_000):
         try:
-            return entry.plan(Task.of(max(users, enough), 1, delta, BUCKETS))
+            return entry.plan(Setting.of(max(users, enough), 1, delta, BUCKETS))
         except PlanningError:
             continue
     raise AssertionError(f"{entry.name} plans for no number of users up to 20,000")
@@ -57,7 +57,7 @@ def data_for(baseline: Baseline, users: int) -> NDArray[Any]:
     if baseline.query == "histogram":
         return np.asarray(np.minimum(np.arange(users) % 7, BUCKETS - 2))  # none in the last bucket
     value = (
-        baseline.worst_value()
+        baseline.digits[-1].worst_fraction / baseline.units
         if isinstance(baseline, BlanketSum)
         else 0.5 / getattr(baseline, "units", 1)
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from views import split_distance
 
-from shuffledp.baselines import Task, baseline
+from shuffledp.baselines import Setting, baseline
 from shuffledp.baselines.divergence import shift_delta
 from shuffledp.baselines.protocols.bbgn19 import Digit, least_blanket, published_blanket, single
-from shuffledp.baselines.protocols.bbgn20 import split_distance
 from shuffledp.baselines.protocols.bc20 import BC20, least_chance
 from shuffledp.baselines.protocols.csuzz19 import least_flip
 from shuffledp.baselines.protocols.gkmp20 import fewest_pairs, published_pairs
@@ -22,7 +22,7 @@ from shuffledp.numbers.laws import Binomial
 
 ROOT = Path(__file__).resolve().parents[2]
 MILLIONTH = Fraction(1, 10**6)
-TASK = Task.of(10_000, 1, "1e-6")
+TASK = Setting.of(10_000, 1, "1e-6")
 
 
 @pytest.mark.parametrize(("epsilon", "constant"), [("1", 2.35), ("1/2", 1.56), ("1/5", 1.17)])
@@ -85,9 +85,9 @@ def test_mirroring_bc20_saves_a_message() -> None:
 
 @pytest.mark.parametrize("users", [10_000, 1_000_000])
 def test_efmrtt19_is_worse_than_no_shuffler(users: int) -> None:
-    task = Task.of(users, 1, "1e-6")
-    shuffled = baseline("count", "efmrtt19").plan(task).forecast().rmse
-    alone = baseline("count", "local").plan(task).forecast().rmse
+    setting = Setting.of(users, 1, "1e-6")
+    shuffled = baseline("count", "efmrtt19").plan(setting).forecast().rmse
+    alone = baseline("count", "local").plan(setting).forecast().rmse
     assert shuffled > 2 * alone
 
 
@@ -115,7 +115,7 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_large_domains_by_groups_beside_local_hashing() -> None:
     """docs/baselines.md, "Large domains": pure, and below half of what local protocols err."""
-    table = compare("histogram", Task.of(10**6, 1, "1e-6", 10**6))
+    table = compare("histogram", Setting.of(10**6, 1, "1e-6", 10**6))
     few, many, hashing, hadamard, lwy22 = (
         table.row(name)
         for name in ("groups-45", "groups-1300", "local-hashing", "local-hadamard", "lwy22")
@@ -126,4 +126,4 @@ def test_large_domains_by_groups_beside_local_hashing() -> None:
     local = min(hashing.forecast.rmse, hadamard.forecast.rmse)
     assert many.forecast.rmse < few.forecast.rmse < local / 2
     assert lwy22.forecast.rmse < many.forecast.rmse
-    assert compare("histogram", Task.of(10**4, 1, None, 16)).row("groups-45") is None
+    assert compare("histogram", Setting.of(10**4, 1, None, 16)).row("groups-45") is None

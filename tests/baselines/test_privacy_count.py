@@ -10,11 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from views import Law, added, hockey_stick, max_divergence, moved
+from views import Law, added, hockey_stick, law_of_view, max_divergence, moved, split_distance
 
-from shuffledp.baselines import Task
-from shuffledp.baselines.ggkmpv20_loss import Shape, loss
-from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, split_distance
+from shuffledp.baselines import Setting
+from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount
 from shuffledp.baselines.protocols.bc20 import BC20
 from shuffledp.baselines.protocols.central import CentralCount
 from shuffledp.baselines.protocols.csuzz19 import (
@@ -22,10 +21,9 @@ from shuffledp.baselines.protocols.csuzz19 import (
     efmrtt19,
     exact_delta,
     fmt21,
-    law_of_view,
     published,
 )
-from shuffledp.baselines.protocols.ggkmpv20 import GGKMPV20
+from shuffledp.baselines.protocols.ggkmpv20 import GGKMPV20, Shape, loss
 from shuffledp.baselines.protocols.gkmp20 import GKMP20
 from shuffledp.baselines.protocols.local import RandomizedResponse
 from shuffledp.baselines.protocols.thinning import Thinning
@@ -38,14 +36,14 @@ def masses(law: ExactLaw, size: int) -> list[float]:
 
 
 def test_central_noise_is_pure_and_tight() -> None:
-    noise = CentralCount.plan(Task.of(10, 1)).noise
+    noise = CentralCount.plan(Setting.of(10, 1)).noise
     ratios = [abs(math.log(float(noise.pmf(k)) / float(noise.pmf(k - 1)))) for k in range(-9, 10)]
     assert max(ratios) == pytest.approx(1.0)
     assert max(ratios) > 0.999  # twin: for ε = 0.999 it would be a violation
 
 
 def test_randomized_response_is_pure_locally() -> None:
-    response = RandomizedResponse.plan(Task.of(10, 1))
+    response = RandomizedResponse.plan(Setting.of(10, 1))
     spent = math.log((1 - response.flip) / response.flip)
     assert 0.999999 < spent <= 1
     less = response.flip * Fraction(99, 100)
@@ -64,14 +62,14 @@ def ggkmpv20_views(protocol: GGKMPV20, ones: int) -> tuple[Law, Law]:
 
 @pytest.mark.parametrize("epsilon", ["1", "2"])
 def test_ggkmpv20_is_pure_for_all_data(epsilon: str) -> None:
-    protocol = GGKMPV20.plan(Task.of(8, epsilon))
+    protocol = GGKMPV20.plan(Setting.of(8, epsilon))
     losses = [max_divergence(*ggkmpv20_views(protocol, ones)) for ones in range(8)]
     assert max(losses) <= float(epsilon)
     assert protocol.claim.basis == "computed"
 
 
 def test_ggkmpv20_with_less_noise_is_caught() -> None:
-    protocol = GGKMPV20.plan(Task.of(8, 1))
+    protocol = GGKMPV20.plan(Setting.of(8, 1))
     less = replace(protocol, noisy=protocol.noisy * Fraction(4, 5))
     assert max(max_divergence(*ggkmpv20_views(less, ones)) for ones in range(8)) > 1
     assert less.claim.basis == "violated"
@@ -89,7 +87,7 @@ def test_ggkmpv20_tilts_agree_with_brute_force(ones: int) -> None:
 
 
 def test_ggkmpv20_worst_data_is_at_an_end_for_a_hundred_users() -> None:
-    protocol = GGKMPV20.plan(Task.of(100, 1))
+    protocol = GGKMPV20.plan(Setting.of(100, 1))
     shape = Shape(
         users=100, noisy=float(protocol.noisy), slope=float(protocol.slope), width=protocol.width
     )
@@ -115,7 +113,7 @@ def as_law(plane: NDArray[np.float64]) -> Law:
 
 
 def test_gkmp20_delta_is_below_its_bound() -> None:
-    protocol = GKMP20.plan(Task.of(50, 2, "0.02"))
+    protocol = GKMP20.plan(Setting.of(50, 2, "0.02"))
     assert hockey_stick(*gkmp20_views(protocol, 220), 2.0) <= 0.02
     pairs = NegativeBinomial(protocol.pairs.shape / 4, protocol.pairs.decay)
     thin = replace(protocol, pairs=pairs)
@@ -123,8 +121,8 @@ def test_gkmp20_delta_is_below_its_bound() -> None:
 
 
 def test_gkmp20_published_constants_hold_but_are_loose() -> None:
-    task = Task.of(1000, 1, "1e-6")
-    ours, theirs = GKMP20.plan(task), GKMP20.published(task)
+    setting = Setting.of(1000, 1, "1e-6")
+    ours, theirs = GKMP20.plan(setting), GKMP20.published(setting)
     assert theirs.claim.basis == "computed"
     assert float(theirs.pairs.mean()) > 5 * float(ours.pairs.mean())
 
@@ -135,7 +133,7 @@ def bc20_views(users: int, chance: float) -> tuple[Law, Law]:
 
 
 def test_bc20_is_calibrated_to_the_digit() -> None:
-    protocol = BC20.plan(Task.of(60, 1, "0.01"))
+    protocol = BC20.plan(Setting.of(60, 1, "0.01"))
     assert hockey_stick(*bc20_views(60, float(protocol.chance)), 1.0) <= 0.01
     assert hockey_stick(*bc20_views(60, float(protocol.chance) * 0.97), 1.0) > 0.01
 
@@ -152,7 +150,7 @@ def rr_delta(users: int, flip: Fraction, ones: int, epsilon: float) -> float:
 
 
 def test_shuffled_response_is_private_for_all_data() -> None:
-    protocol = computed(Task.of(30, 1, "0.01"))
+    protocol = computed(Setting.of(30, 1, "0.01"))
     deltas = [rr_delta(30, protocol.flip, ones, 1.0) for ones in range(30)]
     assert 0.0095 < max(deltas) <= 0.01
     less = protocol.flip * Fraction(97, 100)
@@ -166,11 +164,11 @@ def test_fast_hockey_stick_agrees_with_brute_force(ones: int) -> None:
 
 
 @pytest.mark.parametrize("make", [published, efmrtt19, fmt21])
-def test_amplification_bounds_hold(make: Callable[[Task], RandomizedResponse]) -> None:
-    protocol = make(Task.of(20_000, "0.5", "1e-6"))
+def test_amplification_bounds_hold(make: Callable[[Setting], RandomizedResponse]) -> None:
+    protocol = make(Setting.of(20_000, "0.5", "1e-6"))
     assert protocol.claim.basis == "theorem"
     assert exact_delta(20_000, float(protocol.flip), 0.5, 0) < 1e-6
-    assert protocol.flip > computed(Task.of(20_000, "0.5", "1e-6")).flip
+    assert protocol.flip > computed(Setting.of(20_000, "0.5", "1e-6")).flip
 
 
 def thinning_views(protocol: Thinning, ones: int) -> tuple[Law, Law]:
@@ -190,13 +188,13 @@ def below(limit: int, law: Law) -> Law:
 
 @pytest.mark.parametrize("ones", [0, 1, 5])
 def test_thinning_is_pure(ones: int) -> None:
-    protocol = Thinning.plan(Task.of(6, 1))
+    protocol = Thinning.plan(Setting.of(6, 1))
     assert max_divergence(*thinning_views(protocol, ones)) <= 1 + 1e-9
     assert protocol.claim.kind == "pure"
 
 
 def test_thinning_that_keeps_more_is_caught() -> None:
-    protocol = Thinning.plan(Task.of(6, 1))
+    protocol = Thinning.plan(Setting.of(6, 1))
     greedy = replace(protocol, keep=protocol.keep * Fraction(101, 100))
     assert max_divergence(*thinning_views(greedy, 0)) > 1
     with pytest.raises(Exception, match="keeps too much"):
@@ -219,12 +217,12 @@ def test_the_average_case_rule_is_exceeded_and_never_called_private() -> None:
     assert -math.log2(split_distance(100, 3, 0, 100)) > share_bits(100, 3, lost=1)
     for users in (200, 400, 800):
         assert -math.log2(split_distance(users, 3, 0, users)) < share_bits(users, 3, lost=1)
-    protocol = SplitAndMixCount.average_case(Task.of(10_000, 1, "1e-6"))
+    protocol = SplitAndMixCount.average_case(Setting.of(10_000, 1, "1e-6"))
     assert protocol.claim.basis == "not verified"
     assert not protocol.claim.holds
 
 
 def test_split_and_mix_with_a_share_too_few_is_caught() -> None:
-    protocol = SplitAndMixCount.plan(Task.of(10_000, 1, "1e-6"))
+    protocol = SplitAndMixCount.plan(Setting.of(10_000, 1, "1e-6"))
     assert protocol.claim.basis == "theorem"
     assert replace(protocol, shares=protocol.shares - 1).claim.basis == "violated"

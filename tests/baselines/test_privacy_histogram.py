@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 from views import Law, View, added, hockey_stick, max_divergence, moved, squared
 
-from shuffledp.baselines import Task
+from shuffledp.baselines import Setting
 from shuffledp.baselines.divergence import conditional_swap, least, pair_delta, swap_delta
 from shuffledp.baselines.protocols.bbgn19 import Digit, blanket_delta, least_blanket
 from shuffledp.baselines.protocols.bc20 import BC20
@@ -32,7 +32,7 @@ def two_bins(users: int, chance: float) -> tuple[Law, Law]:
 
 
 def test_bc20_histogram_is_calibrated_for_the_pair() -> None:
-    protocol = bc20_histogram(Task.of(40, 1, "0.02", 5))
+    protocol = bc20_histogram(Setting.of(40, 1, "0.02", 5))
     assert isinstance(protocol.counter, BC20)
     chance = float(protocol.counter.chance)
     assert hockey_stick(*two_bins(40, chance), 1.0) <= 0.02
@@ -53,7 +53,7 @@ def test_least_finds_thresholds_near_the_end_of_the_range() -> None:
 
 
 def test_gkmp20_histogram_spends_each_direction_once() -> None:
-    protocol = gkmp20_histogram(Task.of(1000, 1, "1e-6", 7))
+    protocol = gkmp20_histogram(Setting.of(1000, 1, "1e-6", 7))
     assert isinstance(protocol.counter, GKMP20)
     assert 2 * protocol.counter.inner_epsilon + Fraction(1, 10) == 1
     assert protocol.claim.kind == "approximate"
@@ -128,7 +128,7 @@ def hadamard_views(protocol: HadamardTuples, most: int = 26) -> tuple[Law, Law]:
 
 
 def test_ggkpv21_keeps_delta() -> None:
-    protocol = HadamardTuples.plan(Task.of(16, 1, "0.05", 4))
+    protocol = HadamardTuples.plan(Setting.of(16, 1, "0.05", 4))
     assert protocol.length == 4
     assert hockey_stick(*hadamard_views(protocol), 1.0) <= 0.05
     less = replace(protocol, noise=protocol.noise - 2)
@@ -137,8 +137,8 @@ def test_ggkpv21_keeps_delta() -> None:
 
 def test_ggkpv21_needs_more_noise_where_users_are_no_power_of_two() -> None:
     """The noise that hides a bucket is nρ 2^−τ, not ρ: between ρ/2 and ρ."""
-    even = HadamardTuples.plan(Task.of(2**13, 1, "1e-6", 4)).noise
-    odd = HadamardTuples.plan(Task.of(2**13 + 1, 1, "1e-6", 4)).noise
+    even = HadamardTuples.plan(Setting.of(2**13, 1, "1e-6", 4)).noise
+    odd = HadamardTuples.plan(Setting.of(2**13 + 1, 1, "1e-6", 4)).noise
     assert even == 43
     assert odd == 86
 
@@ -152,7 +152,7 @@ def poisson_views(mean: float) -> tuple[Law, Law]:
 
 
 def test_lwy22_is_calibrated_to_the_digit() -> None:
-    protocol = FrequencyOracle.plan(Task.of(100, 1, "0.001", 3))
+    protocol = FrequencyOracle.plan(Setting.of(100, 1, "0.001", 3))
     assert not protocol.hashed
     mean = float(protocol.users * protocol.noise / protocol.cells)
     assert hockey_stick(*poisson_views(mean), 1.0) <= 0.001
@@ -162,7 +162,7 @@ def test_lwy22_is_calibrated_to_the_digit() -> None:
 
 
 def test_lwy22_collisions_are_counted_exactly() -> None:
-    protocol = FrequencyOracle.plan(Task.of(60, 1, "0.01", 40))
+    protocol = FrequencyOracle.plan(Setting.of(60, 1, "0.01", 40))
     q, b = protocol.hash.prime, protocol.cells
     assert protocol.hashed
     keys = [(u, v) for u in range(1, q) for v in range(q)]
@@ -176,14 +176,14 @@ def worst_message(laws: list[dict[int, float]]) -> float:
 
 
 def test_bucket_response_is_pure_message_by_message() -> None:
-    protocol = BucketResponse.plan(Task.of(10, 1, None, 5))
+    protocol = BucketResponse.plan(Setting.of(10, 1, None, 5))
     chances = {True: float(protocol.truth), False: float(protocol.lie)}
     laws = [{y: chances[x == y] for y in range(5)} for x in range(5)]
     assert 0.999999 < worst_message(laws) <= 1 + 1e-12
 
 
 def test_hadamard_response_is_pure_message_by_message() -> None:
-    protocol = HadamardResponse.plan(Task.of(10, 1, None, 5))
+    protocol = HadamardResponse.plan(Setting.of(10, 1, None, 5))
     size, truth = 1 << protocol.bits_per_message, float(protocol.truth)
     chances = {0: truth * 2 / size, 1: (1 - truth) * 2 / size}  # by the parity of row and column
     laws = [{c: chances[((x + 1) & c).bit_count() % 2] for c in range(size)} for x in range(5)]

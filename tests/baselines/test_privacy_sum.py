@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shuffledp.baselines import Task
-from shuffledp.baselines.gmps21_tree import parts, shares
-from shuffledp.baselines.protocols.gmps21 import GMPS21
+from shuffledp.baselines import Setting
+from shuffledp.baselines.protocols.gmps21 import GMPS21, parts, shares
 from shuffledp.numbers.laws import NegativeBinomial
 
 SIZE = 130
@@ -59,7 +58,7 @@ def worst_delta(protocol: GMPS21, epsilon: float) -> float:
 
 
 def test_calibrated_noise_keeps_delta() -> None:
-    protocol = GMPS21.calibrated(Task.of(100, 6, "0.05"), 2, gamma=Fraction(1, 2))
+    protocol = GMPS21.calibrated(Setting.of(100, 6, "0.05"), 2, gamma=Fraction(1, 2))
     # views with fewer than no −1 beyond the triples are cut: they are part of δ, so add them
     cut = 1 - view(protocol, 2).sum()
     assert worst_delta(protocol, 6.0) + cut <= 0.05
@@ -67,7 +66,7 @@ def test_calibrated_noise_keeps_delta() -> None:
 
 
 def test_less_noise_is_caught() -> None:
-    protocol = GMPS21.calibrated(Task.of(100, 6, "0.05"), 2, gamma=Fraction(1, 2))
+    protocol = GMPS21.calibrated(Setting.of(100, 6, "0.05"), 2, gamma=Fraction(1, 2))
     thin = tuple(NegativeBinomial(law.shape / 20, law.decay) for law in protocol.splits)
     few = NegativeBinomial(protocol.pairs.shape / 20, protocol.pairs.decay)
     assert worst_delta(replace(protocol, pairs=few, splits=thin), 6.0) > 0.05
@@ -87,8 +86,8 @@ def test_every_value_is_a_sum_of_zero_sum_noises(units: int) -> None:
 
 
 def test_published_constants_hold_and_are_loose() -> None:
-    task = Task.of(10_000, 1, "1e-6")
-    ours, theirs = GMPS21.plan(task), GMPS21.published(task)
+    setting = Setting.of(10_000, 1, "1e-6")
+    ours, theirs = GMPS21.plan(setting), GMPS21.published(setting)
     assert theirs.claim.basis == "computed"
     assert theirs.messages_per_user() > 5 * ours.messages_per_user()
     assert ours.forecast().rmse == theirs.forecast().rmse

@@ -12,7 +12,7 @@ import pytest
 
 from shuffledp.baselines import BaselineEstimate, BaselineHistogram, BaselineResult, run
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
 
 BITS = np.arange(2000) % 4 == 0
@@ -120,10 +120,10 @@ def test_pictures_of_baselines_can_be_drawn(name: str, tmp_path: Path) -> None:
 
 
 def test_what_does_not_belong_to_a_query_is_refused() -> None:
-    with pytest.raises(ParameterError, match="bounds belong to a real-sum"):
+    with pytest.raises(ParameterError, match="bounds are only for real sums"):
         run("count", "local", BITS, 1, bounds=(0, 1))
     query: str = "count"
-    with pytest.raises(ParameterError, match="buckets belong to a histogram"):
+    with pytest.raises(ParameterError, match="buckets are only for histograms"):
         run(query, "local", BITS, 1, buckets=3)
     with pytest.raises(ParameterError, match="give buckets"):
         run("histogram", "local", WAYS, 1)

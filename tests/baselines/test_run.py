@@ -9,7 +9,7 @@ import pytest
 
 from shuffledp.baselines import run
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 
 BITS = np.arange(5000) % 4 == 0
 
@@ -82,9 +82,9 @@ def test_more_users_than_promised_add_noise_in_proportion() -> None:
 
 
 def test_what_cannot_be_run_says_why() -> None:
-    with pytest.raises(PlanningError, match="line of cost and error"):
+    with pytest.raises(PlanningError, match="Only the cost and the error"):
         run("count", "cy22", BITS, 1)
-    with pytest.raises(ParameterError, match="there are"):
+    with pytest.raises(ParameterError, match="choose from"):
         run("count", "nonsense", BITS, 1)
     with pytest.raises(ParameterError, match="confidence"):
         run("count", "local", BITS, 1, confidence=1.0)

@@ -23,11 +23,10 @@ from shuffledp.service.client.sending import Client
 from shuffledp.service.demo import Servers, local_servers
 from shuffledp.service.tokens import EACH_PREFIX
 from shuffledp.tasks.blind_rsa import BlindPrivateKey
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.tokens import IssuerKeyFolder, TokenIssuer
 
 USERS = 20
 TRUSTING = ClientPolicy(least_users=1)

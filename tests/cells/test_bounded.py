@@ -25,8 +25,8 @@ from shuffledp.cells.bounded import draws as bounded_draws
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.law import message_masses
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float
-from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 CELLS = pytest.mark.parametrize("cell", [DIGIT, BIT, RARE], ids=["digit", "bit", "rare"])

@@ -17,9 +17,9 @@ from shuffledp.cells.bounded.error import (
     log_characteristic,
     transform,
 )
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import to_float
 from shuffledp.numbers.inversion import first_true
-from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 

@@ -8,7 +8,7 @@ import pytest
 
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.errors import InputError, ParameterError, ShortBatchError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.report import Report, View, count_messages, release, shuffle
 
 F = Fraction

@@ -27,8 +27,8 @@ from shared_laws import (
 
 from shuffledp.cells.digits import draws as shared_draws
 from shuffledp.cells.digits.cell import SharedCell, SharedDigits
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import ball
-from shuffledp.numbers.seeded import SeededEntropy
 
 F = Fraction
 Group = tuple[SharedCell, ...]

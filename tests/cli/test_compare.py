@@ -56,7 +56,7 @@ def test_pictures_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_over_needs_a_picture_and_buckets_a_histogram() -> None:
     with pytest.raises(ParameterError, match="--plot"):
         compare("count", "--users", "300", "--epsilon", "1", "--over", "users")
-    with pytest.raises(ParameterError, match="belongs to a histogram"):
+    with pytest.raises(ParameterError, match="is only for histograms"):
         compare("count", "--users", "300", "--epsilon", "1", "--buckets", "4")
     with pytest.raises(ParameterError):
         compare("count", "--users", "300", "--epsilon", "1", "--delta", "lots")

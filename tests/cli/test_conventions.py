@@ -204,7 +204,7 @@ def test_tokens_come_from_files_pipes_and_the_environment(
         code, out, err = run(capsys, *asked, wrong)
         assert code == 2 and not out and err.count("\n") == 1
     code, _, err = run(capsys, *asked, "-", "--value", "-")
-    assert code == 2 and "one thing only" in err
+    assert code == 2 and "only once" in err
 
 
 def test_quiet_and_verbose(

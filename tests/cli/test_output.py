@@ -29,7 +29,7 @@ def test_the_bar_goes_on_while_the_answer_is_worked_out(
             progress(one)
     assert isinstance(sys.stderr, Terminal)
     shown = sys.stderr.getvalue()
-    assert "count" in shown and ("working out the answer" in shown) == goes_on
+    assert "count" in shown and ("computing the answer" in shown) == goes_on
 
 
 @pytest.mark.parametrize("silent", [{"json": True}, {"json": False, "quiet": True}])

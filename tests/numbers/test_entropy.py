@@ -9,8 +9,7 @@ import numpy as np
 from chi2 import p_value
 
 from shuffledp.numbers.arrangement import arrange, permutation, subset
-from shuffledp.numbers.entropy import BLOCK_BYTES, SYSTEM, Entropy, Keystream
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import BLOCK_BYTES, SYSTEM, Entropy, Keystream, SeededEntropy
 
 
 def test_the_key_is_replaced_with_every_block() -> None:

@@ -9,12 +9,11 @@ import pytest
 from chi2 import p_value
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers import batch_sampler as crowd
-from shuffledp.numbers.batch_sampler import events, successes, tallies, total_of
+from shuffledp.numbers import sampler as sampler_module
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Law
-from shuffledp.numbers.sampler import Sampler, thresholds
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.sampler import Sampler, events, successes, tallies, thresholds, total_of
 
 F = Fraction
 NOISE = CutNegativeBinomial(F(1, 3), F(3, 5), 4)
@@ -74,7 +73,7 @@ def test_tallies_are_multinomial(
     law: Law, neighbour: Law, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each count alone is binomial, and the covariance of two is −n·p·q."""
-    monkeypatch.setattr(crowd, "FEW_DRAWS", few)
+    monkeypatch.setattr(sampler_module, "FEW_DRAWS", few)
     entropy, size = SeededEntropy(f"tallies {few} {law}"), 400
     found = np.array([tallies(law, size, entropy) for _ in range(600)])
     assert (found.sum(axis=1) == size).all()
@@ -107,7 +106,7 @@ def test_events_are_the_draws_that_are_not_0() -> None:
     assert np.array_equal(where, np.flatnonzero(whole)) and np.array_equal(drawn, whole[where])
 
 
-def test_huge_crowds() -> None:
+def test_huge_batches() -> None:
     entropy, size = SeededEntropy("huge"), 10**12
     totals = np.array([total_of(NOISE, size, entropy) for _ in range(100)], float)
     spread = (float(NOISE.variance()) * size) ** 0.5

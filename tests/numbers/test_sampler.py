@@ -9,6 +9,7 @@ from chi2 import p_value
 from flint import arb
 
 from shuffledp.errors import Undecided
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.laws import (
     Bernoulli,
     Binomial,
@@ -19,7 +20,6 @@ from shuffledp.numbers.laws import (
     Poisson,
 )
 from shuffledp.numbers.sampler import Sampler, sampler, thresholds
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.numbers.uniform import Uniform, invert
 
 F = Fraction

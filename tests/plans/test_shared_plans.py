@@ -13,7 +13,7 @@ import shuffledp
 from shuffledp.cells.digits.cell import SharedCell
 from shuffledp.cells.report_size import RESERVE
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.real_sum.protocol import RealSumProtocol

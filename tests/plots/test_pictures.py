@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import shuffledp
-from shuffledp.plots import fonts
+from shuffledp.plots import figures
 
 LABELS = ["$5 & $10", "a\\$b", "x^2_3", "Köln", "東京", "line\nbreak", "", "é" * 60]
 
@@ -29,7 +29,7 @@ def test_labels_appear_as_they_are_and_without_warnings(tmp_path: Path) -> None:
     figure = a_histogram(LABELS).plot(str(tmp_path / "h.png"))  # other warnings are errors here
     shown = texts_below(figure)
     assert shown[:4] == LABELS[:4] and shown[5:7] == ["line break", "(empty)"]
-    assert shown[4] == ("#5" if fonts.fonts_for(tuple(LABELS)) is None else "東京")
+    assert shown[4] == ("#5" if figures.fonts_for(tuple(LABELS)) is None else "東京")
     assert all(not text.get_parse_math() for text in figure.axes[0].get_xticklabels())
     assert len(shown[7]) == 41
 
@@ -37,7 +37,7 @@ def test_labels_appear_as_they_are_and_without_warnings(tmp_path: Path) -> None:
 def test_without_a_font_labels_are_numbered_with_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fonts, "fonts_for", lambda _: None)
+    monkeypatch.setattr(figures, "fonts_for", lambda _: None)
     with pytest.warns(UserWarning, match="No installed font"):
         figure = a_histogram(["東京", "Köln"]).plot()
     assert texts_below(figure) == ["#1", "Köln"]
@@ -48,20 +48,20 @@ def test_fonts_have_the_characters_between_them(monkeypatch: pytest.MonkeyPatch)
     """With made-up fonts, since the installed ones differ from machine to machine."""
     from matplotlib import font_manager
 
-    assert fonts.fonts_for(("abc", "Köln")) == ("DejaVu Sans",)
+    assert figures.fonts_for(("abc", "Köln")) == ("DejaVu Sans",)
     own = {"han": "東京", "thai": "กข", "Last Resort": "東京กข★"}
     listed = [font_manager.FontEntry(fname=name, name=name) for name in own]
-    known = fonts._characters
+    known = figures._characters
     monkeypatch.setattr(font_manager.fontManager, "ttflist", listed)
     monkeypatch.setattr(
-        fonts,
+        figures,
         "_characters",
         lambda path: frozenset(map(ord, own[path])) if path in own else known(path),
     )
-    fonts.fonts_for.cache_clear()
-    assert fonts.fonts_for(("a東京", "ก")) == ("DejaVu Sans", "han", "thai")
-    assert fonts.fonts_for(("東京", chr(0xF0000))) is None
-    fonts.fonts_for.cache_clear()
+    figures.fonts_for.cache_clear()
+    assert figures.fonts_for(("a東京", "ก")) == ("DejaVu Sans", "han", "thai")
+    assert figures.fonts_for(("東京", chr(0xF0000))) is None
+    figures.fonts_for.cache_clear()
 
 
 def test_intervals_are_seen_at_any_scale() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import shuffledp
 from shuffledp.errors import ParameterError
-from shuffledp.plots.published import MOST_LINES, plot_published, published_png
+from shuffledp.plots.results import MOST_LINES, plot_published, published_png
 
 
 def published(number: int, result: Any) -> dict[str, Any]:

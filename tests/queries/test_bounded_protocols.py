@@ -16,7 +16,7 @@ from plan_parts import bounded_cell, bounded_cells, histogram
 from shuffledp import plan_count, plan_histogram, plan_integer_sum, plan_real_sum
 from shuffledp.cells.base import Floats, Values
 from shuffledp.cells.bounded.cell import BoundedCell, Direction
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.report import Report
 from shuffledp.queries.histogram.protocol import HistogramProtocol
 

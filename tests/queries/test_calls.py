@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp.errors import ParameterError, ShortBatchError, ShuffleDPError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.results import Result
 
 WORDS = np.array(["walk", "bike", "car"])
@@ -211,9 +211,9 @@ def test_delta_without_a_protocol_and_protocols_without_an_answer_are_refused() 
     with pytest.raises(ParameterError, match="option delta"):
         shuffledp.count(FLAGS, epsilon=1, delta="1e-6")
     with pytest.raises(ParameterError, match="real_sum"):
-        shuffledp.mean(REALS, epsilon=1, bounds=(0, 10), protocol="central")  # type: ignore[call-overload]
+        shuffledp.mean(REALS, epsilon=1, bounds=(0, 10), protocol="central")
     with pytest.raises(ParameterError, match="No other protocol answers quantiles"):
-        shuffledp.quantiles(REALS, epsilon=1, bounds=(0, 10), protocol="central")  # type: ignore[arg-type]
+        shuffledp.quantiles(REALS, epsilon=1, bounds=(0, 10), protocol="central")
     with pytest.raises(ParameterError, match="max_messages"):
         shuffledp.quantiles(REALS, epsilon=1, bounds=(0, 10), max_messages=5)
 

@@ -15,7 +15,7 @@ import shuffledp
 from shuffledp import Ledger, plan_count
 from shuffledp.baselines import run as run_baseline
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.queries.count.query import CountQuery
 from shuffledp.release.publish import publish
 

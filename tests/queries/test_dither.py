@@ -21,9 +21,8 @@ import shuffledp_check.certificate as checker
 from shuffledp import certify, plan_by_group, plan_count, plan_real_sum, verify
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import Entropy
+from shuffledp.numbers.entropy import Entropy, SeededEntropy
 from shuffledp.numbers.rounding import even_rounding, worst_rounding
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import Estimate

@@ -112,5 +112,5 @@ def test_memory_that_runs_out_all_the_same_ends_in_a_sentence(
     monkeypatch.setattr(local, "batch_of", none_left)
     ask = ("count", str(file), "--epsilon", "1", "--ledger", str(tmp_path / "budget.json"))
     code, _, said = run(capsys, *ask)
-    assert code == 2 and said.startswith("The memory ran out") and said.count("\n") == 1
+    assert code == 2 and said.startswith("Out of memory") and said.count("\n") == 1
     assert Ledger(tmp_path / "budget.json").remaining() == 5

@@ -35,9 +35,9 @@ from shuffledp.errors import (
     ValueOutOfRange,
 )
 from shuffledp.numbers.arrangement import arrange
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.laws import Poisson
 from shuffledp.numbers.sampler import SPARSE_BATCH, Sampler
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.queries.histogram.protocol import HistogramProtocol
 from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 from shuffledp.queries.quantiles.protocol import QuantilesProtocol

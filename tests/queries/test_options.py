@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from shuffledp.queries.count.query import CountQuery
 from shuffledp.queries.options import QueryOptions, arguments
 from shuffledp.release.ledger import Ledger
 
+ROOT = Path(__file__).parents[2]
 CALLS = [name.replace("-", "_") for name in CALLED]
 
 
@@ -41,16 +43,22 @@ def test_every_query_declares_what_the_surfaces_read() -> None:
             assert said.protocol.query == query.name
 
 
+def test_the_javascript_client_answers_every_query_that_a_task_can_ask() -> None:
+    registry = ROOT / "clients/js/src/queries/registry.ts"
+    listed = registry.read_text("utf-8").split("const QUERIES")[1].split("\n};")[0]
+    supported = set(re.findall(r'^  "?([\w-]+)"?: \(\) => import', listed, re.MULTILINE))
+    assert supported == {one.name for one in CATALOGUE if one.declaration.result_json is not None}
+
+
 def test_options_are_checked_and_exact(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     found = CountQuery(epsilon="0.1", rmse="0.1", users="100", confidence="0.9", ledger=path)  # type: ignore[arg-type]
     assert (found.rmse, found.users, found.confidence) == (Fraction(1, 10), 100, 0.9)
     assert isinstance(found.ledger, Ledger) and found.targets()["rmse"] == Fraction(1, 10)
     assert found.exact_epsilon == Fraction(1, 10)
-    wrong: dict[str, object]
-    for wrong in ({"users": 0}, {"confidence": 1}, {"expected": "1.5"}, {"rmse": True}):
+    for name, wrong in {"users": 0, "confidence": 1, "expected": "1.5", "rmse": True}.items():
         with pytest.raises(ParameterError):
-            CountQuery(epsilon=1, **wrong)  # type: ignore[arg-type]
+            CountQuery(epsilon=1).changed(**{name: wrong})
     with pytest.raises(ParameterError, match="There is no option 'x'; there are epsilon, equals"):
         shuffledp.count([1], epsilon=1, x=1)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="epsilon"):

@@ -11,7 +11,7 @@ import pytest
 
 from shuffledp import plan_count, plan_frequencies, plan_histogram, plan_integer_sum, plan_real_sum
 from shuffledp.numbers.chernoff import Unlikely, as_anomaly, as_deviations, log_sum_tail, log_tails
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.plausibility import CellCounts
 from shuffledp.protocols.report import Report

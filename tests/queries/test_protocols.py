@@ -16,7 +16,7 @@ from shuffledp.cells.paper import error as paper_error
 from shuffledp.cells.paper.cell import PaperCell
 from shuffledp.cells.paper.error import chances_at_most, intervals
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.bounds import outermost_floats
 from shuffledp.protocols.results import Estimate

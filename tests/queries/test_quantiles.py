@@ -12,7 +12,7 @@ import pytest
 import shuffledp
 from shuffledp import plan_quantiles, verify
 from shuffledp.errors import ParameterError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.tails import error_ends, third_and_fourth_cumulants
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.quantiles.planner import point_bins

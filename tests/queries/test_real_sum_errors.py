@@ -14,7 +14,7 @@ from plan_parts import held as held_values
 import shuffledp
 from shuffledp import plan_real_sum
 from shuffledp.errors import ParameterError, PlanningError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.real_sum.protocol import RealSumProtocol, likely_squares

@@ -14,8 +14,8 @@ import pytest
 
 import shuffledp
 from shuffledp.errors import InputError, MissingExtra, ParameterError, ShortBatchError
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.numbers.exact import counted
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.report import View
 
 COLUMNS = ["label", "estimate", "low", "high", "joint_low", "joint_high"]

@@ -14,7 +14,7 @@ import pytest
 import shuffledp
 from shuffledp.documents.files import write_whole
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ValueOutOfRange
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.release.ledger import Ledger
 
 FLAGS = np.arange(2000) % 4 == 0
@@ -42,7 +42,7 @@ def test_the_ledger_refuses_before_it_records(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no ledger"):
         Ledger(tmp_path / "none.json").spend(1, "x")
     path.write_text("{}")
-    with pytest.raises(ParameterError, match="is no ledger"):
+    with pytest.raises(ParameterError, match="is not a ledger"):
         ledger.remaining()
 
 

@@ -13,7 +13,7 @@ import pytest
 import shuffledp
 from shuffledp import Ledger, plan_count
 from shuffledp.errors import BudgetExceeded, ParameterError, SeededError, ShortBatchError
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.release.publish import publish
 
 PLAN = plan_count(100, 1)

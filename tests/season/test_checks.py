@@ -15,14 +15,12 @@ from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.opening import Tally
-from shuffledp.tasks.publish import publish_batch
-from shuffledp.tasks.replay_memory import ReplayMemory
-from shuffledp.tasks.replays import KEPT_KEY_BYTES
+from shuffledp.tasks.replays import KEPT_KEY_BYTES, ReplayMemory
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.results import OpenedBatch, publish_batch
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import INPUT_BYTES, MODULUS_BYTES, TaskToken
+from shuffledp.tasks.tokens import INPUT_BYTES, MODULUS_BYTES, TaskToken
 
 USERS, BATCHES = 100, 12
 LABELS = ("bike", "walk", "something else")

@@ -42,7 +42,7 @@ from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.opening import Tally
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TokenRequest, task_challenge
 
 WEEK_DAYS = 7
 FORGER = (str(Path(season_forger.__file__)),)
@@ -80,7 +80,7 @@ def first_week(season: Season) -> None:
         half = season.wave(last[: BATCH // 2], task, kills)
         copying.result()
     season.batch(half, season.wave(last[BATCH // 2 :], task))
-    season.shuffler_has_scrubbed(task)
+    season.shuffler_has_deleted(task)
     with season.stage.telling():
         season.backups.lose_and_restore(season.stage, "old", lost)
         # whether the copies know them or not

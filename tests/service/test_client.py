@@ -18,8 +18,7 @@ from logged_tasks import proof_of
 from service_trio import TRUSTING, Trio
 
 from shuffledp.errors import SeededError, ValueOutOfRange
-from shuffledp.numbers.entropy import Entropy
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import Entropy, SeededEntropy
 from shuffledp.protocols.report import Report
 from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.service.client import retries

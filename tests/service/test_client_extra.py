@@ -28,7 +28,7 @@ from fractions import Fraction
 from shuffledp.tasks.task import task_from_json
 from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
-from shuffledp.tasks.task_proof import TaskProof
+from shuffledp.tasks.log import TaskProof
 import shuffledp.cli.send, shuffledp.cli.device
 
 proof = TaskProof.from_json(open(sys.argv[1] + ".proof").read())

@@ -21,10 +21,9 @@ from shuffledp.service.client.policy import ClientPolicy
 from shuffledp.service.client.sending import Client
 from shuffledp.service.errors import AlreadyAnswered, PolicyRefused, Unreachable
 from shuffledp.tasks.clock import DAY_SECONDS, system_clock
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.task import Operators, Task
-from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.tokens import IssuerKeyFolder, TokenIssuer
 
 OPERATORS = Operators("Example App", "Mixer Ltd", "Some University")
 

@@ -17,10 +17,8 @@ from shuffledp.protocols.report import Report
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import AllowedNumbers, Tally
-from shuffledp.tasks.publish import publish_batch
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.results import PUBLISHED, OpenedBatch, publish_batch
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task, task_from_json
 

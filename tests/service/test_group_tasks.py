@@ -14,8 +14,7 @@ from shuffledp import certify, plan_by_group, plan_histogram
 from shuffledp.plans.plan import Plan
 from shuffledp.queries.histogram.result import combined
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.result_schema import PUBLISHED
-from shuffledp.tasks.results import results_csv
+from shuffledp.tasks.results import PUBLISHED, results_csv
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task, task_from_json
 

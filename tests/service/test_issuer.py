@@ -19,7 +19,7 @@ from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.tokens import EACH_PREFIX, new_token
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task_tokens import REQUEST_BYTES, TokenRequest, task_challenge
+from shuffledp.tasks.tokens import REQUEST_BYTES, TokenRequest, task_challenge
 
 STORE = {"url": ""}
 """The issuer's store in the test that runs; empty: an SQLite file."""

@@ -18,7 +18,7 @@ from service_trio import Trio
 
 from shuffledp.service.store.backups import back_up, restore
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TokenRequest, task_challenge
 
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "40" if FULL else "6"))

@@ -19,7 +19,7 @@ from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.issuer.record import IssuedRecord
 from shuffledp.service.store.backups import back_up, restore
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TokenRequest, task_challenge
 
 FORGOTTEN, MISSING = (410, "tokens-forgotten"), (503, "record-missing")
 GIVEN = (200, "")

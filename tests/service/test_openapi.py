@@ -27,7 +27,7 @@ from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.app import Shuffler
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.tasks.result_schema import PUBLISHED
+from shuffledp.tasks.results import PUBLISHED
 from shuffledp.tasks.task import Task
 
 ROOT = Path(__file__).resolve().parents[2]

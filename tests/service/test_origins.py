@@ -32,7 +32,7 @@ from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS
 from shuffledp.tasks.errors import TaskError, TaskNotNow
 from shuffledp.tasks.oblivious import GatewayKey, seal_request
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task_tokens import TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TokenRequest, task_challenge
 
 PAGE, STRANGER = "https://survey.example", "https://elsewhere.example"
 
@@ -285,7 +285,7 @@ def test_a_device_answers_only_while_a_task_is_valid(tmp_path: Path) -> None:
         now[0] = 1_999.9
         client.send(1)
         assert str(sent[0].url).startswith("http://127.0.0.1:8801/tasks/")
-    with pytest.raises(TaskError, match="expire after it begins"):
+    with pytest.raises(TaskError, match="expires before it begins"):
         Trio(tmp_path).task(not_before=2_000, expires=2_000)
 
 

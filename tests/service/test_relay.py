@@ -17,9 +17,9 @@ from shuffledp.service.binary_http import BinaryRequest
 from shuffledp.service.errors import Refused, Unreachable
 from shuffledp.service.relay.app import Relay
 from shuffledp.service.relay.config import RelayConfig
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.oblivious import GatewayKey
 from shuffledp.tasks.reports import encrypt_report
-from shuffledp.tasks.task_proof import TaskProof
 
 
 @pytest.mark.attack("a shuffler that looks for addresses, a relay that looks for contents")

@@ -20,11 +20,10 @@ from service_trio import COLLECTOR, Trio, as_collector, bearing
 from shuffledp.cli.main import main
 from shuffledp.service.http.series_page import render_series, scale_of
 from shuffledp.tasks.clock import DAY_SECONDS
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import task_from_json
-from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.tokens import IssuerKeyFolder, TokenIssuer
 
 BEGIN = "2031-01-06"
 
@@ -99,7 +98,7 @@ def test_every_task_of_a_series_has_an_issuer_key_of_its_own(
 
     for given in ([], files[:1], files[:3], [*files[:3], files[0]]):
         assert ask(*given) == 2
-        assert "an issuer key of its own" in capsys.readouterr().err
+        assert "its own issuer key" in capsys.readouterr().err
     assert ask(*files) == 0
     tasks = [task_from_json(file.read_bytes()) for file in sorted((tmp_path / "season").iterdir())]
     assert [task.issuer for task in tasks] == [replace(issuer, key=key) for key in made]

@@ -22,10 +22,10 @@ from shuffledp.service.client.sending import AsyncClient
 from shuffledp.service.client.task_log import Log
 from shuffledp.service.errors import ConfigError, Refused
 from shuffledp.tasks.errors import ProofError
+from shuffledp.tasks.log import Head, TaskProof, log_entry, read_path
 from shuffledp.tasks.merkle import EMPTY_ROOT, MerkleTree
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import Head, TaskProof, log_entry, read_path
 
 Walk = Callable[[Trio], Awaitable[None]]
 

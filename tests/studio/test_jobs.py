@@ -117,7 +117,7 @@ def test_without_a_delta_only_pure_baselines_are_shown() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"error": "1"}, r"nearer to the truth than \d+, 95 times in 100"),
+        ({"error": "1"}, r"can do much better than ±\d+, 95 times in 100"),
         ({"error": "-2"}, "Error: write a number greater than 0"),
         ({"error": ""}, "field is empty"),
         ({"error": "1.500"}, "can mean two numbers"),
@@ -146,7 +146,7 @@ def test_a_worker_tells_refusals_and_faults_apart() -> None:
     asked = {"job": "plan", "given": {"form": {**FORM, "users": "x"}}}
     assert list(answers(json.dumps(asked)))[-1]["end"] == "refused"
     broken = list(answers(json.dumps({"job": "plan", "given": {"nothing": 1}})))
-    assert "fault of the program" in broken[-1]["why"]
+    assert "bug in shuffledp" in broken[-1]["why"]
 
 
 def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_sliders_and_fields_change_the_plan_live(browser: Browser, studio: Start
     page.wait_plan()
     before = int(page.value("#messages"))
     page.write("#error", "40")
-    page.wait_plan("lies within")
+    page.wait_plan("is within")
     page.wait(f"Number(document.querySelector('#messages').value) < {before}")
     page.slide("#epsilon-slide", 20)
     assert float(page.value("#epsilon")) > 1
@@ -56,9 +56,9 @@ def test_sliders_and_fields_change_the_plan_live(browser: Browser, studio: Start
     assert browser.run("document.querySelector('#error').readOnly") is True
     page.click("input[name=find][value=epsilon]")
     page.write("#error", "20")
-    found = page.wait_plan("lies within")
+    found = page.wait_plan("is within")
     assert 0 < float(page.value("#epsilon")) < 1, found
-    assert float(found.split("lies within ")[1].split()[0]) <= 20
+    assert float(found.split("is within ±")[1].split()[0]) <= 20
     assert json.loads(page.plan())["report_size"] <= 60
 
 
@@ -101,7 +101,7 @@ def test_a_reload_keeps_the_form_and_large_numbers_are_warned_of(
     page.choose("#confidence", "90")
     page.write("#epsilon", "6")
     page.wait_plan("ε = 6")
-    assert "says little about a single person" in page.text("#plan-cautions")
+    assert "protects a single person little" in page.text("#plan-cautions")
     assert "ε could be as low as" in page.wait_text("#smaller", "messages per device")
     browser.open(studio.address)
     page.wait_plan("30,000 honest people")

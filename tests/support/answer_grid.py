@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 import shuffledp
 from shuffledp import Plan, Result
-from shuffledp.numbers.entropy import Entropy
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import Entropy, SeededEntropy
 
 Floats = NDArray[np.float64]
 USERS = (30, 333, 10_000)

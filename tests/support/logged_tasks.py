@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from shuffledp.tasks.log import Head, TaskProof, log_entry
 from shuffledp.tasks.merkle import MerkleTree
 from shuffledp.tasks.signing import (
     ANALYZER,
@@ -16,7 +17,6 @@ from shuffledp.tasks.signing import (
     task_text,
 )
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import Head, TaskProof, log_entry
 
 KEYS = {role: SigningKey(hashlib.sha256(f"test {role}".encode()).digest()) for role in SIGNERS}
 """The signing keys of everybody in the tests."""

@@ -28,7 +28,7 @@ from quantile_grid import (
 from shuffledp.cells.base import Cell
 from shuffledp.cells.bounded.cell import BoundedCell
 from shuffledp.cells.bounded.law import message_masses
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.queries.quantiles.protocol import QuantilesProtocol
 from shuffledp.queries.quantiles.result import QuantilesResult
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp import plan_quantiles
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.queries.quantiles.range_errors import steps_below
 from shuffledp.queries.quantiles.result import QuantilesResult

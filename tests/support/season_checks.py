@@ -18,10 +18,9 @@ from shuffledp.queries.histogram.protocol import HistogramProtocol
 from shuffledp.tasks.encryption import open_all
 from shuffledp.tasks.keys import PrivateKey
 from shuffledp.tasks.opening import Tally
-from shuffledp.tasks.replay_memory import ReplayMemory
-from shuffledp.tasks.replays import KEPT_KEY_BYTES
+from shuffledp.tasks.replays import KEPT_KEY_BYTES, ReplayMemory
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import INPUT_BYTES, NONCE_BYTES, TOKEN_PREFIX, TOKEN_TYPE
+from shuffledp.tasks.tokens import INPUT_BYTES, NONCE_BYTES, TOKEN_PREFIX, TOKEN_TYPE
 from shuffledp.tasks.wire import DUMMY_NUMBER, MESSAGE_BYTES, read_upload
 
 OUTSIDE = 1e-7

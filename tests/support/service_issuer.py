@@ -22,9 +22,14 @@ from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.issuer.app import Issuer
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.tokens import EACH_PREFIX, new_token
-from shuffledp.tasks.issuer_keys import IssuerKeyFolder
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TaskToken, TokenIssuer, TokenRequest, task_challenge
+from shuffledp.tasks.tokens import (
+    IssuerKeyFolder,
+    TaskToken,
+    TokenIssuer,
+    TokenRequest,
+    task_challenge,
+)
 
 ISSUER_URL = "http://127.0.0.1:8803"
 COMMAND = ("-m", "shuffledp.service")

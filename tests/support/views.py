@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
+from fractions import Fraction
+from itertools import pairwise
 from typing import TypeAlias, TypeVar
+
+import numpy as np
+from flint import arb
+
+from shuffledp.numbers.laws import Binomial
 
 View: TypeAlias = tuple[int, ...]
 Law: TypeAlias = Mapping[View, float]
@@ -60,3 +67,30 @@ def hockey_stick(left: Mapping[K, float], right: Mapping[K, float], epsilon: flo
     one = sum(max(left.get(k, 0.0) - grow * right.get(k, 0.0), 0.0) for k in keys)
     two = sum(max(right.get(k, 0.0) - grow * left.get(k, 0.0), 0.0) for k in keys)
     return max(one, two)
+
+
+def split_distance(users: int, shares: int, ones: int, other_ones: int) -> float:
+    """The distance between the shuffled shares modulo 2 of two inputs with `ones` and
+    `other_ones` ones; their sums must agree modulo 2.
+
+    A user's shares with sum x hold a ones, a ≡ x (mod 2), with chance C(m,a)/2^(m−1); the view
+    is the number of ones of all.
+    """
+    laws = [np.zeros(shares + 1), np.zeros(shares + 1)]
+    for held in range(shares + 1):
+        laws[held % 2][held] = math.comb(shares, held) / 2 ** (shares - 1)
+    size = 1 << (users * shares + 1).bit_length()
+    zero, one = (np.fft.rfft(law, size) for law in laws)
+    views = [zero ** (users - k) * one**k for k in (ones, other_ones)]
+    return float(np.abs(np.fft.irfft(views[0] - views[1], size)).sum() / 2)
+
+
+def law_of_view(users: int, flip: Fraction, ones: int, value: int) -> list[arb]:
+    """P(T = t) for t = 0..n in ball arithmetic, for a handful of users that flip their bits."""
+    total = [arb(1)]
+    for chance in [1 - flip] * ones + [flip] * (users - 1 - ones) + [abs(value - flip)]:
+        coin = Binomial(1, chance)
+        no, yes = coin.pmf(0), coin.pmf(1)
+        padded = [arb(0), *total, arb(0)]
+        total = [no * b + yes * a for a, b in pairwise(padded)]
+    return total

@@ -17,7 +17,7 @@ from rows import for_each
 from shuffledp.tasks.blind_rsa import EXPONENT, BlindPrivateKey, BlindPublicKey
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.task import task_from_json
-from shuffledp.tasks.task_tokens import (
+from shuffledp.tasks.tokens import (
     IssuerKey,
     TaskToken,
     TokenRequest,

@@ -32,9 +32,9 @@ from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.encryption import encrypt_all, open_all
 from shuffledp.tasks.errors import ProofError, TaskNotNow
 from shuffledp.tasks.keys import PublicKey
+from shuffledp.tasks.log import TaskProof
 from shuffledp.tasks.reports import report_numbers
 from shuffledp.tasks.task import Task, task_from_json
-from shuffledp.tasks.task_proof import TaskProof
 from shuffledp.tasks.wire import MESSAGE_BYTES, read_upload
 
 FOLDER = Path(__file__).resolve().parents[2] / "vectors"

@@ -15,10 +15,10 @@ from rows import for_each
 from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request, read_response
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.hpke_context import HpkeContext
 from shuffledp.tasks.oblivious import (
     REQUEST_OVERHEAD,
     GatewayKey,
+    HpkeContext,
     open_answer,
     open_request,
     seal_answer,

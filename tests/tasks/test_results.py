@@ -15,8 +15,7 @@ from shuffledp.release.ledger import Ledger
 from shuffledp.service.http.page import MARKED_ANOMALY
 from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import Tally
-from shuffledp.tasks.publish import publish_batch
-from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.results import OpenedBatch, publish_batch
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.task import Task
 

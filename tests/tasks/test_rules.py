@@ -13,9 +13,9 @@ from service_trio import USERS, Trio, small_plan
 from shuffledp import plan_count, plan_quantiles
 from shuffledp.errors import ShuffleDPError
 from shuffledp.tasks.errors import BatchHeld, BatchRefused, TaskError
+from shuffledp.tasks.reports import encrypted_top_up
 from shuffledp.tasks.rules import TOP_UPS, BatchRule, check_complete, complete_shares
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.top_up import encrypted_top_up
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 
@@ -103,7 +103,7 @@ def test_top_ups_that_do_not_fit_are_refused(task: Task) -> None:
         Task.create(quantiles, task.key, "x", early)
     billions = plan_count(2 * 10**9, "0.01").to_dict()
     assert Task.create(billions, task.key, "x", BatchRule(2 * 10**9))
-    with pytest.raises(TaskError, match="more messages than a batch's header can say"):
+    with pytest.raises(TaskError, match="more messages than a batch's header can count"):
         Task.create(billions, task.key, "x", BatchRule(2 * 10**9, top_up="full"))
 
 

@@ -15,7 +15,7 @@ from service_trio import Trio
 
 from shuffledp.documents.schema import Either, Listing, Nothing, Rational, Record, Text, Whole
 from shuffledp.errors import ParameterError
-from shuffledp.tasks.schema import TASK
+from shuffledp.tasks.task import TASK
 from shuffledp.tasks.wire import MOST_REPORT_SIZE
 
 ROOT = Path(__file__).resolve().parents[2]

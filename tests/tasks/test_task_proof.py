@@ -14,10 +14,10 @@ from service_trio import Trio
 
 from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import ProofError, TaskError
+from shuffledp.tasks.log import Head, TaskProof
 from shuffledp.tasks.merkle import MerkleTree
 from shuffledp.tasks.signing import SIGNERS, SigningKey, head_text, signed, task_text
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import Head, TaskProof
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-from shuffledp.baselines.base import Baseline, BaselineForecast, Task
+from shuffledp.baselines.base import Baseline, BaselineForecast, Setting
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.registry import BASELINES, Entry, baseline, baselines_for
-from shuffledp.baselines.results import BaselineEstimate, BaselineHistogram, BaselineResult
-from shuffledp.baselines.run import run
+from shuffledp.baselines.run import BaselineEstimate, BaselineHistogram, BaselineResult, run
 
 __all__ = [
     "BASELINES",
@@ -21,7 +20,7 @@ __all__ = [
     "BaselineResult",
     "Claim",
     "Entry",
-    "Task",
+    "Setting",
     "baseline",
     "baselines_for",
     "run",

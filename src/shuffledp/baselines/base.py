@@ -1,9 +1,9 @@
-"""What every baseline has: the paper's verbs, a privacy claim, and a forecast.
+"""The interface of every baseline: the paper's verbs, a privacy claim, and a forecast.
 
 A baseline is a protocol that [GKM23] is compared with. It has the same verbs as ours: `randomize`
-(one user's messages), `shuffle` (of `protocols.report`), `collect` (the counts behind shuffled
-messages, which are all that the analyzer reads), `aggregate` (the same law for many users in one
-go) and `analyze`. What it promises is a `Claim`.
+(one user's messages), `shuffle` (of `protocols.report`), `collect` (the counts of shuffled
+messages, which are everything the analyzer reads), `aggregate` (the same law for many users at
+once) and `analyze`. Its privacy guarantee is a `Claim`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, probability, whole
 from shuffledp.numbers.laws import DiscreteLaplace
 
-Query = Literal["count", "real-sum", "histogram"]
+QueryName = Literal["count", "real-sum", "histogram"]
 Messages = NDArray[np.int64]
 """The messages of one or many users, one row per message."""
 
@@ -34,7 +34,7 @@ class BaselineForecast:
     """A baseline's error and cost, computed from formulas."""
 
     rmse: float
-    """The root mean squared error at the worst data (of the worst bucket, for a histogram)."""
+    """The root mean squared error for the worst data (of the worst bucket, for a histogram)."""
     messages_per_user: float
     """The expected number, for a user with the value that costs most."""
     bits_per_message: int
@@ -46,8 +46,8 @@ class BaselineForecast:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """What a baseline is planned for: how many users, how private, how many buckets."""
+class Setting:
+    """What a baseline is planned for: users, privacy and, for histograms, buckets."""
 
     users: int
     epsilon: Fraction
@@ -61,8 +61,8 @@ class Task:
         epsilon: ExactNumber,
         delta: ExactNumber | None = None,
         buckets: int | str | None = None,
-    ) -> Task:
-        """A task from numbers as a caller writes them, checked and made exact."""
+    ) -> Setting:
+        """A setting from numbers as a caller writes them, checked and made exact."""
         return cls(
             users=whole(users, "users"),
             epsilon=positive_as_written(epsilon, "epsilon"),
@@ -72,7 +72,7 @@ class Task:
 
     @property
     def required_delta(self) -> Fraction:
-        """δ; raises `ParameterError` where none was given, for baselines that are not pure."""
+        """δ, for baselines that are not pure; raises `ParameterError` if none was given."""
         if self.delta is None:
             raise ParameterError(
                 "This protocol is only (ε, δ)-private; give delta (for example 1e-6), "
@@ -82,7 +82,7 @@ class Task:
 
     @property
     def required_buckets(self) -> int:
-        """How many buckets; raises `ParameterError` where none were given, for histograms."""
+        """The number of buckets, for histograms; raises `ParameterError` if none was given."""
         if self.buckets is None:
             raise ParameterError("A histogram needs the number of buckets; give buckets=….")
         return self.buckets
@@ -100,9 +100,9 @@ class Bag:
 class Baseline(ABC):
     """A protocol of the literature with its parameters, all exact."""
 
-    query: ClassVar[Query]
+    query: ClassVar[QueryName]
     users: int
-    """How many honest users are sure to take part: together they send all the noise."""
+    """The guaranteed number of honest users; together they send all the noise."""
 
     @cached_property
     @abstractmethod
@@ -132,8 +132,8 @@ class Baseline(ABC):
 
     @abstractmethod
     def mean_squared_error(self, users: int, total: float | None = None) -> float:
-        """The estimate's expected squared error (of one bucket), with so many users, where the
-        true answer is `total`; at the worst true answer if none is given."""
+        """The estimate's expected squared error (of one bucket) with `users` users, if the true
+        answer is `total`; by default for the worst true answer."""
 
     @abstractmethod
     def messages_per_user(self) -> float:
@@ -144,19 +144,19 @@ class Baseline(ABC):
         return None
 
     def forecast(self, users: int | None = None) -> BaselineForecast:
-        """Error and cost with so many users; with the planned number if none is given."""
+        """Error and cost with `users` users; by default with the planned number."""
         error = self.mean_squared_error(self.users if users is None else users)
         return BaselineForecast(float(error**0.5), self.messages_per_user(), self.bits_per_message)
 
     def check_batch(self, users: int) -> None:
-        """Raises `ParameterError` where the analyzer cannot take a batch of so many users."""
+        """Raises `ParameterError` if the analyzer cannot take a batch of `users` users."""
         return
 
 
 class Counter(Baseline):
     """A baseline that counts users with the value 1."""
 
-    query: ClassVar[Query] = "count"
+    query: ClassVar[QueryName] = "count"
 
     @abstractmethod
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:

@@ -2,7 +2,7 @@
 
 A user holds 1 in its own bucket and 0 in every other; a message is (bucket, the counter's
 message). Replacing a value moves one bucket down and another up, on independent randomness: what
-that costs is proved by whoever makes the histogram, who gives the claim.
+that costs is proved where the histogram is made, with its claim.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName
 from shuffledp.baselines.claim import Claim
 from shuffledp.baselines.draws import whole_values
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -29,7 +29,7 @@ class PerBucket(Baseline):
     counter: Counter
     buckets: int
     together: Claim = field(compare=False)
-    query: ClassVar[Query] = "histogram"
+    query: ClassVar[QueryName] = "histogram"
 
     @property
     def users(self) -> int:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""What a baseline promises: pure ε or (ε, δ), whom you must trust, and what supports it."""
+"""The privacy claim of a baseline: pure ε or (ε, δ), whom you must trust, and its evidence."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Trust = Literal["central", "shuffler", "local"]
 Basis = Literal["computed", "theorem", "not verified", "violated"]
 
 BASES: dict[Basis, str] = {
-    "computed": "computed for these very numbers, in exact or ball arithmetic or with a margin "
-    "far above the rounding error",
+    "computed": "computed for these exact parameters, in exact or ball arithmetic or with a "
+    "margin far above the rounding error",
     "theorem": "rests on the published theorem, not computed for these numbers",
-    "not verified": "no proof at hand and too large to compute here",
+    "not verified": "no proof is available, and it is too large to compute here",
     "violated": "a computation found a view that breaks it",
 }
 
@@ -38,7 +38,7 @@ class Claim:
     epsilon: Fraction
     delta: Fraction
     trust: Trust
-    """Who must be honest: whoever collects the raw values, the shuffler, or nobody."""
+    """Who must be honest: the party that collects the raw values, the shuffler, or nobody."""
     basis: Basis
     """What supports the claim; `BASES` explains each."""
     note: str = ""

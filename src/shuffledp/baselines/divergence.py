@@ -73,7 +73,7 @@ def _first_below(law: Law, bound: arb) -> int:
 
 
 def pair_delta(law: Law, epsilon: Fraction) -> arb:
-    """δ when one count goes down and another, with noise of its own, goes up.
+    """δ when one count goes down and another, with independent noise, goes up.
 
     Σ over (i, j) of max(P(i)P(j−1) − e^ε P(i−1)P(j), 0). Given j the terms are positive up to an
     integer i that rises with j. Masses beyond the window are added in full.
@@ -126,7 +126,7 @@ def swap_delta(hidden: Law, epsilon: Fraction) -> arb:
 
 @lru_cache(maxsize=1 << 16)
 def conditional_swap(noise: int, epsilon: Fraction) -> arb:
-    """δ when exactly so many noise messages fall on the two symbols: (1 + A, S − A) against
+    """δ when exactly `noise` noise messages fall on the two symbols: (1 + A, S − A) against
     (A, S − A + 1), A ~ Bin(S, ½); the ratio at a is a/(S + 1 − a)."""
     with ctx.workprec(WORKING_BITS):
         grow = ball(epsilon).exp()
@@ -156,9 +156,8 @@ def settles(quantity: Callable[[], arb], target: Fraction) -> bool:
 def least(
     meets: Callable[[Fraction], bool], start: float, digits: int = 4, most: float = 1e18
 ) -> Fraction:
-    """The smallest number up to `most`, to so many digits and rounded up, that meets a condition
-    which holds from some number on. Floats propose; the condition decides, also about the
-    result."""
+    """The smallest number up to `most`, rounded up to `digits` digits, that meets a condition which
+    holds from some number on. Floats propose; the condition decides, also about the result."""
     low = high = min(start, most)
     while not meets(Fraction(high)):
         if high >= most:

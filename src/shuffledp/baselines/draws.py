@@ -18,8 +18,8 @@ from shuffledp.numbers.uniform import Uniform, invert
 Counts = NDArray[np.int64]
 
 BINARY_PLACES = 40  # to which a real value is rounded: 10⁻¹², far below any error here
-FEW_TRIALS = 1 << 14  # up to so many trials, drawing each is faster than inverting a binomial law
-MOST_UNITS = 1 << 22  # per 1: so many fit into 64 bits beside the binary places
+FEW_TRIALS = 1 << 14  # up to this many, drawing each is faster than inverting a binomial law
+MOST_UNITS = 1 << 22  # per 1: more do not fit into 64 bits with the binary places
 
 
 def draw(law: Law, size: int, entropy: Entropy = SYSTEM) -> Counts:
@@ -28,12 +28,12 @@ def draw(law: Law, size: int, entropy: Entropy = SYSTEM) -> Counts:
 
 
 def draw_once(law: Law, entropy: Entropy = SYSTEM) -> int:
-    """One draw of a law that will hardly be asked for again: no table is built."""
+    """One draw of a law that is unlikely to be used again: no table is built."""
     return invert(law, Uniform(entropy.bits(64), 64, entropy))
 
 
 def successes(trials: int, chance: Fraction, entropy: Entropy = SYSTEM) -> int:
-    """How many of so many independent trials succeed: a draw of Bin(trials, chance)."""
+    """How many of `trials` independent trials succeed: a draw of Bin(trials, chance)."""
     if trials == 0 or chance == 0:
         return 0
     if trials <= FEW_TRIALS:
@@ -54,7 +54,7 @@ def split_evenly(total: int, kinds: int, entropy: Entropy = SYSTEM) -> Counts:
 
 
 def share_of(noise: NegativeBinomial, users: int, planned: int) -> NegativeBinomial:
-    """The noise of so many users, when `planned` of them carry all of it."""
+    """The noise of `users` users, if `planned` users carry all of it."""
     return NegativeBinomial(noise.shape * Fraction(users, planned), noise.decay)
 
 
@@ -66,7 +66,7 @@ def uniform(size: int, bound: int, entropy: Entropy = SYSTEM) -> Counts:
 
 
 def whole_values(values: NDArray[Any], largest: int) -> Counts:
-    """Users' values as integers in 0..largest, or a refusal that does not name them."""
+    """Users' values as integers in 0..largest; the error does not show them."""
     array = np.asarray(values)
     if array.dtype.kind not in "biu":
         raise ValueOutOfRange(
@@ -79,11 +79,11 @@ def whole_values(values: NDArray[Any], largest: int) -> Counts:
 
 
 def unit_values(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Users' values as reals in [0, 1], or a refusal that does not name them."""
+    """Users' values as reals in [0, 1]; the error does not show them."""
     array = np.asarray(values, np.float64).ravel()
     if array.size and not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
         raise ValueOutOfRange(
-            "Some value lies outside the bounds (0 and 1 unless said) or is not a number; give "
+            "Some value lies outside the bounds (0 and 1 by default) or is not a number; give "
             "wider bounds or correct the data."
         )
     return array

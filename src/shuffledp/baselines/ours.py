@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from shuffledp.baselines.base import BaselineForecast, Query, Task
+from shuffledp.baselines.base import BaselineForecast, QueryName, Setting
 from shuffledp.cells.paper.printed import printed_recipe
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
@@ -17,59 +17,60 @@ from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.real_sum.planner import plan_real_sum
 
 MOST_SPREAD = 1_000
-"""Over how many buckets values are taken to be spread, at most."""
+"""The largest number of buckets over which values are assumed to be spread."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OurSide:
-    """What comparisons need to know of shuffledp's own answer to one query."""
+    """What comparisons need to know about shuffledp's answer to one query."""
 
-    plan: Callable[[Task, Fraction], Plan[Result]]
-    """Gives the plan for a task at an error target, the MSE over the central one less 1."""
-    printed: Callable[[Task, Fraction], BaselineForecast] | None
+    plan: Callable[[Setting, Fraction], Plan[Result]]
+    """Gives the plan for a setting at an error target, the MSE over the central one less 1."""
+    printed: Callable[[Setting, Fraction], BaselineForecast] | None
     """Gives error and cost of [GKM23] with the constants as printed, at an error target; None for
     real sums, for which no constants are printed."""
     overheads: tuple[Fraction, ...]
     """The error targets that tables show."""
-    any_domain: Callable[[Task, int], Plan[Result]] | None = None
-    """Gives the plan that costs the same for any domain, with so many messages at most."""
+    any_domain: Callable[[Setting, int], Plan[Result]] | None = None
+    """Returns the plan whose cost does not depend on the domain, with at most this many
+    messages."""
 
 
-def _plan_count(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
-    return plan_count(task.users, task.epsilon, mse_overhead=mse_overhead)
+def _plan_count(setting: Setting, mse_overhead: Fraction) -> Plan[Estimate]:
+    return plan_count(setting.users, setting.epsilon, mse_overhead=mse_overhead)
 
 
-def _plan_real_sum(task: Task, mse_overhead: Fraction) -> Plan[Estimate]:
-    return plan_real_sum(task.users, task.epsilon, mse_overhead=mse_overhead)
+def _plan_real_sum(setting: Setting, mse_overhead: Fraction) -> Plan[Estimate]:
+    return plan_real_sum(setting.users, setting.epsilon, mse_overhead=mse_overhead)
 
 
-def _plan_histogram(task: Task, mse_overhead: Fraction) -> Plan[HistogramResult]:
-    buckets = task.required_buckets
-    return plan_histogram(task.users, task.epsilon, buckets, mse_overhead=mse_overhead)
+def _plan_histogram(setting: Setting, mse_overhead: Fraction) -> Plan[HistogramResult]:
+    buckets = setting.required_buckets
+    return plan_histogram(setting.users, setting.epsilon, buckets, mse_overhead=mse_overhead)
 
 
-def _printed_count(task: Task, mse_overhead: Fraction) -> BaselineForecast:
-    recipe = printed_recipe(task.users, task.epsilon, mse_overhead)
+def _printed_count(setting: Setting, mse_overhead: Fraction) -> BaselineForecast:
+    recipe = printed_recipe(setting.users, setting.epsilon, mse_overhead)
     return BaselineForecast(recipe.rmse, recipe.messages_per_user, 1)
 
 
-def _printed_histogram(task: Task, mse_overhead: Fraction) -> BaselineForecast:
+def _printed_histogram(setting: Setting, mse_overhead: Fraction) -> BaselineForecast:
     """Error and cost of one counter at ε/2 for every bucket."""
-    recipe = printed_recipe(task.users, task.epsilon / 2, mse_overhead)
-    buckets = task.required_buckets
+    recipe = printed_recipe(setting.users, setting.epsilon / 2, mse_overhead)
+    buckets = setting.required_buckets
     messages = buckets * (recipe.messages_per_user - 1) + 1
     return BaselineForecast(recipe.rmse, messages, 1 + (buckets - 1).bit_length())
 
 
-def _plan_frequencies(task: Task, messages: int) -> Plan[HistogramResult]:
+def _plan_frequencies(setting: Setting, messages: int) -> Plan[HistogramResult]:
     """The plan by groups for values that are spread evenly over the buckets, or 1,000 of them."""
-    spread = min(task.required_buckets, MOST_SPREAD)
-    return plan_frequencies(task.users, task.epsilon, spread=spread, max_messages=messages)
+    spread = min(setting.required_buckets, MOST_SPREAD)
+    return plan_frequencies(setting.users, setting.epsilon, spread=spread, max_messages=messages)
 
 
 _FINE = (Fraction(1, 10), Fraction(1, 2), Fraction(2), Fraction(8))
 
-OUR_SIDE: dict[Query, OurSide] = {
+OUR_SIDE: dict[QueryName, OurSide] = {
     "count": OurSide(plan=_plan_count, printed=_printed_count, overheads=_FINE),
     "real-sum": OurSide(
         plan=_plan_real_sum, printed=None, overheads=(Fraction(2), Fraction(8), Fraction(24))
@@ -84,6 +85,6 @@ OUR_SIDE: dict[Query, OurSide] = {
 
 
 @lru_cache(maxsize=256)
-def our_plan(query: Query, task: Task, mse_overhead: Fraction) -> Plan[Result]:
-    """shuffledp's plan for a task at an error target, kept for later calls."""
-    return OUR_SIDE[query].plan(task, mse_overhead)
+def our_plan(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Plan[Result]:
+    """shuffledp's plan for a setting at an error target, kept for later calls."""
+    return OUR_SIDE[query].plan(setting, mse_overhead)

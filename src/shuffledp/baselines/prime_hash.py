@@ -1,4 +1,4 @@
-"""Hash functions h(x) = ((u x + v) mod q) mod b, of which users pick one at random each."""
+"""Hash functions h(x) = ((u x + v) mod q) mod b, one of which each user picks at random."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shuffledp.numbers.entropy import Entropy
 
 @dataclass(frozen=True)
 class PrimeHash:
-    """All such functions from so many buckets to so many cells."""
+    """All such functions from `buckets` buckets to `cells` cells."""
 
     buckets: int
     cells: int
@@ -44,7 +44,7 @@ class PrimeHash:
         return 2 * (self.prime - 1).bit_length() + (self.cells - 1).bit_length()
 
     def keys(self, size: int, entropy: Entropy) -> Messages:
-        """So many functions at random: (u, v) with u ≠ 0."""
+        """`size` random functions: (u, v) with u ≠ 0."""
         u = 1 + uniform(size, self.prime - 1, entropy)
         return np.stack([u, uniform(size, self.prime, entropy)], axis=1)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shuffledp.baselines.base import Baseline, BaselineForecast, Query, Task
+from shuffledp.baselines.base import Baseline, BaselineForecast, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.protocols import bbgn19, bc20, csuzz19, ggkmpv20, gkmp20, thinning
 from shuffledp.baselines.protocols.bbgn20 import SplitAndMixCount, SplitAndMixSum
@@ -24,7 +24,7 @@ from shuffledp.baselines.protocols.lwy22 import FrequencyOracle
 from shuffledp.baselines.protocols.olh import LocalHashing
 from shuffledp.errors import ParameterError, PlanningError
 
-Maker = Callable[[Task], Baseline]
+Maker = Callable[[Setting], Baseline]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,68 +32,69 @@ class Entry:
     """A baseline's name, the query that it answers, its kind of privacy, and how it is made."""
 
     name: str
-    query: Query
+    query: QueryName
     title: str
     """Its name in tables and pictures."""
     pure: bool
     """Whether it promises δ = 0."""
     make: Maker
-    """Gives the baseline for a task."""
+    """Gives the baseline for a setting."""
 
     @property
     def runnable(self) -> bool:
         """Whether the baseline can be run on data."""
         return True
 
-    def plan(self, task: Task) -> Baseline:
-        """The baseline for a task; raises `PlanningError` where its own conditions exclude it."""
-        baseline = self.make(task)
+    def plan(self, setting: Setting) -> Baseline:
+        """The baseline for a setting; raises `PlanningError` where its own conditions exclude
+        it."""
+        baseline = self.make(setting)
         if baseline.claim.pure != self.pure:
             kind = "pure" if self.pure else "approximate"
             raise ParameterError(f"{self.name} is registered as {kind} but claims otherwise.")
         return baseline
 
-    def forecast(self, task: Task) -> tuple[BaselineForecast, Claim]:
-        """The baseline's error and cost for a task, and what it promises."""
-        protocol = planned(self.query, self.name, task)
+    def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
+        """The baseline's error and cost for a setting, and what it promises."""
+        protocol = planned(self.query, self.name, setting)
         return protocol.forecast(), protocol.claim
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineEntry(Entry):
-    """A baseline of which only error and cost are known: it has a line in tables and cannot run."""
+    """A baseline of which only error and cost are known: it is a row in tables and cannot run."""
 
-    line: Callable[[Task], tuple[BaselineForecast, Claim]]
+    line: Callable[[Setting], tuple[BaselineForecast, Claim]]
 
     @property
     def runnable(self) -> bool:
         return False
 
-    def plan(self, task: Task) -> Baseline:
+    def plan(self, setting: Setting) -> Baseline:
         """Raises `PlanningError`: there is no protocol to run."""
         raise PlanningError(
-            f"{self.title} is only known as a line of cost and error and cannot be run; "
-            "choose another protocol."
+            f"Only the cost and the error of {self.title} are known, so it cannot be run; choose "
+            "another protocol."
         )
 
-    def forecast(self, task: Task) -> tuple[BaselineForecast, Claim]:
-        return self.line(task)
+    def forecast(self, setting: Setting) -> tuple[BaselineForecast, Claim]:
+        return self.line(setting)
 
 
-def cy22_line(task: Task) -> tuple[BaselineForecast, Claim]:
+def cy22_line(setting: Setting) -> tuple[BaselineForecast, Claim]:
     """Error and cost of [CY22] Cheu, Yan, Pure DP from secure intermediaries: the central error
     at n^2.5 one-bit messages per user, as its abstract says; constants and randomizer are not at
     hand."""
-    error = CentralCount.plan(task).forecast().rmse
-    claim = pure_claim(task.epsilon, "shuffler", "theorem", "from the abstract; no constants")
-    return BaselineForecast(error, math.pow(task.users, 2.5), 1), claim
+    error = CentralCount.plan(setting).forecast().rmse
+    claim = pure_claim(setting.epsilon, "shuffler", "theorem", "from the abstract; no constants")
+    return BaselineForecast(error, math.pow(setting.users, 2.5), 1), claim
 
 
-def _pure(query: Query, name: str, title: str, make: Maker) -> Entry:
+def _pure(query: QueryName, name: str, title: str, make: Maker) -> Entry:
     return Entry(name=name, query=query, title=title, pure=True, make=make)
 
 
-def _approximate(query: Query, name: str, title: str, make: Maker) -> Entry:
+def _approximate(query: QueryName, name: str, title: str, make: Maker) -> Entry:
     return Entry(name=name, query=query, title=title, pure=False, make=make)
 
 
@@ -158,7 +159,7 @@ def baselines_for(query: str) -> list[Entry]:
     found = [entry for entry in BASELINES if entry.query == query]
     if not found:
         raise ParameterError(
-            f"Other protocols answer count, real-sum and histogram; there are none for {query!r}."
+            f"There are no baselines for {query!r}; choose count, real-sum or histogram."
         )
     return found
 
@@ -168,11 +169,11 @@ def baseline(query: str, name: str) -> Entry:
     entries = baselines_for(query)
     if (query, name) not in _BY_NAME:
         names = ", ".join(entry.name for entry in entries)
-        raise ParameterError(f"There is no protocol {name!r} for a {query}; there are: {names}.")
+        raise ParameterError(f"There is no protocol {name!r} for a {query}; choose from {names}.")
     return _BY_NAME[query, name]
 
 
 @lru_cache(maxsize=64)
-def planned(query: str, name: str, task: Task) -> Baseline:
-    """The baseline for a task, calibrated once and kept for later calls."""
-    return baseline(query, name).plan(task)
+def planned(query: str, name: str, setting: Setting) -> Baseline:
+    """The baseline for a setting, calibrated once and kept for later calls."""
+    return baseline(query, name).plan(setting)

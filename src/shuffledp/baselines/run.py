@@ -1,4 +1,4 @@
-"""Running a baseline on a column of values, with the same care as ours."""
+"""Running a baseline on a column of values, with the same checks as ours."""
 
 from __future__ import annotations
 
@@ -13,20 +13,71 @@ from typing import Any, Literal, TypedDict, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Task
-from shuffledp.baselines.claim import Claim
+from shuffledp.baselines.base import Bag, Baseline, Setting
+from shuffledp.baselines.claim import TRUSTED, Claim
 from shuffledp.baselines.registry import Entry, baseline, planned
-from shuffledp.baselines.results import BaselineEstimate, BaselineHistogram, IntervalKind
 from shuffledp.errors import ParameterError, PlanningError, ShortBatchError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ExactNumber, checked_confidence, exact
 from shuffledp.numbers.laws import DiscreteLaplace
-from shuffledp.protocols.results import ErrorLaw
+from shuffledp.protocols.results import ErrorLaw, Estimate, HistogramResult, Result
 from shuffledp.queries.histogram.protocol import Label, checked_labels
+
+IntervalKind = Literal["exact", "normal approximation"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BaselineResult(Result):
+    """A baseline's result also says which protocol gave it, and under which claim."""
+
+    protocol: str
+    """The protocol's name, as `shuffledp compare` lists it."""
+    title: str
+    """The protocol's name in tables and pictures."""
+    claim: Claim
+    interval_kind: IntervalKind
+    """How the intervals were made."""
+    bits_per_message: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon != self.claim.epsilon:
+            raise ParameterError("A result's ε must be the ε of its privacy claim.")
+
+    def privacy_in_words(self) -> str:
+        return super().privacy_in_words() if self.seeded else self.claim.in_words()
+
+    def promise(self) -> dict[str, Any]:
+        """What `Result.promise` gives, and the protocol with its claim, as JSON can hold it."""
+        return {
+            **super().promise(),
+            "protocol": self.protocol,
+            "claim": self.claim.to_dict(),
+            "interval_kind": self.interval_kind,
+            "bits_per_message": self.bits_per_message,
+        }
+
+    def __str__(self) -> str:
+        trusted = TRUSTED[self.claim.trust]
+        warning = "" if self.claim.holds else f", {self.claim.basis}"
+        return (
+            f"{super().__str__()}\n{self.title}: {self.claim}, trusting {trusted}{warning}; "
+            f"intervals: {self.interval_kind}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BaselineEstimate(BaselineResult, Estimate):
+    """A baseline's unbiased estimate of one number, with its interval and its privacy claim."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BaselineHistogram(BaselineResult, HistogramResult):
+    """A baseline's unbiased estimates of all buckets, with intervals and privacy claim."""
+
 
 Floats = NDArray[np.float64]
 
-PICTURE_TAIL = 1e-5  # chance of the errors that the law of a picture leaves out
+PICTURE_TAIL = 1e-5  # probability of the errors that a picture leaves out
 
 
 @overload
@@ -88,14 +139,14 @@ def run(
     entropy: Entropy = SYSTEM,
     confidence: float = 0.95,
 ) -> BaselineEstimate | BaselineHistogram:
-    """The result of a whole baseline protocol on values that one process holds anyway.
+    """Simulates a whole baseline protocol in one process and returns its result.
 
-    Values are 0 or 1 for a count, bucket numbers 0, 1, … for a histogram with so many `buckets`
-    (or with these labels), and reals within `bounds` (0 and 1 unless said) for a real sum. So many
-    `users` of them are sure to be honest and send the noise: all, unless fewer are said. Refuses
-    a protocol whose privacy claim was found violated.
+    Values are 0 or 1 for a count, bucket numbers 0, 1, … for a histogram (`buckets`: their number
+    or their labels), and reals within `bounds` (by default 0 and 1) for a real sum. `users` is the
+    guaranteed number of honest users, who send the noise (default: all). Refuses a protocol whose
+    privacy claim was found violated.
 
-    >>> from shuffledp.numbers.seeded import SeededEntropy
+    >>> from shuffledp.numbers.entropy import SeededEntropy
     >>> result = run("count", "gkmp20", [0, 1, 1] * 100, 1, "1e-6", entropy=SeededEntropy(1))
     >>> result.claim.pure, str(result.claim)
     (False, '(ε, δ) = (1, 1e-06)')
@@ -109,9 +160,11 @@ def run(
     if sure > array.size:
         raise ShortBatchError(array.size, sure)
     buckets_asked = None if labels is None else len(labels)
-    protocol = planned(query, protocol_name, Task.of(sure, epsilon, delta, buckets_asked))
+    protocol = planned(query, protocol_name, Setting.of(sure, epsilon, delta, buckets_asked))
     if protocol.claim.basis == "violated":
-        raise PlanningError(f"{protocol_name} breaks its own privacy claim here; it is not run.")
+        raise PlanningError(
+            f"{protocol_name} violates its privacy claim here and was not run; choose another one."
+        )
     protocol.check_batch(array.size)
     bag = protocol.aggregate(value_range.to_unit(array), entropy)
     answer = Answer(
@@ -142,7 +195,7 @@ def _value_range(entry: Entry, bounds: Sequence[ExactNumber] | None) -> ValueRan
     if bounds is None:
         return ValueRange()
     if entry.query != "real-sum":
-        raise ParameterError(f"bounds belong to a real-sum; leave them out of a {entry.query}.")
+        raise ParameterError(f"bounds are only for real sums; remove them from the {entry.query}.")
     low, high = (exact(bound, "a bound") for bound in bounds)
     if low >= high:
         raise ParameterError("bounds must be (low, high) with low < high.")
@@ -155,7 +208,9 @@ def _bucket_labels(entry: Entry, buckets: int | Sequence[Label] | None) -> tuple
             raise ParameterError("A histogram needs the number of buckets; give buckets=….")
         return checked_labels(buckets)
     if buckets is not None:
-        raise ParameterError(f"buckets belong to a histogram; leave them out of a {entry.query}.")
+        raise ParameterError(
+            f"buckets are only for histograms; remove them from the {entry.query}."
+        )
     return None
 
 

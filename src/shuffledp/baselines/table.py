@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from shuffledp.baselines.base import BaselineForecast, Query, Task
+from shuffledp.baselines.base import BaselineForecast, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.ours import OUR_SIDE, our_plan
 from shuffledp.baselines.registry import Entry, baselines_for, planned
@@ -16,7 +16,7 @@ from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 
-LARGE_DOMAIN = 100  # from so many buckets on, plans that cost the same for any domain are shown
+LARGE_DOMAIN = 100  # buckets from which on plans whose cost is the same for any domain are shown
 GROUP_MESSAGES = (45, 1_300)
 PRINTED_OVERHEAD = Fraction(1, 2)  # the error target of the row with the printed constants
 
@@ -62,10 +62,10 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A row for every protocol that can do a task, and why the others have none."""
+    """A row for every protocol that covers a setting, and why the others have none."""
 
-    query: Query
-    task: Task
+    query: QueryName
+    setting: Setting
     rows: tuple[Row, ...]
     missing: tuple[tuple[str, str], ...]
 
@@ -77,10 +77,10 @@ class Table:
         """The table as JSON can hold it."""
         return {
             "query": self.query,
-            "users": self.task.users,
-            "epsilon": str(self.task.epsilon),
-            "delta": None if self.task.delta is None else str(self.task.delta),
-            "buckets": self.task.buckets,
+            "users": self.setting.users,
+            "epsilon": str(self.setting.epsilon),
+            "delta": None if self.setting.delta is None else str(self.setting.delta),
+            "buckets": self.setting.buckets,
             "rows": [row.to_dict() for row in self.rows],
             "missing": [{"protocol": name, "why": why} for name, why in self.missing],
         }
@@ -91,16 +91,16 @@ def our_name(mse_overhead: Fraction) -> str:
     return f"ours-{float(mse_overhead):g}"
 
 
-def our_row(query: Query, task: Task, mse_overhead: Fraction) -> Row:
+def our_row(query: QueryName, setting: Setting, mse_overhead: Fraction) -> Row:
     """The row of shuffledp at an error target, its plan certified."""
-    plan = our_plan(query, task, mse_overhead)
+    plan = our_plan(query, setting, mse_overhead)
     return _row_of_plan(our_name(mse_overhead), f"shuffledp, ρ = {float(mse_overhead):g}", plan)
 
 
-def group_row(plan: Callable[[Task, int], Plan[Result]], task: Task, messages: int) -> Row:
-    """The row of shuffledp for any domain, with so many messages at most."""
+def group_row(plan: Callable[[Setting, int], Plan[Result]], setting: Setting, messages: int) -> Row:
+    """The row of shuffledp for any domain, with at most `messages` messages."""
     title = f"shuffledp by groups, ≤ {messages:,} messages"
-    return _row_of_plan(f"groups-{messages}", title, plan(task, messages))
+    return _row_of_plan(f"groups-{messages}", title, plan(setting, messages))
 
 
 def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
@@ -117,21 +117,21 @@ def _row_of_plan(name: str, title: str, plan: Plan[Result]) -> Row:
     )
 
 
-def _printed_row(forecast: BaselineForecast, task: Task, central_rmse: float) -> Row:
+def _printed_row(forecast: BaselineForecast, setting: Setting, central_rmse: float) -> Row:
     """The row of [GKM23] with the constants as printed, at ρ = ½."""
     return Row(
         name="printed",
         title="GKM23 as printed, ρ = 0.5",
         forecast=forecast,
-        claim=pure_claim(task.epsilon, "shuffler", "theorem", "printed constants, ρ = 0.5"),
+        claim=pure_claim(setting.epsilon, "shuffler", "theorem", "printed constants, ρ = 0.5"),
         central_rmse=central_rmse,
         ours=True,
     )
 
 
-def baseline_row(entry: Entry, task: Task, central_rmse: float) -> Row:
-    """The row of one baseline; raises `PlanningError` where it cannot do the task."""
-    forecast, claim = entry.forecast(task)
+def baseline_row(entry: Entry, setting: Setting, central_rmse: float) -> Row:
+    """The row of one baseline; raises `PlanningError` if it does not cover the setting."""
+    forecast, claim = entry.forecast(setting)
     return Row(
         name=entry.name,
         title=entry.title,
@@ -143,40 +143,42 @@ def baseline_row(entry: Entry, task: Task, central_rmse: float) -> Row:
 
 
 def compare(
-    query: Query,
-    task: Task,
+    query: QueryName,
+    setting: Setting,
     overheads: Iterable[Fraction] | None = None,
     names: Iterable[str] | None = None,
 ) -> Table:
     """The table: shuffledp at a few error targets, then every baseline (or those named) that can
-    answer for this task. Without δ, approximate baselines are left out."""
+    answer for this setting. Without δ, approximate baselines are left out."""
     entries = baselines_for(query)
-    if task.delta is None:
+    if setting.delta is None:
         entries = [entry for entry in entries if entry.pure]
     wanted = {entry.name for entry in entries} if names is None else set(names)
-    central = planned(query, "central", task).forecast().rmse
+    central = planned(query, "central", setting).forecast().rmse
     makers: list[tuple[str, Callable[[], Row]]] = [
-        (our_name(overhead), partial(our_row, query, task, overhead))
+        (our_name(overhead), partial(our_row, query, setting, overhead))
         for overhead in (OUR_SIDE[query].overheads if overheads is None else overheads)
     ]
     for_any = OUR_SIDE[query].any_domain
-    if names is None and for_any is not None and task.required_buckets >= LARGE_DOMAIN:
+    if names is None and for_any is not None and setting.required_buckets >= LARGE_DOMAIN:
         makers += [
-            (f"groups-{messages}", partial(group_row, for_any, task, messages))
+            (f"groups-{messages}", partial(group_row, for_any, setting, messages))
             for messages in GROUP_MESSAGES
         ]
     printed = OUR_SIDE[query].printed
     if names is None and printed is not None:
         makers.append(
-            ("printed", lambda: _printed_row(printed(task, PRINTED_OVERHEAD), task, central))
+            ("printed", lambda: _printed_row(printed(setting, PRINTED_OVERHEAD), setting, central))
         )
     for entry in entries:
         if entry.name in wanted:
-            makers.append((entry.name, partial(baseline_row, entry, task, central)))
-    return _table(query, task, makers)
+            makers.append((entry.name, partial(baseline_row, entry, setting, central)))
+    return _table(query, setting, makers)
 
 
-def _table(query: Query, task: Task, makers: Iterable[tuple[str, Callable[[], Row]]]) -> Table:
+def _table(
+    query: QueryName, setting: Setting, makers: Iterable[tuple[str, Callable[[], Row]]]
+) -> Table:
     """All rows that can be made, and why the others cannot."""
     rows: list[Row] = []
     missing: list[tuple[str, str]] = []
@@ -185,19 +187,4 @@ def _table(query: Query, task: Task, makers: Iterable[tuple[str, Callable[[], Ro
             rows.append(make())
         except (PlanningError, ParameterError) as error:
             missing.append((name, str(error)))
-    return Table(query=query, task=task, rows=tuple(rows), missing=tuple(missing))
-
-
-def pareto(rows: Iterable[Row]) -> list[Row]:
-    """Rows that no other row of the same kind and trust beats in both error and messages."""
-    held = [row for row in rows if row.claim.holds and row.runnable]
-    return [row for row in held if not any(_beats(other, row) for other in held)]
-
-
-def _beats(other: Row, row: Row) -> bool:
-    return (
-        (other.claim.pure, other.claim.trust) == (row.claim.pure, row.claim.trust)
-        and other.forecast.rmse <= row.forecast.rmse
-        and other.forecast.messages_per_user <= row.forecast.messages_per_user
-        and other is not row
-    )
+    return Table(query=query, setting=setting, rows=tuple(rows), missing=tuple(missing))

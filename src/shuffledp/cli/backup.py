@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from shuffledp.cli.needs import file_only
-from shuffledp.cli.output import Commands, add_command, emit
+from shuffledp.cli.output import Commands, add_command, emit, file_only
 
 
 def add_to(commands: Commands) -> None:
@@ -19,23 +18,23 @@ def add_to(commands: Commands) -> None:
         needs=["service"],
     )
     backup.add_argument("--store", required=True, help="as in its configuration: sqlite:<path>")
-    backup.add_argument("--output", required=True, metavar="FILE", help="the file to make")
+    backup.add_argument("--output", required=True, metavar="FILE", help="the file to write")
     restore = add_command(
         commands,
         "restore",
         run_restore,
-        "put a backup back, server stopped",
+        "restore a backup; stop the server first",
         examples=["restore --backup shuffler.backup --store sqlite:shuffler.db"],
         needs=["service"],
     )
     restore.add_argument(
-        "--backup", required=True, metavar="FILE", help="the file that `backup` made"
+        "--backup", required=True, metavar="FILE", help="the file that `backup` wrote"
     )
     restore.add_argument("--store", required=True, help="as in its configuration: sqlite:<path>")
 
 
 def run_backup(args: argparse.Namespace) -> None:
-    """Makes a backup."""
+    """Writes a backup."""
     from shuffledp.service.store.backups import back_up
 
     size = back_up(args.store, file_only(args.output))
@@ -43,15 +42,15 @@ def run_backup(args: argparse.Namespace) -> None:
         args,
         {"file": args.output, "bytes": size},
         lambda out: out.print(
-            f"{args.output} holds the store ({size:,} bytes). The keys of a shuffler's reports "
-            "stay where they are: never put back older ones.",
+            f"{args.output} holds the store ({size:,} bytes). It does not include the keys of a "
+            "shuffler's reports: never restore older ones.",
             markup=False,
         ),
     )
 
 
 def run_restore(args: argparse.Namespace) -> None:
-    """Puts a backup back."""
+    """Restores a backup."""
     from shuffledp.service.store.backups import restore
 
     restore(args.backup, args.store)
@@ -59,8 +58,8 @@ def run_restore(args: argparse.Namespace) -> None:
         args,
         {"store": args.store},
         lambda out: out.print(
-            f"{args.store} is as it was when the backup was made; start the server. Leave its "
-            "other folders as they are: they know what has happened since.",
+            f"{args.store} is restored; start the server. Leave its other folders unchanged: they "
+            "record what has happened since the backup.",
             markup=False,
         ),
     )

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shuffledp.cli.needs import file_only
-from shuffledp.cli.output import Commands, add_command, emit, facts, write_output
+from shuffledp.cli.output import Commands, add_command, emit, facts, file_only, write_output
 from shuffledp.numbers.exact import checked_confidence, counted
 
 
@@ -26,7 +25,7 @@ def add_to(commands: Commands) -> None:
     shuffle.add_argument("files", nargs="+", metavar="FILE", help="reports, or one batch")
     shuffle.add_argument("--output", required=True, metavar="FILE", help="where the batch goes")
     shuffle.add_argument(
-        "--order", choices=("canonical", "uniform"), help="default: what the task says"
+        "--order", choices=("canonical", "uniform"), help="default: the task's order"
     )
     shuffle.add_argument("--batch-id", metavar="HEX", help="32 hexadecimal digits (random)")
     opening = add_command(
@@ -42,15 +41,15 @@ def add_to(commands: Commands) -> None:
     opening.add_argument(
         "--seen",
         metavar="FOLDER",
-        help="messages that were counted before are dropped; adds those of this batch",
+        help="drop messages that were counted before, and add those of this batch",
     )
-    opening.add_argument("--ledger", metavar="FILE", help="draw on this budget, once per batch")
+    opening.add_argument("--ledger", metavar="FILE", help="charge this ledger, once per batch")
     opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
     opening.add_argument(
         "--implausible",
         choices=["mark", "hold"],
         default="mark",
-        help="what becomes of a total that honest users do not give (mark)",
+        help="what to do with an implausible total (mark)",
     )
     opening.add_argument("--output", metavar="FILE", help="also write the result as JSON")
     for one in (shuffle, opening):
@@ -105,7 +104,7 @@ def run_open(args: argparse.Namespace) -> None:
     task = read_task(args.task)
     key = KeyFolder(args.keys).find(task.key.key_id, task.key.epoch)
     if key is None:
-        raise TaskError(f"The task's key {task.key.key_id} is not in {args.keys}; it may be gone.")
+        raise TaskError(f"The task's key {task.key.key_id} is not in {args.keys}; give its folder.")
     confidence = checked_confidence(args.confidence)
     with cluster(args.master) as session:
         done = open_batch(
@@ -140,5 +139,5 @@ def _batch_id(text: str | None) -> bytes | None:
     except ValueError:
         name = b""
     if name is not None and len(name) != 16:
-        raise ParameterError("--batch-id needs 32 hexadecimal digits.")
+        raise ParameterError("--batch-id must be 32 hexadecimal digits.")
     return name

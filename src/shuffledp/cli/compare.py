@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from shuffledp.baselines.base import Task
+from shuffledp.baselines.base import Setting
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import OUR_SIDE
 from shuffledp.baselines.table import Row, Table, compare
@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "compare",
         run,
-        "compare with every protocol of the literature, by computed error",
+        "compare with the protocols of the literature, by computed error",
         examples=[
             "compare count --users 10000 --epsilon 1 --delta 1e-6",
             "compare histogram --users 10000 --epsilon 1 --buckets 100 --plot frontier.png",
@@ -50,33 +50,33 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--over",
         choices=("epsilon", "users"),
-        help="draw how error and messages change with this instead (needs --plot)",
+        help="draw how error and messages change with this instead (with --plot)",
     )
 
 
-def task_of(args: argparse.Namespace) -> Task:
-    """The task that the command line's options describe."""
+def setting_of(args: argparse.Namespace) -> Setting:
+    """The setting that the command line's options describe."""
     delta = DEFAULT_DELTA if args.delta is None else args.delta
     if args.query != "histogram" and args.buckets is not None:
-        raise ParameterError("--buckets belongs to a histogram; drop it or ask for a histogram.")
+        raise ParameterError("--buckets is only for histograms; remove it, or compare histograms.")
     buckets = (args.buckets or DEFAULT_BUCKETS) if args.query == "histogram" else None
     none = _is_zero(delta)
-    return Task.of(args.users, args.epsilon, None if none else delta, buckets)
+    return Setting.of(args.users, args.epsilon, None if none else delta, buckets)
 
 
 def _is_zero(delta: str) -> bool:
     try:
         return float(delta) == 0
     except ValueError:
-        return False  # Task refuses it, in a sentence
+        return False  # Setting refuses it with an explanation
 
 
 def run(args: argparse.Namespace) -> None:
     """Prints the table; draws the picture if asked for."""
-    task = task_of(args)
+    setting = setting_of(args)
     if args.over is not None and args.plot is None:
-        raise ParameterError("--over draws a picture; say where to with --plot FILE.")
-    table = compare(args.query, task)
+        raise ParameterError("--over draws a picture; add --plot FILE to say where.")
+    table = compare(args.query, setting)
     if args.plot is not None:
         _draw(table, args.over, args.plot)
     emit(args, table.to_dict(), lambda console: _show(console, table, args.plot))
@@ -89,7 +89,7 @@ def _draw(table: Table, over: Over | None, path: str) -> None:
     if over is None:
         frontier(table, path)
     else:
-        scaling(table.query, table.task, over, path)
+        scaling(table.query, table.setting, over, path)
 
 
 def _show(console: Console, table: Table, plot: str | None) -> None:
@@ -107,12 +107,12 @@ def as_table(table: Table) -> RichTable:
     """The comparison as a table for the terminal."""
     from rich.table import Table as RichTable
 
-    task = table.task
-    title = f"{table.query}: {counted(task.users, 'user')}, ε = {show(task.epsilon)}"
-    if task.delta is not None:
-        title += f", δ = {float(task.delta):g} where approximate"
-    if task.buckets is not None:
-        title += f", {counted(task.buckets, 'bucket')}"
+    setting = table.setting
+    title = f"{table.query}: {counted(setting.users, 'user')}, ε = {show(setting.epsilon)}"
+    if setting.delta is not None:
+        title += f", δ = {float(setting.delta):g} where approximate"
+    if setting.buckets is not None:
+        title += f", {counted(setting.buckets, 'bucket')}"
     rich = RichTable(title=title, title_justify="left", box=None, padding=(0, 1))
     rich.add_column("protocol", no_wrap=True)
     for name in ("RMSE", "over central", "messages", "bits per user"):

@@ -1,4 +1,4 @@
-"""`shuffledp completion bash|zsh|tcsh`: what a shell needs to complete commands and options."""
+"""`shuffledp completion bash|zsh|tcsh`: a script that completes commands and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "completion",
         run,
-        "print a script with which a shell completes commands and options",
+        "print a shell script that completes commands and options",
         examples=[
             "completion bash > ~/.local/share/bash-completion/completions/shuffledp",
             'completion zsh > "${fpath[1]}/_shuffledp"',

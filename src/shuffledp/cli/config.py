@@ -15,7 +15,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "check",
         run_check,
-        "say what is wrong before a server starts",
+        "check a configuration before a server starts",
         examples=["config check shuffler --config service.toml"],
         needs=["service"],
     )

@@ -16,7 +16,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "demo",
         run,
-        "a local shuffler, analyzer and simulated users, in one go",
+        "run a local shuffler, analyzer and simulated users",
         examples=["demo", "demo --issuer --relay", "demo --users 1000 --epsilon 0.5 --keep"],
         needs=["service"],
     )
@@ -31,10 +31,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--browser", action="store_true", help="serve a survey page to answer in a browser"
     )
-    parser.add_argument("--browsers", default="1", metavar="N", help="answers from the page (1)")
-    parser.add_argument("--port", default="0", help="of the survey page (a free one)")
     parser.add_argument(
-        "--question", metavar="TEXT", help="what the survey page asks, for yes or no"
+        "--browsers", default="1", metavar="N", help="number of answers from the page (1)"
+    )
+    parser.add_argument("--port", default="0", help="port of the survey page (default: a free one)")
+    parser.add_argument(
+        "--question", metavar="TEXT", help="the yes-or-no question on the survey page"
     )
     parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
@@ -65,9 +67,9 @@ def run_users(args: argparse.Namespace) -> None:
         found,
         lambda out: out.print(
             facts(
-                "The estimate beside the truth",
+                "Estimate and true answer",
                 [
-                    ("truth", f"{found['truth']:,} of {users:,} simulated users hold 1"),
+                    ("truth", f"{found['truth']:,} of {users:,} simulated users say yes"),
                     ("estimate", f"{result['estimate']:,.2f}"),
                     (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
                     ("ε", str(result["epsilon"])),
@@ -96,5 +98,5 @@ def run_page(args: argparse.Namespace) -> None:
 
 
 def _more(args: argparse.Namespace) -> list[str]:
-    """The servers that are asked for beside shuffler and analyzer."""
+    """The servers to run besides shuffler and analyzer."""
     return [role for role in ("issuer", "relay") if getattr(args, role)]

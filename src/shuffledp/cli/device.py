@@ -39,7 +39,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "policy",
         run_policy,
-        "print a policy, to change and use",
+        "print a policy, to edit and use",
         examples=["device policy --least-users 1000 > policy.json"],
         needs=["client"],
     )
@@ -48,7 +48,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "show",
         run_show,
-        "the ε that was spent, and remembered keys",
+        "the ε spent so far, and the keys on record",
         examples=["device show", "device show --outbox outbox --json"],
         needs=["client"],
     )
@@ -57,7 +57,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "begin-anew",
         run_begin_anew,
-        "begin an empty record where one was lost",
+        "start an empty record after the old one was lost",
         examples=["device begin-anew"],
         needs=["client"],
     )
@@ -65,7 +65,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "token",
         run_token,
-        "get the one-time token of a task ahead of time, long before you send",
+        "get the one-time token of a task long before you send",
         examples=["device token --task task.json --token-file token.txt"],
         needs=["client"],
     )
@@ -76,7 +76,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "enrol",
         run_enrol,
-        "enrol this device at an issuer by evidence",
+        "enrol this device at an issuer by giving evidence",
         examples=[
             "device enrol --issuer https://issuer.example --evidence-file e --output token.txt"
         ],
@@ -84,13 +84,16 @@ def add_to(commands: Commands) -> None:
     )
     enrol.add_argument("--issuer", required=True, metavar="URL", help="its URL")
     enrol.add_argument(
-        "--evidence-file", required=True, metavar="FILE", help="what the issuer's operator asks for"
+        "--evidence-file",
+        required=True,
+        metavar="FILE",
+        help="the evidence that the issuer's operator asks for",
     )
     enrol.add_argument("--output", required=True, metavar="FILE", help="file for the token, or -")
     history, wipe = _add_history(actions)
     for one in (shown, anew, token, *history, wipe):
         one.add_argument(
-            "--outbox", metavar="FOLDER", help="folder of the device (your data folder)"
+            "--outbox", metavar="FOLDER", help="folder of the device (default: your data folder)"
         )
 
 
@@ -102,7 +105,7 @@ def _add_history(
         actions,
         "history",
         run_history,
-        "what this device has sent: when, for which question, at which ε, to whom",
+        "what this device has sent: when, for which question, at what ε, to whom",
         examples=["device history", "device history --json"],
         needs=["client"],
     )
@@ -110,7 +113,7 @@ def _add_history(
         actions,
         "export",
         run_export,
-        "everything that this device remembers, as JSON",
+        "everything that this device has on record, as JSON",
         examples=["device export --output mine.json"],
         needs=["client"],
     )
@@ -119,12 +122,12 @@ def _add_history(
         actions,
         "wipe",
         run_wipe,
-        "forget what reports were for; what they cost stays",
+        "forget what reports were for; what they cost is kept",
         examples=["device wipe", "device wipe --yes --keys"],
         needs=["client"],
     )
     wipe.add_argument("--yes", action="store_true", help="do not ask")
-    wipe.add_argument("--keys", action="store_true", help="also forget the keys of servers")
+    wipe.add_argument("--keys", action="store_true", help="also forget the servers' keys")
     return [listed, export], wipe
 
 
@@ -175,26 +178,26 @@ def run_wipe(args: argparse.Namespace) -> None:
     device = _device(args)
     if not args.yes:
         confirm(
-            f"Wipe which tasks got {counted(len(device.charges()), 'report')} of this device? That "
-            "cannot be undone. What reports cost stays, without a name, so that your budget "
-            "holds: wiping frees nothing of it."
+            f"Forget which tasks got {counted(len(device.charges()), 'report')} from this device? "
+            "This cannot be undone. What the reports cost stays on record, so wiping frees none of "
+            "your budget."
         )
     done = device.wipe(keys=args.keys)
 
     def shown(out: Console) -> None:
         out.print(
-            f"Wiped: of {counted(done.reports, 'report')} only ε and the time are left, which "
-            "still count against your budget."
+            f"Wiped: only ε and the time of {counted(done.reports, 'report')} are left; they still "
+            "count against your budget."
         )
         if done.tasks:
             out.print(
-                f"The ids of {counted(done.tasks, 'task')} stay until they expire, so that none "
-                "is answered twice; wipe again afterwards."
+                f"The ids of {counted(done.tasks, 'task')} are kept until they expire, so that "
+                "none is answered twice; wipe again afterwards."
             )
         if done.waiting:
             out.print(
-                f"Left as they are: {counted(done.waiting, 'report')} still to be sent, with "
-                "`shuffledp send --resume`."
+                f"{counted(done.waiting, 'report')} still to be sent: kept. Send with `shuffledp "
+                "send --resume`."
             )
 
     emit(args, done._asdict(), shown)
@@ -212,7 +215,7 @@ def _day(seconds: int) -> str:
 
 
 def _to_whom(row: dict[str, Any]) -> str:
-    """The shuffler and who runs it; nothing after it was wiped."""
+    """The shuffler and who runs it; empty after a wipe."""
     return f"{row['shuffler']} ({row['operators']['shuffler']})" if "shuffler" in row else ""
 
 
@@ -273,7 +276,7 @@ def run_enrol(args: argparse.Namespace) -> None:
         evidence = Path(args.evidence_file).read_text("utf-8")
     except (OSError, UnicodeError):
         raise ParameterError(
-            f"{args.evidence_file} cannot be read; give a text file with the evidence."
+            f"{args.evidence_file} cannot be read; use a text file with the evidence."
         ) from None
     token = enrol_by_evidence(args.issuer, evidence)
     write_output(
@@ -295,5 +298,5 @@ def run_begin_anew(args: argparse.Namespace) -> None:
     emit(
         args,
         {"outbox": str(folder)},
-        lambda out: out.print("What this device spent before is forgotten; it begins at 0."),
+        lambda out: out.print("The device starts at 0; what it spent before is forgotten."),
     )

@@ -1,4 +1,5 @@
-"""`shuffledp issuer`: run it, make keys, enrol devices; and the options of tasks that have one."""
+"""`shuffledp issuer`: run it, create keys, enrol devices; and the issuer options of `task
+create`."""
 
 from __future__ import annotations
 
@@ -6,19 +7,19 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from shuffledp.cli.output import Commands, add_command, add_group, read_json
+from shuffledp.cli.output import Commands, add_command, add_group, read_key_text
 from shuffledp.cli.serve import add_serve
 from shuffledp.cli.tokens import add_made_tokens, add_token, given_token, write_tokens
 from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
     from shuffledp.tasks.task import Task
-    from shuffledp.tasks.task_tokens import IssuerKey, TokenIssuer
+    from shuffledp.tasks.tokens import IssuerKey, TokenIssuer
 
 
 def add_to(commands: Commands) -> None:
     """Adds the command `issuer`."""
-    actions = add_group(commands, "issuer", "give every device one token per task, unlinkably")
+    actions = add_group(commands, "issuer", "give every device one unlinkable token per task")
     add_serve(actions, "issuer")
     key = add_command(
         actions,
@@ -32,20 +33,22 @@ def add_to(commands: Commands) -> None:
         actions,
         "enrol",
         run_enrol,
-        "make tokens for devices, with which they ask for one-time tokens",
+        "create the tokens with which devices ask for one-time tokens",
         examples=["issuer enrol --issuer https://issuer.example --count 1000 --output tokens.txt"],
         needs=["client"],
     )
     enrol.add_argument("--issuer", required=True, metavar="URL", help="its URL")
     add_made_tokens(enrol)
     enrol.add_argument(
-        "--attested", action="store_true", help="they count as attested: you know whose they are"
+        "--attested",
+        action="store_true",
+        help="these enrolments count as attested: you know whose they are",
     )
     add_token(enrol, "operator")
 
 
 def run_new_key(args: argparse.Namespace) -> None:
-    from shuffledp.tasks.issuer_keys import IssuerKeyFolder
+    from shuffledp.tasks.tokens import IssuerKeyFolder
 
     print(json.dumps({"issuer_key": IssuerKeyFolder(args.folder).new().spki.hex()}))
 
@@ -61,8 +64,10 @@ def run_enrol(args: argparse.Namespace) -> None:
 
 def add_issuer(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `task create` that name an issuer."""
-    group = parser.add_argument_group("one-time tokens (without these: tokens of the shuffler)")
-    group.add_argument("--issuer", metavar="URL", help="where devices get their token of this task")
+    group = parser.add_argument_group("one-time tokens (default: enrolment tokens of the shuffler)")
+    group.add_argument(
+        "--issuer", metavar="URL", help="where devices get their token for this task"
+    )
     group.add_argument(
         "--issuer-key", metavar="FILE", help="JSON from `shuffledp issuer new-key`, for this task"
     )
@@ -73,7 +78,7 @@ def add_issuer(parser: argparse.ArgumentParser) -> None:
 
 def given_issuer(args: argparse.Namespace) -> TokenIssuer | None:
     """The issuer that the options name; None if they name none."""
-    from shuffledp.tasks.task_tokens import TokenIssuer
+    from shuffledp.tasks.tokens import TokenIssuer
 
     if not (args.issuer or args.issuer_key or args.attested):
         return None
@@ -84,18 +89,14 @@ def given_issuer(args: argparse.Namespace) -> TokenIssuer | None:
 
 def read_issuer_key(file: str) -> IssuerKey:
     """The issuer's key in a file that `issuer new-key` printed."""
-    from shuffledp.tasks.task_tokens import IssuerKey
+    from shuffledp.tasks.tokens import IssuerKey
 
-    data = read_json(file)
-    text = data.get("issuer_key") if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        raise ParameterError("The issuer's key is what `shuffledp issuer new-key` prints.")
-    return IssuerKey.from_hex(text)
+    return IssuerKey.from_hex(read_key_text(file, "issuer_key", "issuer new-key"))
 
 
 def issuer_words(task: Task) -> str:
     """Which tokens the reports of a task carry, for people."""
     if task.issuer is None:
-        return "of devices that are enrolled at the shuffler, who sees which of them takes part"
+        return "enrolment tokens: the shuffler sees which enrolled devices take part"
     whom = "attested enrolments" if task.issuer.attested else "enrolments"
     return f"one-time, from {task.issuer.url}, one for each of its {whom}"

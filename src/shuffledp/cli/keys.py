@@ -1,4 +1,4 @@
-"""`shuffledp keys`: the analyzer's keys, signing keys and tokens for everybody."""
+"""`shuffledp keys`: the analyzer's keys, signing keys and tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ def add_to(commands: Commands) -> None:
     """Adds the command `keys` with its actions."""
     actions = add_group(commands, "keys", "the analyzer's keys, signing keys and tokens")
     for name, run, summary in (
-        ("new", run_new, "a fresh key; print its public half"),
-        ("show", run_show, "the public half of the newest active key, for `task create --key`"),
+        ("new", run_new, "create a key and print its public half"),
+        (
+            "show",
+            run_show,
+            "print the public half of the newest active key, for `task create --key`",
+        ),
         (
             "retire",
             run_retire,
-            "take no new reports for a key; batches on their way can still be opened",
+            "take no new reports for a key; it still opens batches already collected",
         ),
         (
             "destroy",
@@ -38,15 +42,15 @@ def add_to(commands: Commands) -> None:
         actions,
         "signing",
         run_signing,
-        "the public half of a signing key; the key is made if there is none",
+        "print the public half of a signing key; create the key if there is none",
         examples=["keys signing collector.json"],
     )
-    signing.add_argument("file", metavar="FILE", help="the file of the secret key")
+    signing.add_argument("file", metavar="FILE", help="the secret key's file")
     add_command(
         actions,
         "token",
         run_token,
-        "a fresh token and the hash to configure",
+        "create a token and the hash to configure",
         examples=["keys token", "keys token --json"],
         needs=["client"],
     )
@@ -64,7 +68,7 @@ def run_show(args: argparse.Namespace) -> None:
 
     active = [key for key in KeyFolder(args.folder).all() if key.state == "active"]
     if not active:
-        raise TaskError(f"There is no active key in {args.folder}; make one with `keys new`.")
+        raise TaskError(f"There is no active key in {args.folder}; create one with `keys new`.")
     print(json.dumps(active[-1].public.to_dict()))
 
 
@@ -91,11 +95,11 @@ def run_destroy(args: argparse.Namespace) -> None:
     from shuffledp.tasks.keys import KeyFolder
 
     folder = KeyFolder(args.folder)
-    folder.known(args.id)  # a wrong number is not asked about
+    folder.known(args.id)  # refuses a wrong number before asking
     if not args.yes:
         confirm(
-            f"Destroy key {args.id} in {args.folder}? What was encrypted for it can then never be "
-            "opened."
+            f"Destroy key {args.id} in {args.folder}? Nothing that was encrypted for it can ever "
+            "be opened again."
         )
     folder.destroy(args.id)
     emit(

@@ -1,4 +1,4 @@
-"""`shuffledp ledger`: a budget that queries draw on."""
+"""`shuffledp ledger`: a privacy budget that queries are charged to."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def add_to(commands: Commands) -> None:
         actions,
         "create",
         run_create,
-        "make a new ledger",
+        "create a ledger",
         examples=["ledger create budget.json --budget 3"],
     )
     create.add_argument("file", metavar="FILE", help="the ledger's file")
-    create.add_argument("--budget", required=True, metavar="E", help="ε in all")
+    create.add_argument("--budget", required=True, metavar="E", help="total ε")
     shown = add_command(
         actions,
         "show",
         run_show,
-        "what was spent and what remains",
+        "show what was spent and what remains",
         examples=["ledger show budget.json", "ledger show budget.json --entry last"],
     )
     shown.add_argument("file", metavar="FILE", help="the ledger's file")
@@ -37,7 +37,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_create(args: argparse.Namespace) -> None:
-    """Makes a new ledger and shows it."""
+    """Creates a ledger and shows it."""
     _show(args, Ledger.create(args.file, args.budget))
 
 
@@ -62,12 +62,12 @@ def _show(args: argparse.Namespace, ledger: Ledger) -> None:
     rows = [("budget", show(ledger.budget)), *rows]
     rows += [(f"{n}  {one.when}", _line(one)) for n, one in enumerate(entries, start=1)]
     if any(entry.result is not None for entry in entries):
-        rows.append(("", "results can be shown again with --entry N"))
+        rows.append(("", "add --entry N to show a result again"))
     emit(args, data, lambda console: console.print(facts(f"Ledger {args.file}", rows)))
 
 
 def _line(entry: Entry) -> str:
-    """An entry in a line: what it cost and was for, and what came of it where that is short."""
+    """An entry in one line: its cost, its purpose and, if it is one number, its result."""
     text = f"ε = {show(entry.epsilon)} for {entry.what}"
     text += f" ({entry.note})" if entry.note else ""
     lines = [] if entry.result is None else result_lines(entry.result)
@@ -82,13 +82,13 @@ def _number(line: ResultLine) -> str:
 
 def _show_entry(args: argparse.Namespace, entries: list[Entry]) -> None:
     if not entries:
-        raise ParameterError(f"{args.file} has no entries yet; nothing was released.")
+        raise ParameterError(f"{args.file} has no entries yet: nothing was released.")
     most = len(entries)
     number = most if args.entry == "last" else whole(args.entry, "--entry", most=most)
     entry = entries[number - 1]
     if entry.result is None:
         raise ParameterError(
-            f"Entry {number} has no result in the ledger; only queries keep theirs there."
+            f"Entry {number} has no result: the ledger keeps the results of queries only."
         )
     result = entry.result
     sure = percent(result["confidence"])

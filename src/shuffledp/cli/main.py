@@ -1,4 +1,4 @@
-"""The command `shuffledp`: finds the sub-command, runs it, turns errors into one sentence."""
+"""The command `shuffledp`: parses the call, runs the command, turns errors into one sentence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,92 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
 
-from shuffledp.cli.needs import check_needs
-from shuffledp.cli.output import add_loudness, speak_plainly
-from shuffledp.cli.parsing import Parser
+from shuffledp.cli.output import add_loudness, check_needs, speak_plainly
 from shuffledp.documents.json_text import is_text
 from shuffledp.errors import FalseClaim, PrivacyViolation, ShuffleDPError
 from shuffledp.version import __version__
+
+Commands = Any  # argparse's sub-parsers; their type has no public name
+
+
+NO_COMMAND = "there is no command"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that answers wrong input with one sentence and exit code 2, and shows its help if a
+    command is required and none is named."""
+
+    groups: Mapping[str, Sequence[str]] = {}
+    """Groups of commands by title; empty: one group."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **options)
+        self._below: Commands = None
+        self._given: list[str] = []
+
+    def add_subparsers(self, **options: Any) -> Commands:
+        """The object to which commands are added."""
+        self._below = super().add_subparsers(**options)
+        return self._below
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parses all arguments, so that an error is about the command that was meant."""
+        self._given = list(args or ())
+        if self._below is not None:
+            self._check_command()
+        found, left = super().parse_known_args(self._given, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
+    def _check_command(self) -> None:
+        """Shows the help if no command is named; refuses an unknown one."""
+        if not self._given:
+            self.print_help()
+            self.exit(0)
+        named = next((word for word in self._given if not word.startswith("-")), None)
+        if named is not None and named not in self._below.choices:
+            self.error(f"{NO_COMMAND} {named!r}" + self._meant(named, self._below.choices))
+
+    @staticmethod
+    def _meant(word: str, known: Iterable[str]) -> str:
+        close = get_close_matches(word, list(known), 1)
+        return f"; did you mean {close[0]}?" if close else ""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints one sentence, with what was probably meant, and exits with code 2."""
+        known = [name for one in self._actions for name in one.option_strings]
+        options = (word.partition("=")[0] for word in self._given if word.startswith("--"))
+        wrong = ((word, self._meant(word, known)) for word in options if word not in known)
+        if not message.startswith(NO_COMMAND):  # options depend on the command
+            message = next(
+                (f"there is no option {word}{said}" for word, said in wrong if said), message
+            )
+        sentence = message[0].upper() + message[1:].rstrip(".")
+        mark = " See" if sentence.endswith("?") else "; see"
+        self.exit(2, f"{sentence}{mark} {self.prog} --help.\n")
+
+    def format_help(self) -> str:
+        """The help, with the commands in their groups."""
+        if not self.groups:
+            return super().format_help()
+        summaries = {name: below.description for name, below in self._below.choices.items()}
+        lines = [f"usage: {self.prog} [-h] [--version] COMMAND …", "", str(self.description), ""]
+        grouped = {name for names in self.groups.values() for name in names}
+        others = tuple(name for name in summaries if name not in grouped)
+        for title, names in {**self.groups, **({"others": others} if others else {})}.items():
+            lines += [f"{title}:", *(f"  {name:<15} {summaries[name]}" for name in names), ""]
+        lines += [str(self.epilog), ""]
+        return "\n".join(lines)
+
 
 COMMANDS = (
     "plan",
@@ -74,13 +152,13 @@ GROUPS = {
 """Every command, in the order and the groups of the help."""
 
 NO_MEMORY = (
-    "The memory ran out; what a ledger was charged for is shown by shuffledp ledger show: ask for "
-    "less, or use a machine with more memory."
+    "Out of memory. Ask for less, or use a machine with more memory; `shuffledp ledger show` says "
+    "what a ledger was charged for."
 )
 
 NOT_TEXT = (
-    "A word of this command is no text in the terminal's encoding, so that no value could equal "
-    "it; set a UTF-8 locale (LC_ALL=C.UTF-8), or rename the file."
+    "An argument is not valid text in the terminal's encoding; set a UTF-8 locale "
+    "(LC_ALL=C.UTF-8), or rename the file."
 )
 
 EPILOG = """examples:
@@ -111,8 +189,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code: 0 if it did, 2 with one sentence if it could not, 3 if a
-    certificate is refuted, 130 if interrupted."""
+    """Runs a command and returns its exit code: 0 if it succeeded, 2 with one sentence if it could
+    not run, 3 if a certificate is refuted, 130 if interrupted."""
     speak_plainly()
     words = joined(sys.argv[1:] if arguments is None else arguments)
     if not all(is_text(word) for word in words):
@@ -122,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not getattr(args, "verbose", False):
         return _run(args, verbose=False)
     out, level = logging.StreamHandler(sys.stderr), _LOGGER.level
-    _LOGGER.addHandler(out)  # of this package alone: others' loggers belong to whoever imports us
+    _LOGGER.addHandler(out)  # only this package's logger: the others belong to the caller
     _LOGGER.setLevel(logging.INFO)
     start = time.perf_counter()
     try:
@@ -152,7 +230,10 @@ def _run(args: argparse.Namespace, *, verbose: bool) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
             raise
-        print(f"Standard output takes no more ({error.strerror}); make room.", file=sys.stderr)
+        print(
+            f"The output could not be written ({error.strerror}); free some space and try again.",
+            file=sys.stderr,
+        )
         return WRONG
     except KeyboardInterrupt:
         print("Interrupted; nothing was written.", file=sys.stderr)
@@ -161,14 +242,14 @@ def _run(args: argparse.Namespace, *, verbose: bool) -> int:
 
 
 def joined(arguments: Sequence[str]) -> list[str]:
-    """The words of a call, with values that begin with a dash joined to their options: a bound
-    below 0 and a token with a dash are no options."""
+    """The arguments, with values that begin with a dash joined to their options: a negative bound
+    and a token with a dash are not options."""
     words = list(arguments)
-    for place in range(len(words) - 1, 0, -1):
-        option, value = words[place - 1 : place + 1]
+    for index in range(len(words) - 1, 0, -1):
+        option, value = words[index - 1 : index + 1]
         dashed = option == "--token" and value.startswith("-") and not value.startswith("--")
         if option == "--bounds" or dashed:
-            words[place - 1 : place + 1] = [f"{option}={value}"]
+            words[index - 1 : index + 1] = [f"{option}={value}"]
     return words
 
 

@@ -1,4 +1,4 @@
-"""What all commands take and print: JSON for programs, rich tables for people."""
+"""What all commands share: checks before they run, JSON for programs, rich tables for people."""
 
 from __future__ import annotations
 
@@ -15,26 +15,61 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.needs import STANDARD, Needs
-from shuffledp.documents.files import write_whole
+from shuffledp.documents.files import check_writable, write_whole
 from shuffledp.documents.json_text import MOST_JSON_BYTES, read_json_file
 from shuffledp.documents.json_text import read_json as json_of
 from shuffledp.errors import ParameterError
+from shuffledp.extras import require
 from shuffledp.protocols.base import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+Needs = Sequence[str] | Callable[[argparse.Namespace], Sequence[str]]
+"""The extras that a command needs, always or depending on its arguments."""
+
+STANDARD = "-"
+"""The file name that means standard input or output."""
+
+
+def file_only(path: str) -> str:
+    """The path of a file; refuses standard output."""
+    if path == STANDARD:
+        raise ParameterError("This cannot be written to standard output; name a file.")
+    return path
+
+
+def check_needs(args: argparse.Namespace) -> None:
+    """Raises an error if the command could not show or store its result.
+
+    Ensures: nothing was read, written, sent or charged.
+    """
+    if sys.stdout is None or sys.stdout.closed:
+        raise ParameterError("Standard output is closed, so nothing could be shown; open it.")
+    needs: Needs = getattr(args, "needs", ())
+    for extra in needs(args) if callable(needs) else needs:
+        require(extra)
+    plot, output = (getattr(args, name, None) for name in ("plot", "output"))
+    if plot is not None:
+        require("plot")
+        from shuffledp.plots.figures import check_drawing, checked_picture
+
+        check_drawing()
+        checked_picture(plot)
+    if output is not None and output != STANDARD:
+        check_writable(Path(output))
+
+
 Commands = Any  # argparse's sub-parsers; their type has no public name
 
 
 def console(to_error: bool = False) -> Console:
-    """Standard output (or error) as a rich console, 100 columns wide where it is no terminal.
-    Brackets are printed as they are: in names that others chose they are no markup."""
+    """Standard output (or error) as a rich console, 100 columns wide if it is not a terminal.
+    Brackets are printed as they are: names that others chose are never markup."""
     from rich.console import Console
 
     class PlainConsole(Console):
-        """A console that leaves it to the caller what a closed pipe means."""
+        """A console that lets the caller handle a closed pipe."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "the reader has gone")
@@ -54,8 +89,7 @@ def add_command(
     examples: Sequence[str] = (),
     needs: Needs = (),
 ) -> argparse.ArgumentParser:
-    """A command with --json, -q and -v; `run` gets the parsed arguments, after what the command
-    needs was checked."""
+    """A command with --json, -q and -v; `run` gets the parsed arguments after `check_needs`."""
     shown = "\n".join(f"  shuffledp {example}" for example in examples)
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -70,37 +104,37 @@ def add_command(
 
 
 def add_loudness(parser: argparse.ArgumentParser) -> None:
-    """Adds -q and -v, which may stand before the command or after it."""
+    """Adds -q and -v, which may come before the command or after it."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "-q",
         "--quiet",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="no progress and no notes; results, warnings and errors are shown",
+        help="no progress and no notes; only results, warnings and errors",
     )
     how.add_argument(
         "-v",
         "--verbose",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="also say what is done and how long it takes, and where an error came from",
+        help="also show what is done, how long it takes, and where an error came from",
     )
 
 
 def add_group(commands: Commands, name: str, summary: str, metavar: str = "ACTION") -> Commands:
-    """A command that has commands of its own; they are added to what is returned."""
+    """A command with subcommands, which are added to what is returned."""
     parser = commands.add_parser(name, help=summary, description=summary)
     below: Commands = parser.add_subparsers(title="commands", metavar=metavar, required=True)
     return below
 
 
 PLAIN = {"ε": "epsilon", "δ": "delta", "≈": "~", "…": "...", "−": "-", "½": "1/2", "█": "#"}
-"""What is printed where a terminal does not know these characters."""
+"""Replacements for characters that a terminal cannot show."""
 
 
 def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
-    """What replaces the characters that standard output cannot show."""
+    """Replaces the characters that standard output cannot show."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lost = error.object[error.start : error.end]
@@ -109,8 +143,8 @@ def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
 
 
 def speak_plainly() -> None:
-    """Lets standard output and error show all characters, in words where they have no others, and
-    warnings without the place in the code that they come from."""
+    """Makes standard output and error replace characters they cannot show, and prints warnings
+    without their place in the code."""
     codecs.register_error("shuffledp", _in_plain_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -119,9 +153,9 @@ def speak_plainly() -> None:
 
 
 def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -> None:
-    """Prints a result: `data` as JSON with --json, otherwise whatever `show` prints for people.
+    """Prints a result: `data` as JSON with --json, otherwise what `show` prints for people.
 
-    Ensures: raises `OSError` if standard output does not take all of it.
+    Ensures: raises `OSError` if not all of it could be written.
     """
     with _all_or_error():
         if args.json:
@@ -134,7 +168,7 @@ def emit(args: argparse.Namespace, data: Any, show: Callable[[Console], None]) -
 
 @contextmanager
 def _all_or_error() -> Iterator[None]:
-    """Raises `OSError` if standard output does not take all that is printed in the block."""
+    """Raises `OSError` if something printed in the block could not be written."""
     try:
         yield
         sys.stdout.flush()
@@ -144,7 +178,7 @@ def _all_or_error() -> Iterator[None]:
 
 
 def _give_up_output() -> None:
-    """Sends what is left for standard output nowhere, or Python would complain at its end."""
+    """Discards what is left for standard output, or Python would complain when it exits."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -164,14 +198,14 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for name, value in rows:
-        table.add_row(Text(name), Text(value))  # never markup, whatever a label or a note says
+        table.add_row(Text(name), Text(value))  # never markup, whatever a label or a note contains
     return table
 
 
 @contextmanager
 def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iterator[Progress]:
-    """A progress bar on standard error, which goes on moving while the answer is worked out after
-    the last step; silent with --json, -q or without a terminal."""
+    """A progress bar on standard error, which keeps moving while the answer is computed after the
+    last step; silent with --json, -q or without a terminal."""
     if args.json or is_quiet(args) or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -183,7 +217,7 @@ def progress_bar(args: argparse.Namespace, what: str, total: int | None) -> Iter
         def advance(steps: int) -> None:
             bar.advance(task, steps)
             if bar.finished:
-                bar.update(task, description=f"{what}: working out the answer", total=None)
+                bar.update(task, description=f"{what}: computing the answer", total=None)
 
         yield advance
 
@@ -194,19 +228,21 @@ def is_quiet(args: argparse.Namespace) -> bool:
 
 
 def note(args: argparse.Namespace, line: str) -> None:
-    """Says on standard error what is going on; silent with -q."""
+    """Prints a line of progress on standard error; silent with -q."""
     if not is_quiet(args):
         print(line, file=sys.stderr, flush=True)
 
 
 def confirm(question: str) -> None:
-    """Asks whether to go on; raises `ParameterError` unless the answer is yes, and where nobody can
-    be asked."""
+    """Asks whether to go on; raises `ParameterError` unless the answer is yes, or if there is no
+    terminal."""
     if not sys.stdin.isatty():
-        raise ParameterError("Nobody can be asked here, so nothing was done; add --yes to do it.")
+        raise ParameterError(
+            "There is no terminal to ask in. Nothing was done; rerun with --yes to confirm."
+        )
     print(f"{question} Type yes to go on: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() != "yes":
-        raise ParameterError("Nothing was done.")
+        raise ParameterError("You did not answer yes. Nothing was done.")
 
 
 def write_output(
@@ -217,12 +253,12 @@ def write_output(
     *,
     secret: bool = False,
 ) -> None:
-    """Writes the content where --output asks for it, and prints the result as `emit` does; with
-    `--output -` the content goes to standard output, alone."""
+    """Writes the content to --output and prints the result as `emit` does; with `--output -` only
+    the content is printed."""
     if args.output == STANDARD:
         text = content if isinstance(content, str) else content.decode()
         with _all_or_error():
-            print(text, end="")  # not a character more: a task's file is named by its bytes
+            print(text, end="")  # nothing more: a task is named by the hash of its bytes
         return
     if args.output is not None:
         write_whole(args.output, content, secret=secret)
@@ -230,12 +266,21 @@ def write_output(
 
 
 def read_json(path: str | Path) -> Any:
-    """What a JSON file holds, or standard input (`-`); refuses what cannot be read."""
+    """The data in a JSON file or on standard input (`-`); refuses what cannot be read."""
     if str(path) != STANDARD:
         return read_json_file(path)
     return json_of(standard_input(MOST_JSON_BYTES), "Standard input")
 
 
+def read_key_text(path: str, name: str, printed_by: str) -> str:
+    """The text of a public key in a JSON file that a command printed."""
+    data = read_json(path)
+    text = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise ParameterError(f"{path} holds no {name}; use what `shuffledp {printed_by}` prints.")
+    return text
+
+
 def standard_input(most_bytes: int = -1) -> bytes:
-    """What standard input holds, no more than one byte beyond `most_bytes`."""
+    """Standard input, up to one byte beyond `most_bytes`."""
     return sys.stdin.buffer.read(most_bytes + 1 if most_bytes >= 0 else -1)

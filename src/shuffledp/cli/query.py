@@ -9,8 +9,7 @@ from typing import Any
 import shuffledp
 from shuffledp import samples
 from shuffledp.cli.cluster import cluster
-from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import Commands, add_command, emit, progress_bar, standard_input
+from shuffledp.cli.output import STANDARD, Commands, add_command, emit, progress_bar, standard_input
 from shuffledp.cli.query_arguments import add_arguments, as_phrase, given
 from shuffledp.cli.query_table import result_table
 from shuffledp.data.arrays import ColumnType

@@ -1,4 +1,4 @@
-"""`shuffledp relay`: run one, and print the key that tasks for it name."""
+"""`shuffledp relay`: run a relay, and print a shuffler's gateway key for tasks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from shuffledp.cli.output import Commands, add_command, add_group, read_json
+from shuffledp.cli.output import Commands, add_command, add_group, read_key_text
 from shuffledp.cli.serve import add_serve
-from shuffledp.errors import ParameterError
 
 if TYPE_CHECKING:
     from shuffledp.tasks.oblivious import GatewayKey
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     """Adds the command `relay`."""
-    actions = add_group(commands, "relay", "pass sealed requests on, without addresses")
+    actions = add_group(commands, "relay", "forward sealed requests without addresses")
     add_serve(actions, "relay")
     key = add_command(
         actions,
@@ -50,8 +49,4 @@ def given_gateway(args: argparse.Namespace) -> GatewayKey | None:
 
     if not args.gateway_key:
         return None
-    data = read_json(args.gateway_key)
-    text = data.get("gateway_key") if isinstance(data, dict) else None
-    if not isinstance(text, str):
-        raise ParameterError("The gateway's key is what `shuffledp relay key` prints.")
-    return GatewayKey.from_hex(text)
+    return GatewayKey.from_hex(read_key_text(args.gateway_key, "gateway_key", "relay key"))

@@ -1,4 +1,4 @@
-"""`shuffledp result`: what the analyzer has published for a task."""
+"""`shuffledp result`: the results that the analyzer has published for a task or a series."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_to(commands: Commands) -> None:
     which.add_argument(
         "--series",
         metavar="FOLDER",
-        help="a whole series: the folder that `task series` made, or the id of the series",
+        help="all tasks of a series: the folder that `task series` created, or its id",
     )
     parser.add_argument("--analyzer", required=True, help="its URL")
     parser.add_argument("--csv", action="store_true", help="print CSV and nothing else")
@@ -71,8 +71,8 @@ def run_series(args: argparse.Namespace) -> None:
     ]
     if tasks and not {one["task"] for one in members} <= {task.id.hex() for task in tasks}:
         raise ParameterError(
-            f"The analyzer shows tasks of this series that are not in {args.series}; ask the "
-            "collector which are right, or give the id of the series to see them."
+            f"The analyzer has tasks of this series that are not in {args.series}; ask the "
+            "collector why, or give the id of the series to see them."
         )
     if args.csv:
         print(series_csv(members), end="")
@@ -113,7 +113,7 @@ def _show_series(out: Any, found: Sequence[dict[str, Any]]) -> None:
 def show_all(
     out: Any, found: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]] = ()
 ) -> None:
-    """Prints all batches' results, and why batches are not published."""
+    """Prints the results of all batches, and why some are not published."""
     for one in found:
         show(out, one)
     for other in others:
@@ -123,7 +123,9 @@ def show_all(
             markup=False,
         )
     if not found and not others:
-        out.print("Nothing is published yet; the shuffler's page says how many reports wait.")
+        out.print(
+            "Nothing is published yet; the shuffler's page shows how many reports are waiting."
+        )
 
 
 def show(out: Any, one: dict[str, Any]) -> None:

@@ -9,8 +9,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import Commands, add_command, emit, read_json
+from shuffledp.cli.output import STANDARD, Commands, add_command, emit, read_json
 from shuffledp.cli.task import read_task
 from shuffledp.cli.tokens import add_token, given_token
 from shuffledp.errors import ParameterError
@@ -39,12 +38,12 @@ def add_to(commands: Commands) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--value",
-        help=f"- reads your value from standard input; without this option it comes from "
-        f"{VALUE_VARIABLE} or you are asked; a value given here can be seen in the list of "
-        "processes, so only for trials",
+        help=f"- reads your value from standard input; by default it comes from {VALUE_VARIABLE}, "
+        "or you are asked. Only for trials: other users of this machine can see a value given "
+        "here",
     )
     what.add_argument("--resume", action="store_true", help="send the stored report again")
-    parser.add_argument("--shuffler", metavar="URL", help="its URL (the one that the task names)")
+    parser.add_argument("--shuffler", metavar="URL", help="its URL (default: the one in the task)")
     parser.add_argument(
         "--relay",
         metavar="URL",
@@ -52,26 +51,38 @@ def add_to(commands: Commands) -> None:
         help="send through it, so that the shuffler does not see your address",
     )
     parser.add_argument(
-        "--outbox", metavar="FOLDER", help="folder where encrypted reports wait (your data folder)"
+        "--outbox",
+        metavar="FOLDER",
+        help="folder for reports that wait to be sent (default: your data folder)",
     )
-    parser.add_argument("--attempts", type=int, default=8, help="before giving up for now")
+    parser.add_argument(
+        "--attempts", type=int, default=8, help="attempts before giving up for now (8)"
+    )
     add_token(parser, "client")
     add_policy(parser)
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what this device agrees to."""
-    group = parser.add_argument_group("what this device agrees to (each replaces the policy's)")
+    group = parser.add_argument_group(
+        "what this device agrees to (each option overrides the policy)"
+    )
     group.add_argument(
         "--policy", metavar="FILE", help="JSON file: `shuffledp device policy` prints one"
     )
-    group.add_argument("--most-epsilon-per-task", metavar="E", help="(2)")
-    group.add_argument("--most-epsilon-per-period", metavar="E", help="(4)")
-    group.add_argument("--period-days", metavar="N", help="(30)")
-    group.add_argument("--least-users", metavar="N", help="hide among at least so many (100)")
-    group.add_argument("--allow-repeat", action="store_true", help="tasks that ask again and again")
+    group.add_argument("--most-epsilon-per-task", metavar="E", help="most ε for one task (2)")
+    group.add_argument("--most-epsilon-per-period", metavar="E", help="most ε in one period (4)")
+    group.add_argument("--period-days", metavar="N", help="length of the period (30)")
     group.add_argument(
-        "--allow-short-batches", action="store_true", help="tasks whose batches may leave early"
+        "--least-users", metavar="N", help="smallest number of users to hide among (100)"
+    )
+    group.add_argument(
+        "--allow-repeat", action="store_true", help="accept tasks that ask repeatedly"
+    )
+    group.add_argument(
+        "--allow-short-batches",
+        action="store_true",
+        help="accept tasks whose batches may leave early",
     )
     group.add_argument(
         "--analyzer-key",
@@ -116,7 +127,7 @@ def _signing_keys(given: list[str]) -> dict[str, list[str]]:
     for text in given:
         role, equals, key = text.partition("=")
         if not equals:
-            raise ParameterError("--signing-key is a role and a key, like collector=0123….")
+            raise ParameterError("--signing-key needs a role and a key, like collector=0123….")
         found.setdefault(role, []).append(key)
     return found
 
@@ -127,7 +138,7 @@ def given_value(args: argparse.Namespace) -> str:
         return sys.stdin.readline(LONGEST_VALUE).rstrip("\r\n")
     if args.value is not None:
         print(
-            "Warning: everybody on this machine can see a value given as --value in the list of "
+            "Warning: other users of this machine can see a value given as --value in the list of "
             f"processes; use --value - or {VALUE_VARIABLE} for real values.",
             file=sys.stderr,
         )
@@ -145,7 +156,7 @@ def run(args: argparse.Namespace) -> None:
     from shuffledp.service.client.sending import Client
 
     if (args.value, args.task, args.token_file).count(STANDARD) > 1:
-        raise ParameterError("Standard input can give one thing only; name files for the others.")
+        raise ParameterError("Standard input can be used only once; name files for the others.")
     task = read_task(args.task)
     token = given_token(args, "client")
     with Client(
@@ -160,14 +171,14 @@ def run(args: argparse.Namespace) -> None:
         if args.resume:
             client.resume()
         else:
-            client.check()  # before anybody is asked for a value
+            client.check()  # before asking for a value
             client.send(task.protocol.parse(given_value(args)))
     emit(
         args,
         {"task": task.id.hex(), "state": "stored by the shuffler"},
         lambda out: out.print(
             f"The shuffler has your encrypted report for {task.name}: {task.report_size} messages, "
-            "as many as everybody sends.",
+            "the same number for everybody.",
             markup=False,
         ),
     )

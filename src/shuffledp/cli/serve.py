@@ -1,5 +1,5 @@
-"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients, discard what can
-never be published, restore a lost ledger."""
+"""`shuffledp shuffler` and `shuffledp analyzer`: run a server, enrol clients, discard a batch,
+restore a lost ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_REASON = 200
 def add_to(commands: Commands) -> None:
     """Adds the commands `shuffler` and `analyzer`."""
     shuffler = _add_role(
-        commands, "shuffler", "collect encrypted reports and deliver whole batches"
+        commands, "shuffler", "collect encrypted reports and deliver complete batches"
     )
     analyzer = _add_role(commands, "analyzer", "open batches and publish results")
     _add_analyzer_discard(analyzer)
@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
         analyzer,
         "restore-ledger",
         run_restore,
-        "after a loss: write the lines of all published batches into the ledger again",
+        "rewrite the ledger's lines of all published batches after a loss",
         examples=["analyzer restore-ledger --analyzer https://analyzer.example"],
         needs=["client"],
     )
@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
         shuffler,
         "enrol",
         run_enrol,
-        "make tokens for clients",
+        "create tokens for clients",
         examples=[
             "shuffler enrol --shuffler https://shuffler.example --count 1000 --output tokens.txt"
         ],
@@ -44,14 +44,16 @@ def add_to(commands: Commands) -> None:
     enrol.add_argument("--shuffler", required=True, help="its URL")
     add_made_tokens(enrol)
     enrol.add_argument(
-        "--once", action="store_true", help="each token for one report in all (else: one per task)"
+        "--once",
+        action="store_true",
+        help="each token is for one report in total (default: one per task)",
     )
     add_token(enrol, "operator")
     discard = add_command(
         shuffler,
         "discard",
         run_discard,
-        "give up a batch for good, with the server stopped",
+        "discard a batch for good; stop the server first",
         examples=["shuffler discard --config service.toml --task ID --batch 3 --reason lost"],
         needs=["service"],
     )
@@ -68,7 +70,7 @@ def _add_analyzer_discard(analyzer: Commands) -> None:
         analyzer,
         "discard",
         run_discard_batch,
-        "give up a batch that is not published",
+        "discard a batch that is not published",
         examples=[
             "analyzer discard --analyzer https://analyzer.example --batch ID --reason damaged"
         ],
@@ -104,15 +106,14 @@ def add_serve(actions: Commands, name: str) -> None:
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="web pages of this origin may talk to the server (may be given again; adds to "
-        "allow_origins)",
+        help="web pages of this origin may use the server (repeatable; adds to allow_origins)",
     )
     if name == "shuffler":
         serve.add_argument(
-            "--processes",
+            "--workers",
             type=int,
             metavar="N",
-            help="processes that answer the public address and store reports (1)",
+            help="processes that share the public address (1; more need PostgreSQL)",
         )
     serve.set_defaults(role=name)
 
@@ -120,22 +121,30 @@ def add_serve(actions: Commands, name: str) -> None:
 def run_serve(args: argparse.Namespace) -> None:
     from shuffledp.service.roles import serve_role
 
-    serve_role(args.role, args.config, args.allow_origin, getattr(args, "processes", None))
+    serve_role(args.role, args.config, args.allow_origin, getattr(args, "workers", None))
 
 
 def run_discard(args: argparse.Namespace) -> None:
     from shuffledp.service.http.config import load_config
     from shuffledp.service.shuffler.config import ShufflerConfig
-    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.shuffler.report_keys import FolderKeys
 
     number = whole(args.batch, "batch")
     if not re.fullmatch("[0-9a-f]{64}", args.task):
-        raise ParameterError("A task's id is 64 hexadecimal digits; `task show` prints it.")
+        raise ParameterError("The task's id must be 64 hexadecimal digits; `task show` prints it.")
     reason = f"discarded: {args.reason}"
     if len(reason) > LONGEST_REASON or not reason.isprintable():
-        raise ParameterError(f"A reason is one line of at most {LONGEST_REASON} characters.")
-    keys = ReportKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
-    keys.open(seconds=0)
+        raise ParameterError(
+            f"The reason is too long or has control characters; give one line of at most "
+            f"{LONGEST_REASON} characters."
+        )
+    config = load_config(args.config, ShufflerConfig)
+    if config.keys_command:
+        raise ParameterError(
+            "The batch keys are kept by keys_command; destroy the key with that program."
+        )
+    keys = FolderKeys(config.report_keys_folder)
+    keys.open_alone()
     try:
         keys.destroy(bytes.fromhex(args.task), number, reason)
     finally:
@@ -182,6 +191,6 @@ def run_restore(args: argparse.Namespace) -> None:
         done,
         lambda out: out.print(
             f"Written: {counted(done['lines'], 'line')}. Releases that other programs charged to "
-            "the same ledger are not known here: add them, or lower the budget."
+            "the same ledger are unknown to the analyzer: add them, or lower the budget."
         ),
     )

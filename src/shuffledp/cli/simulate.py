@@ -1,4 +1,4 @@
-"""`shuffledp simulate`: many runs of a whole protocol, their errors beside the exact law."""
+"""`shuffledp simulate`: many runs of a protocol, and their errors next to the exact law."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from shuffledp import plan_count, plan_integer_sum
 from shuffledp.cli.output import Commands, add_command, emit, facts, progress_bar
 from shuffledp.cli.query_arguments import TARGET_ARGUMENTS, add_arguments, given
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.numbers.exact import counted, whole
 from shuffledp.numbers.lattice import lattice_bins
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
@@ -29,7 +28,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "simulate",
         run,
-        "run a count or an integer sum many times, show errors",
+        "run a count or an integer sum many times and show the errors",
         examples=[
             "simulate --users 10000 --epsilon 1",
             "simulate --users 10000 --epsilon 1 --largest 5 --runs 200 --plot errors.png",
@@ -38,18 +37,20 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--users", required=True, metavar="N", help="users in every run")
     parser.add_argument("--epsilon", required=True, metavar="E", help="the privacy loss allowed")
     parser.add_argument(
-        "--true-value", metavar="T", help="the true count or sum (half of the largest possible)"
+        "--true-value",
+        metavar="T",
+        help="the true count or sum (default: half of the largest possible)",
     )
     parser.add_argument("--largest", default="1", metavar="D", help="the largest value (1)")
     parser.add_argument("--runs", default="1000", metavar="R", help="how many runs (1000)")
     parser.add_argument("--per-user", action="store_true", help="randomize user by user")
-    parser.add_argument("--seed", metavar="S", help="the same runs again (not private)")
+    parser.add_argument("--seed", metavar="S", help="repeat the same runs (not private)")
     parser.add_argument("--plot", metavar="FILE", help="save a picture (.png, .svg or .pdf)")
     add_arguments(parser, TARGET_ARGUMENTS)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs the protocol many times and shows measured errors beside the forecast."""
+    """Runs the protocol many times and shows measured errors next to the forecast."""
     largest = whole(args.largest, "--largest")
     make = plan_count if largest == 1 else plan_integer_sum
     shape = () if largest == 1 else (largest,)
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     )
     runs = whole(args.runs, "--runs", most=10**7)
     if args.per_user and plan.users > 10**8:
-        raise ParameterError("--per-user takes at most 100,000,000 users; leave it out.")
+        raise ParameterError("--per-user takes at most 100,000,000 users; remove it.")
     errors = simulate(args, plan, total, runs)
     rmse = float(np.sqrt(np.mean(errors**2)))
     forecast = plan.protocol.members[0].cell.rmse(plan.users, total)
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
 def simulate(
     args: argparse.Namespace, plan: Plan[Estimate], total: int, runs: int
 ) -> NDArray[np.float64]:
-    """The errors, estimate − truth, of so many independent runs."""
+    """The errors, estimate − truth, of `runs` independent runs."""
     entropy: Entropy = SYSTEM if args.seed is None else SeededEntropy(args.seed)
     cell = plan.protocol.members[0].cell
     tally = tally_of(total, plan.users, cell.largest)
@@ -109,8 +110,8 @@ def simulate(
 
 
 def tally_of(total: int, users: int, largest: int) -> NDArray[np.int64]:
-    """How many of the users hold each of 0..largest, when most of them hold 0 or the largest and
-    all values add up to `total`."""
+    """How many users hold each of 0..largest, if almost all hold 0 or the largest value and the
+    values add up to `total`."""
     tally = np.zeros(largest + 1, np.int64)
     full, rest = divmod(total, largest)
     tally[-1] += full
@@ -133,8 +134,8 @@ def _table(data: dict[str, Any], errors: NDArray[np.float64], law: ErrorLaw) -> 
         ("RMSE", f"{data['rmse']:.4f} (forecast {data['forecast_rmse']:.4f})"),
     ]
     if data["seeded"]:
-        rows.append(("seeded", "these runs can be repeated by anybody: not private"))
-    table = Table(title="errors: measured beside the exact law", title_justify="left", box=None)
+        rows.append(("seeded", "anybody can repeat these runs: not private"))
+    table = Table(title="errors: measured and exact", title_justify="left", box=None)
     for name in ("error", "measured", "exact", ""):
         table.add_column(name, justify="left" if name == "" else "right")
     edges = lattice_bins(law[0], 0.5 * data["forecast_rmse"])

@@ -21,14 +21,16 @@ def add_to(commands: Commands) -> None:
         examples=["studio", "studio --port 8600 --no-browser"],
         needs=["studio"],
     )
-    parser.add_argument("--port", default="0", metavar="P", help="where to listen (any free port)")
     parser.add_argument(
-        "--no-browser", action="store_true", help="only print the link; do not open it"
+        "--port", default="0", metavar="P", help="port to listen on (default: any free one)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the link without opening it"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serves the page on this machine until Ctrl-C."""
+    """Serves the page on this machine until Ctrl+C."""
     from shuffledp.studio.serving import serve
 
     def opened(link: str) -> None:
@@ -36,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
             print(json.dumps({"link": link}), flush=True)
         else:
             print(f"The studio is open at {link}", flush=True)
-            print("The link works once. Ctrl-C ends the studio.", file=sys.stderr)
+            print("The link works once. Press Ctrl+C to stop the studio.", file=sys.stderr)
         if not args.no_browser:
             webbrowser.open(link)
 

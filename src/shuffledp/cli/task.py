@@ -1,42 +1,47 @@
-"""`shuffledp task`: create, show, verify, register, close; more in the files beside this one."""
+"""`shuffledp task`: create, show, verify, register, close, list, archive, delete, log."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shuffledp.cli.issuer import add_issuer, given_issuer, issuer_words
-from shuffledp.cli.needs import STANDARD
 from shuffledp.cli.output import (
+    STANDARD,
     Commands,
     add_command,
     add_group,
     emit,
     facts,
+    progress_bar,
     read_json,
     standard_input,
     write_output,
 )
 from shuffledp.cli.relay import add_gateway, given_gateway
-from shuffledp.cli.task_keeping import add_keeping
-from shuffledp.cli.task_log import add_log
 from shuffledp.cli.task_series import add_series
 from shuffledp.cli.tokens import add_token, collector_tokens, given_token
+from shuffledp.documents.files import write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.deadline import time_limit
 from shuffledp.numbers.exact import counted, show
 from shuffledp.tasks.clock import DAY_SECONDS, VALID_DAYS, Clock, system_clock
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shuffledp.service.client.task_log import Log
+    from shuffledp.tasks.task import Task
+
 VERIFY_SECONDS = 600.0
 TASK_FILE = "the task file; - is standard input"
-SHUFFLER = "its URL (the one that the task names)"
-
-
-if TYPE_CHECKING:
-    from shuffledp.tasks.task import Task
+SHUFFLER = "its URL (default: the one in the task)"
 
 
 def add_to(commands: Commands) -> None:
@@ -46,7 +51,11 @@ def add_to(commands: Commands) -> None:
     add_log(actions)
     for name, run, summary in (
         ("show", run_show, "what a task asks for"),
-        ("verify", run_verify, "prove a task's certificate again, and its K and batch rule"),
+        (
+            "verify",
+            run_verify,
+            "prove a task's certificate again and check its report size and batch rule",
+        ),
     ):
         one = add_command(actions, name, run, summary, examples=[f"task {name} task.json"])
         one.add_argument("task", metavar="FILE", help=TASK_FILE)
@@ -54,7 +63,7 @@ def add_to(commands: Commands) -> None:
         actions,
         "register",
         run_register,
-        "sign a task and tell the servers about it",
+        "sign a task and register it at the servers",
         examples=[
             "task register task.json --analyzer https://analyzer.example "
             "--signing-key collector.json"
@@ -68,7 +77,7 @@ def add_to(commands: Commands) -> None:
         "--signing-key",
         required=True,
         metavar="FILE",
-        help="the collector's own key: `shuffledp keys signing FILE` makes one",
+        help="the collector's key; `shuffledp keys signing FILE` creates one",
     )
     close = add_command(
         actions,
@@ -105,7 +114,9 @@ def _add_create(actions: Commands) -> None:
         "--key", required=True, metavar="FILE", help="JSON from `shuffledp keys show`, or -"
     )
     parser.add_argument("--name", required=True, help="a short name, for example: dark mode")
-    parser.add_argument("--question", metavar="TEXT", help="what people are asked (the name)")
+    parser.add_argument(
+        "--question", metavar="TEXT", help="what people are asked (default: the name)"
+    )
     parser.add_argument(
         "--shuffler", required=True, metavar="URL", help="where devices send their reports"
     )
@@ -114,14 +125,16 @@ def _add_create(actions: Commands) -> None:
             f"--{role}-operator", default="not named", metavar="NAME", help=f"who runs the {role}"
         )
     parser.add_argument(
-        "--not-before", metavar="WHEN", help="when devices may answer first: a date (UTC; now)"
+        "--not-before",
+        metavar="WHEN",
+        help="first time at which devices may answer: a date, UTC (default: now)",
     )
     parser.add_argument(
         "--expires",
         default=f"{VALID_DAYS}d",
         metavar="WHEN",
-        help="when they may no more: a date (UTC) like 2031-01-31, or a time from now like 12h or "
-        f"30d ({VALID_DAYS}d)",
+        help="when the task ends: a date (UTC) like 2031-01-31, or a time from now like 12h or 30d "
+        f"({VALID_DAYS}d)",
     )
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="where the task file goes, or -"
@@ -129,28 +142,37 @@ def _add_create(actions: Commands) -> None:
     parser.add_argument(
         "--reports",
         type=int,
-        help="reports per batch (the plan's users); more than users: slack",
+        help="reports per batch (default: the plan's users); more gives slack for bad messages",
     )
     parser.add_argument("--top-up", choices=("none", "missing", "full"), default="none")
-    parser.add_argument("--at-least", type=int, default=0, help="with a top-up: fewest reports")
-    parser.add_argument("--wait-seconds", type=int, default=0, help="with a top-up: how long")
+    parser.add_argument(
+        "--at-least", type=int, default=0, help="with a top-up: fewest reports in a batch"
+    )
+    parser.add_argument(
+        "--wait-seconds",
+        type=int,
+        default=0,
+        help="with a top-up: how long to wait for more reports",
+    )
     parser.add_argument(
         "--padding",
         choices=("exact", "2^-64"),
-        help="reports as long as the longest possible one, or as all but one in 2⁶⁴ batches need",
+        help="exact: every report fits; 2^-64: a batch overflows with probability at most 2⁻⁶⁴",
     )
     parser.add_argument("--order", choices=("canonical", "uniform"), default="canonical")
     parser.add_argument(
         "--publish-noise",
         choices=("full", "none"),
         default="full",
-        help="full: the analyzer adds the certified noise before it publishes, against a shuffler "
-        "that makes reports up; none: it does not (quantiles need none)",
+        help="full: the analyzer adds the certified noise before it publishes, which protects "
+        "against a shuffler that forges reports; none: it does not (required for quantiles)",
     )
     add_issuer(parser)
     add_gateway(parser)
     parser.add_argument(
-        "--repeat", action="store_true", help="clients may answer often; every answer costs ε again"
+        "--repeat",
+        action="store_true",
+        help="clients may answer repeatedly; every answer costs ε again",
     )
 
 
@@ -191,7 +213,7 @@ def run_create(args: argparse.Namespace) -> None:
 
 
 def moment(text: str, name: str, clock: Clock = system_clock) -> int:
-    """Seconds since 1970 from a date, or from a time from now on."""
+    """Seconds since 1970 from a date, or from a duration starting now."""
     span = re.fullmatch("([0-9]{1,6})([mhd])", text.strip(), re.ASCII)
     if span:
         return int(clock()) + int(span[1]) * {"m": 60, "h": 3600, "d": DAY_SECONDS}[span[2]]
@@ -213,8 +235,7 @@ def moment_text(seconds: int) -> str:
 
 def read_task(path: str) -> Task:
     """The task in a file, not yet verified."""
-    from shuffledp.tasks.schema import MOST_TASK_BYTES
-    from shuffledp.tasks.task import task_from_json
+    from shuffledp.tasks.task import MOST_TASK_BYTES, task_from_json
 
     if path == STANDARD:
         return task_from_json(standard_input(MOST_TASK_BYTES))
@@ -344,3 +365,194 @@ def run_close(args: argparse.Namespace) -> None:
         {"task": task.id.hex(), "state": "closed"},
         lambda out: out.print(f"{task.name} takes no more reports."),
     )
+
+
+SERVER = "the operators' URL of a shuffler or an analyzer"
+
+
+def add_keeping(actions: Commands) -> None:
+    """Adds `list`, `archive` and `delete` to the command `task`."""
+    listing = add_command(
+        actions,
+        "list",
+        run_list,
+        "all tasks of a server and their states",
+        examples=["task list --server http://127.0.0.1:8811"],
+        needs=["client"],
+    )
+    archive = add_command(
+        actions,
+        "archive",
+        run_archive,
+        "end a task at a server for good; it accepts nothing more for it",
+        examples=["task archive --server http://127.0.0.1:8811 --task ID"],
+        needs=["client"],
+    )
+    archive.add_argument(
+        "--discard",
+        action="store_true",
+        help="also discard waiting reports and unfinished batches",
+    )
+    delete = add_command(
+        actions,
+        "delete",
+        run_delete,
+        "delete an archived task and everything a server stores about it",
+        examples=["task delete --server http://127.0.0.1:8811 --task ID"],
+        needs=["client"],
+    )
+    for parser in (listing, archive, delete):
+        parser.add_argument("--server", required=True, metavar="URL", help=SERVER)
+        add_token(parser, "operator")
+    for parser in (archive, delete):
+        parser.add_argument("--task", required=True, metavar="ID", help="the task's id")
+
+
+def run_list(args: argparse.Namespace) -> None:
+    found = _call(args, "GET", "/tasks")["tasks"]
+    emit(args, found, lambda out: _show_list(out, found))
+
+
+def _show_list(out: Any, found: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table("name", "state", "expires", "waiting", "unfinished", "id")
+    for one in found:
+        table.add_row(
+            one["name"],
+            one["state"],
+            moment_text(one["expires"]),
+            *(
+                "unreachable" if one[name] is None else f"{one[name]:,}"
+                for name in ("waiting", "unfinished")
+            ),
+            one["task"][:16],
+        )
+    out.print(table if found else "No task is registered here.")
+    unlogged = sum(not one["logged"] and one["state"] != "archived" for one in found)
+    if unlogged:
+        out.print(
+            f"{unlogged:,} of these tasks were registered before there was a log of tasks, so "
+            "devices refuse them. Create and register them again, and archive the old ones."
+        )
+
+
+def run_archive(args: argparse.Namespace) -> None:
+    done = _call(args, "POST", f"/tasks/{_task_id(args)}/archive", json={"discard": args.discard})
+    emit(
+        args, done, lambda out: out.print("The task is archived; nothing more is accepted for it.")
+    )
+
+
+def run_delete(args: argparse.Namespace) -> None:
+    done = _call(args, "DELETE", f"/tasks/{_task_id(args)}")
+    emit(args, done, lambda out: out.print("The task and everything stored about it are deleted."))
+
+
+def _task_id(args: argparse.Namespace) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", args.task):
+        raise ParameterError("A task's id is 64 hexadecimal digits; `task list --json` shows it.")
+    return str(args.task)
+
+
+def _call(args: argparse.Namespace, method: str, path: str, **content: Any) -> dict[str, Any]:
+    from shuffledp.service.answers import answer_json
+    from shuffledp.service.client.collector import call
+
+    url = f"{args.server.rstrip('/')}{path}"
+    return answer_json(call(method, url, given_token(args, "operator"), **content))
+
+
+def add_log(actions: Commands) -> None:
+    """Adds the action `log`."""
+    log = add_command(
+        actions,
+        "log",
+        run_log,
+        "read and check the public log: every task that anybody can be asked",
+        examples=[
+            "task log --analyzer https://analyzer.example --shuffler https://shuffler.example",
+            "task log --analyzer https://analyzer.example --seen head.json",
+        ],
+        needs=["client"],
+    )
+    log.add_argument("--analyzer", required=True, metavar="URL", help="its URL")
+    log.add_argument(
+        "--shuffler", metavar="URL", help="also check what this shuffler has witnessed"
+    )
+    log.add_argument(
+        "--seen",
+        metavar="FILE",
+        help="check that the log extends the head in this file, then store the new head there",
+    )
+
+
+def run_log(args: argparse.Namespace) -> None:
+    from shuffledp.service.client.task_log import Log, same_questions
+
+    log = Log(args.analyzer)
+    if args.seen and Path(args.seen).exists():
+        _check_seen(log, args.seen)
+    witness = log.check_witnessed(args.shuffler).hex() if args.shuffler else None
+    with progress_bar(args, "reading tasks", len(log.entries)) as progress:
+        tasks = log.tasks(lambda: progress(1))
+    same = same_questions(tasks)
+    data = {
+        "head": log.head.to_dict(),
+        "shuffler_key": witness,
+        "tasks": [
+            {
+                "task": entry.task_id.hex(),
+                "collector_key": entry.collector.key.hex(),
+                "same_question_as": same.get(place, []),
+                **_log_facts(tasks[place]),
+            }
+            for place, entry in enumerate(log.entries)
+        ],
+    }
+    if args.seen:
+        write_whole(args.seen, json.dumps(log.head.to_dict(), indent=2), durable=True)
+    emit(args, data, lambda out: _show_log(out, data))
+
+
+def _check_seen(log: Log, path: str) -> None:
+    from shuffledp.tasks.errors import ProofError
+    from shuffledp.tasks.log import Head
+
+    try:
+        seen = Head.from_dict(read_json(path))
+    except ProofError:
+        raise ParameterError(
+            f"{path} is not the head of a log; use a file that --seen wrote."
+        ) from None
+    seen.check()
+    log.check_continues(seen.size, seen.root, seen.log_key)
+
+
+def _log_facts(task: Task | None) -> dict[str, Any]:
+    """What a task asks; empty if the analyzer no longer has its text."""
+    if task is None:
+        return {"name": None, "question": None, "expires": None}
+    return {"name": task.name, "question": task.question, "expires": task.expires}
+
+
+def _show_log(out: Console, data: Mapping[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    head = data["head"]
+    out.print(f"{counted(head['size'], 'task')}, all signed; root {head['root']}")
+    if data["shuffler_key"]:
+        out.print(f"The shuffler {data['shuffler_key']} has witnessed this log.")
+    made = Table(box=None)
+    for name in ("", "task", "question", "until", "same question"):
+        made.add_column(name, overflow="fold")
+    for place, task in enumerate(data["tasks"]):
+        until = task["expires"] and datetime.fromtimestamp(task["expires"], UTC).date().isoformat()
+        same = ", ".join(str(other) for other in task["same_question_as"])
+        question = task["question"] or "(no longer available)"
+        made.add_row(str(place), f"{task['task'][:16]}…", Text(question), until or "", same)
+    if data["tasks"]:
+        out.print(made)
+    if any(task["same_question_as"] for task in data["tasks"]):
+        out.print("Some tasks ask the same question at the same time; ask the collector why.")

@@ -1,4 +1,4 @@
-"""`shuffledp task series` and `current`: tasks that follow each other, made and found."""
+"""`shuffledp task series` creates tasks that follow each other; `task current` finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shuffledp.tasks.keys import PublicKey
     from shuffledp.tasks.oblivious import GatewayKey
     from shuffledp.tasks.task import Task
-    from shuffledp.tasks.task_tokens import TokenIssuer
+    from shuffledp.tasks.tokens import TokenIssuer
 
 SUFFIX = ".task.json"
 
@@ -29,27 +29,27 @@ def add_series(actions: Commands) -> None:
         actions,
         "series",
         run_series,
-        "tasks that follow each other, from one that is there, with a forecast of what they cost",
+        "repeat a task every day or week, with a forecast of what that costs a device",
         examples=[
             "task series task.json --every week --until 2031-03-31 --key key-1.json "
             "--key key-2.json --device-budget 4 --folder season"
         ],
         needs=["client"],
     )
-    parser.add_argument("task", metavar="FILE", help="the task that the others are like, or -")
+    parser.add_argument("task", metavar="FILE", help="the task to repeat, or -")
     parser.add_argument("--every", choices=sorted(EVERY_DAYS), required=True)
     parser.add_argument(
         "--until", required=True, metavar="WHEN", help="no task begins at this date or later (UTC)"
     )
     parser.add_argument(
-        "--begin", metavar="WHEN", help="when the first one begins (as the given task does)"
+        "--begin", metavar="WHEN", help="when the first task begins (default: as the given task)"
     )
     parser.add_argument(
         "--key",
         action="append",
         required=True,
         metavar="FILE",
-        help="an analyzer's key; given again, each is used for a part of the series, in this order",
+        help="an analyzer's key; repeat the option to use several keys in turn",
     )
     parser.add_argument(
         "--issuer-key",
@@ -66,17 +66,20 @@ def add_series(actions: Commands) -> None:
         help="the ε that one device may spend on the whole series",
     )
     parser.add_argument(
-        "--beyond-budget", action="store_true", help="make the tasks though they cost more"
+        "--beyond-budget", action="store_true", help="create the tasks even if they cost more"
     )
     parser.add_argument(
-        "--folder", required=True, metavar="FOLDER", help="where the task files go; it is made"
+        "--folder",
+        required=True,
+        metavar="FOLDER",
+        help="where the task files go; created if missing",
     )
 
     current = add_command(
         actions,
         "current",
         run_current,
-        "the tasks that a shuffler takes reports for now, or soon",
+        "the tasks that a shuffler takes reports for, now or soon",
         examples=[
             'task current --shuffler https://shuffler.example --name "dark mode"',
             "task current --shuffler https://shuffler.example --relay https://relay.example "
@@ -86,14 +89,16 @@ def add_series(actions: Commands) -> None:
     )
     current.add_argument("--shuffler", required=True, metavar="URL", help="its URL")
     which = current.add_mutually_exclusive_group()
-    which.add_argument("--name", default="", metavar="TEXT", help="only names that begin so")
     which.add_argument(
-        "--series", metavar="ID", help="only tasks of this series, by its id or its whole name"
+        "--name", default="", metavar="TEXT", help="only tasks whose names begin with this"
+    )
+    which.add_argument(
+        "--series", metavar="ID", help="only tasks of this series, by its id or full name"
     )
     current.add_argument(
         "--output",
         metavar="FILE",
-        help="write the one of them that can be answered now, for `send`; - for standard output",
+        help="write the task that can be answered now, for `send`; - for standard output",
     )
     _add_relay(current)
 
@@ -110,13 +115,13 @@ def _add_relay(parser: argparse.ArgumentParser) -> None:
     key.add_argument(
         "--gateway-key",
         metavar="FILE",
-        help="with --relay: the shuffler's key, JSON from `shuffledp relay key`, as the collector "
-        "has published it",
+        help="with --relay: the shuffler's key, JSON from `shuffledp relay key`, as published by "
+        "the collector",
     )
     key.add_argument(
         "--task",
         metavar="FILE",
-        help="with --relay: a task of this shuffler that you have, whose gateway key is used",
+        help="with --relay: a task of this shuffler, whose gateway key is used",
     )
 
 
@@ -158,7 +163,7 @@ def run_series(args: argparse.Namespace) -> None:
     keys = [PublicKey.from_dict(read_json(file)) for file in args.key]
     if pattern.series is not None:
         raise ParameterError(
-            "This task belongs to a series already; give the task that its series was made from."
+            "This task already belongs to a series; give the task that the series was made from."
         )
     series = Series(name=pattern.name, every=args.every, tasks=1, place=1)
     begins = range(begin, moment(args.until, "until"), series.seconds)
@@ -167,7 +172,7 @@ def run_series(args: argparse.Namespace) -> None:
             f"A series has 1 to {MOST_TASKS:,} tasks; choose another --until or --begin."
         )
     if len(keys) > len(begins):
-        raise ParameterError("There are more keys than tasks; give at most one for each.")
+        raise ParameterError("There are more keys than tasks; give at most one per task.")
     forecast = _forecast(pattern, len(begins), EVERY_DAYS[args.every], args)
     issuers = _issuers(pattern, len(begins), args.issuer_key)
     tasks = [
@@ -192,7 +197,7 @@ def run_series(args: argparse.Namespace) -> None:
 
 
 def _forecast(task: Task, count: int, days: int, args: argparse.Namespace) -> dict[str, Any]:
-    """What the series costs a device that answers all of it; raises `BudgetExceeded` if that is
+    """What the series costs a device that answers every task; raises `BudgetExceeded` if that is
     more than the declared budget."""
     from shuffledp.service.client.policy import PERIOD_DAYS
 
@@ -200,9 +205,9 @@ def _forecast(task: Task, count: int, days: int, args: argparse.Namespace) -> di
     total = count * epsilon
     if total > budget and not args.beyond_budget:
         raise BudgetExceeded(
-            f"{count:,} tasks of ε = {show(epsilon)} cost a device that answers all of them "
-            f"{show(total)}, and {show(budget)} is declared; make fewer or cheaper tasks, or say "
-            "--beyond-budget. Nothing was written."
+            f"A device that answers all {count:,} tasks of ε = {show(epsilon)} spends "
+            f"{show(total)}, more than the declared {show(budget)}; create fewer or cheaper tasks, "
+            "or add --beyond-budget. Nothing was written."
         )
     most = min(count, -(-PERIOD_DAYS // days) + 1)  # the first answered late, the last one early
     return {
@@ -216,8 +221,8 @@ def _forecast(task: Task, count: int, days: int, args: argparse.Namespace) -> di
 
 
 def _issuers(pattern: Task, count: int, files: list[str]) -> list[TokenIssuer | None]:
-    """The issuer of each task, with a key of its own: tokens of two tasks with one key would count
-    in either, so that the issuer would refuse the second one."""
+    """The issuer of each task, each with its own key: tokens of two tasks with one key would count
+    in either, so the issuer would refuse the second one."""
     from shuffledp.cli.issuer import read_issuer_key
 
     if pattern.issuer is None:
@@ -227,7 +232,7 @@ def _issuers(pattern: Task, count: int, files: list[str]) -> list[TokenIssuer | 
     keys = [read_issuer_key(file) for file in files]
     if len({key.id for key in keys}) != len(keys) or len(keys) != count:
         raise ParameterError(
-            f"Each of the {count:,} tasks needs an issuer key of its own; make {count:,} keys with "
+            f"Each of the {count:,} tasks needs its own issuer key; create {count:,} keys with "
             "`shuffledp issuer new-key` and give --issuer-key once for each."
         )
     return [replace(pattern.issuer, key=key) for key in keys]
@@ -258,10 +263,10 @@ def _write(tasks: list[Task], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(
-            f"{folder} cannot be made ({error.strerror}); choose another folder."
+            f"{folder} cannot be created ({error.strerror}); choose another folder."
         ) from None
     if any(folder.glob(f"*{SUFFIX}")):
-        raise ParameterError(f"{folder} holds task files already; choose another folder.")
+        raise ParameterError(f"{folder} already holds task files; choose another folder.")
     files = [folder / f"{place:04d}{SUFFIX}" for place in range(1, len(tasks) + 1)]
     for task, file in zip(tasks, files, strict=True):
         write_whole(str(file), task.canonical())
@@ -296,12 +301,12 @@ def read_series(folder: str) -> list[Task]:
     tasks = [read_task(str(file)) for file in sorted(Path(folder).glob(f"*{SUFFIX}"))]
     if not tasks:
         raise ParameterError(
-            f"{folder} holds no task files; give the folder that `task series` made."
+            f"{folder} holds no task files; use the folder that `task series` created."
         )
     found = {task.series_id for task in tasks}
     if len(found) > 1 or "" in found:
         raise ParameterError(
-            f"{folder} does not hold the tasks of one series alone; give the folder as `task "
-            "series` made it, or the id of the series."
+            f"{folder} does not hold exactly the tasks of one series; use the folder as `task "
+            "series` created it, or the id of the series."
         )
     return sorted(tasks, key=lambda task: task.not_before)

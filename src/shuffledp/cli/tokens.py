@@ -1,4 +1,4 @@
-"""Tokens on the command line: from the environment, from a file, or, for trials, as an option."""
+"""Tokens on the command line: from the environment, a file or, for trials, an option."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from shuffledp.cli.needs import STANDARD
-from shuffledp.cli.output import write_output
+from shuffledp.cli.output import STANDARD, write_output
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted
 
@@ -16,16 +15,16 @@ LONGEST_TOKEN = 1000
 
 
 def add_token(parser: argparse.ArgumentParser, who: str, server: str = "") -> None:
-    """Adds --token and --token-file, or --SERVER-token and --SERVER-token-file for those who have
-    one at each server."""
+    """Adds --token and --token-file, or --SERVER-token and --SERVER-token-file for a role that has
+    one token per server."""
     option = f"--{server}-token" if server else "--token"
     at = f" at the {server}" if server else ""
     given = parser.add_mutually_exclusive_group()
     given.add_argument(
         option,
         metavar="TOKEN",
-        help=f"the {who}'s token{at}, for trials: everybody on this machine can see it in the list "
-        f"of processes; better set {variable(who, server)}",
+        help=f"the {who}'s token{at}; only for trials, because other users of this machine can see "
+        f"it: better set {variable(who, server)}",
     )
     given.add_argument(
         f"{option}-file",
@@ -35,7 +34,7 @@ def add_token(parser: argparse.ArgumentParser, who: str, server: str = "") -> No
 
 
 def variable(who: str, server: str = "") -> str:
-    """The environment's name for a token."""
+    """The environment variable of a token."""
     return f"SHUFFLEDP_{who.upper()}_TOKEN" + (f"_{server.upper()}" if server else "")
 
 
@@ -43,7 +42,7 @@ def given_token(
     args: argparse.Namespace, who: str, server: str = "", *, option: str = "token"
 ) -> str:
     """The token from the option, its file or the environment; `server` says where it is valid, for
-    those who have one at each server."""
+    a role that has one per server."""
     name = variable(who, server)
     file = getattr(args, f"{option}_file")
     token = getattr(args, option) or (_read(file) if file else os.environ.get(name, ""))
@@ -56,8 +55,8 @@ def given_token(
 
 
 def collector_tokens(args: argparse.Namespace, servers: dict[str, str]) -> dict[str, str]:
-    """The collector's tokens at the servers, which must differ: each server learns the one that it
-    is sent, and must not be able to use it at another."""
+    """The collector's tokens at the servers. They must differ, because each server learns the one
+    it is sent and must not be able to use it at another."""
     found = {
         server: given_token(args, "collector", server, option=f"{server}_token")
         for server in servers
@@ -65,7 +64,7 @@ def collector_tokens(args: argparse.Namespace, servers: dict[str, str]) -> dict[
     if len(set(found.values())) < len(found):
         raise ParameterError(
             "The collector has the same token at two servers, so each could act as the collector "
-            "at the other; make one for each with `shuffledp keys token`."
+            "at the other; create one for each with `shuffledp keys token`."
         )
     return found
 
@@ -80,20 +79,22 @@ def _read(path: str) -> str:
     except OSError as error:
         raise ParameterError(f"{path} cannot be read ({error.strerror}); check the path.") from None
     except UnicodeError:
-        raise ParameterError(f"{path} holds no token; give a text file with one.") from None
+        raise ParameterError(
+            f"{path} holds no token; use a text file with a token on its first line."
+        ) from None
 
 
 def add_made_tokens(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say how many tokens are made, and where they go."""
-    parser.add_argument("--count", type=int, required=True, metavar="N", help="how many")
+    """Adds the options that say how many tokens to create, and where to write them."""
+    parser.add_argument("--count", type=int, required=True, metavar="N", help="how many tokens")
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="file for the tokens, one per line, or -"
     )
 
 
 def write_tokens(args: argparse.Namespace, tokens: Sequence[str], holder: str) -> None:
-    """Writes fresh tokens where --output asks for them, and says who gets one each."""
-    said = f"{args.output} holds {counted(len(tokens), 'token')}; give each {holder} one."
+    """Writes fresh tokens to --output."""
+    said = f"{args.output} holds {counted(len(tokens), 'token')}; give one to each {holder}."
     write_output(
         args,
         "\n".join(tokens) + "\n",

@@ -1,4 +1,4 @@
-"""`shuffledp verify FILE`: checks a certificate by proving it again from its parameters."""
+"""`shuffledp verify FILE`: re-proves a certificate from its parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "verify",
         run,
-        "check a certificate or a plan: everything is proved again",
+        "check a certificate or a plan by proving everything again",
         examples=[
             "verify plan.json",
             "plan count --users 1000 --epsilon 1 --json | shuffledp verify -",

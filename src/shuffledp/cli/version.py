@@ -18,7 +18,7 @@ def add_to(commands: Commands) -> None:
         commands,
         "version",
         run,
-        "versions of the program and of the packages it computes with",
+        "show the versions of the program and of the packages it computes with",
         examples=["version", "version --json"],
     )
 

@@ -62,7 +62,7 @@ class FileFormat:
     as_text: bool = False
     """Take every value for a text, also where all look like numbers or dates."""
     fill: Any = None
-    """What stands for every missing value, in any source; None: they are refused."""
+    """The value to use for every missing one, in any source; None: they are refused."""
 
     def refuse(self) -> None:
         """Raises `ParameterError` where something was said about a source that is no text file."""

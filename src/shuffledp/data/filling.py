@@ -1,4 +1,4 @@
-"""Missing values that the caller declares: what stands for each of them (`missing=`)."""
+"""Missing values, replaced by the value that the caller gives (`missing=`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG_TYPE = "missing must be a value of the column's own type, or the word buck
 
 
 def is_missing(value: object) -> bool:
-    """Whether a Python object stands for no value: None, NaN, NA or NaT."""
+    """Whether a Python object means a missing value: None, NaN, NA or NaT."""
     if type(value).__name__ in MISSING_NAMES:
         return True
     if isinstance(value, float | Decimal):

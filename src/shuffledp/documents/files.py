@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, and locked between programs, on every system."""
+"""Files that are written completely or not at all, and locks between processes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WINDOWS = os.name == "nt"
 READERS_END_SECONDS = 5.0
 LOCK_PAUSE_SECONDS = 0.01
 CANNOT_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES}
-"""What file systems answer that do not know how to make a folder durable."""
+"""Errors of file systems that cannot make a folder durable."""
 
 
 def private(path: str, flags: int) -> int:
-    """An opener for `open`: files that it makes can be read by their owner alone."""
+    """An opener for `open` that creates files only their owner can read."""
     return os.open(path, flags, 0o600)
 
 
@@ -58,8 +58,8 @@ def write_whole(
 
 
 def _replace(part: Path, target: Path) -> None:
-    """Gives a file the name of another. Windows refuses while a program reads the other one, so
-    this waits a little for readers to end."""
+    """Renames a file over another. Windows refuses while a program reads the other one, so this
+    waits a few seconds for readers to finish."""
     end = time.monotonic() + READERS_END_SECONDS
     while True:
         try:
@@ -79,19 +79,18 @@ def _unwritable(target: Path, error: OSError) -> ParameterError:
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuses a path that `write_whole` could not write to, before anything costs anything."""
+    """Refuses a path that `write_whole` could not write to, before any work is done."""
     target = Path(path)
     if target.is_dir():
-        raise ParameterError(f"{target} is a folder; give the name of a file in it.")
+        raise ParameterError(f"{target} is a folder; name a file in it.")
     if not target.parent.is_dir():
-        raise ParameterError(f"There is no folder {target.parent}; make it, or choose another.")
+        raise ParameterError(f"There is no folder {target.parent}; create it, or choose another.")
     try:
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except OSError as error:
         raise ParameterError(
-            f"{target.parent} is a folder that cannot be written to ({error.strerror}); choose "
-            "another."
+            f"The folder {target.parent} cannot be written to ({error.strerror}); choose another."
         ) from None
 
 
@@ -112,15 +111,14 @@ def sync(path: Path) -> None:
 
 
 def lock(path: Path, seconds: float = -1, *, secret: bool = False) -> BaseFileLock:
-    """A lock between programs, to be used with `with`: one of them at a time is in the block, and a
-    program that ends, even by SIGKILL, gives its lock back. Waits for at most so many seconds
-    (below 0: for ever) and then raises `filelock.Timeout`. The empty file stays where it is:
-    removing it would let two programs in.
+    """A lock between processes, for use with `with`. A process that ends, even by SIGKILL, releases
+    it. Waits for at most `seconds` (below 0: forever), then raises `filelock.Timeout`. The empty
+    lock file is never removed: removing it would let two processes in.
     """
     if not path.parent.is_dir():  # filelock would make it
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
-    rights: dict[str, Any] = {"mode": 0o600} if secret else {}  # else as the umask says
-    # not bound to a thread: a server may give its lock back in another one than it took it in
+    rights: dict[str, Any] = {"mode": 0o600} if secret else {}  # otherwise by the umask
+    # not bound to a thread: a server may release it in another thread than it took it in
     return FileLock(
         path, timeout=seconds, poll_interval=LOCK_PAUSE_SECONDS, thread_local=False, **rights
     )

@@ -1,7 +1,7 @@
-"""Reading JSON that somebody else wrote: its size, depth and numbers are bounded before it is used.
+"""Reading untrusted JSON: its size, depth and numbers are bounded before it is used.
 
-Everything that comes from outside (plans, certificates, tasks, keys, ledgers, answers of servers)
-is read here. What its fields may hold is said by a schema (`shuffledp.documents.schema`).
+All JSON from outside (plans, certificates, tasks, keys, ledgers, answers of servers) is read here.
+A schema says what its fields may hold (`shuffledp.documents.schema`).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from shuffledp.errors import ParameterError
 MOST_JSON_BYTES = 16 << 20
 MOST_JSON_DEPTH = 24
 MOST_JSON_DIGITS = 20
-"""Of a whole number. Longer exact numbers are texts, with bounds of their own."""
+"""Of a whole number. Longer exact numbers are written as texts."""
 MOST_FLOAT_TEXT = 40
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
-"""Texts as a whole, so that brackets inside them do not count; one pass, whatever the text."""
+"""Matches a whole text at once, so that brackets inside it do not count; one pass."""
 
 
 def read_json(text: str | bytes, what: str, most_bytes: int = MOST_JSON_BYTES) -> Any:
-    """What a JSON text holds.
+    """The data in a JSON text.
 
-    Ensures: raises `ParameterError`, and nothing else, for a text that is too long, too deep, no
+    Ensures: raises `ParameterError`, and nothing else, for a text that is too long, too deep, not
     JSON, not UTF-8, or that holds a number that is not finite or too long.
     """
     if len(text) > most_bytes:
         raise ParameterError(
-            f"{what} is larger than the {most_bytes:,} bytes allowed; give a smaller one."
+            f"{what} is larger than the {most_bytes:,} bytes allowed; use a smaller one."
         )
     try:
         decoded = text if isinstance(text, str) else str(text, "utf-8")
@@ -44,13 +44,13 @@ def read_json(text: str | bytes, what: str, most_bytes: int = MOST_JSON_BYTES) -
         raise
     except (ValueError, RecursionError):
         raise ParameterError(
-            f"{what} is no JSON of finite numbers with at most {MOST_JSON_DIGITS} digits; "
-            "give one that was written whole."
+            f"{what} is not valid JSON with finite numbers of at most {MOST_JSON_DIGITS} digits; "
+            "use the complete file."
         ) from None
 
 
 def read_json_file(path: str | Path, most_bytes: int = MOST_JSON_BYTES) -> Any:
-    """What a JSON file holds; no more than `most_bytes` of it are ever read."""
+    """The data in a JSON file; at most `most_bytes` of it are read."""
     try:
         with open(path, "rb") as file:
             text = file.read(most_bytes + 1)
@@ -70,7 +70,7 @@ def _check_depth(text: str, what: str) -> None:
             if depth > MOST_JSON_DEPTH:
                 raise ParameterError(
                     f"{what} is nested deeper than the {MOST_JSON_DEPTH} levels allowed; "
-                    "give a file that this program wrote."
+                    "use a file that shuffledp wrote."
                 )
         elif bracket != '"':
             depth -= 1
@@ -94,8 +94,8 @@ def _not_a_number(_: str) -> NoReturn:
 
 
 def is_text(text: str) -> bool:
-    """Whether a text can be written as UTF-8: what a terminal or a file system could not read as
-    text holds lone surrogates."""
+    """Whether a text can be written as UTF-8. (Arguments and file names that the system could not
+    decode hold lone surrogates.)"""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,10 +1,8 @@
-"""What JSON from outside may hold: bounds on every field, checked before anything is computed.
+"""Schemas of JSON from outside: bounds on every field, checked before anything is computed.
 
-A schema is a tree of the classes below, each of which checks a piece of data (`check`) and
-describes itself as JSON Schema (`json_schema`), so that the bounds are written down once. The
-schemas themselves are beside what they describe (`cells/…/cell.py`, `queries/schema.py`,
-`plans/certificate_schema.py`, `plans/plan_schema.py`, `tasks/schema.py`); `docs/schema` is made
-from them.
+A schema is a tree of the classes below. Each checks a piece of data (`check`) and describes itself
+as JSON Schema (`json_schema`), so every bound is written down once. The schema of a document is
+next to the class that it describes; `docs/schema` is generated from all of them.
 """
 
 from __future__ import annotations
@@ -30,12 +28,12 @@ JsonSchema = dict[str, Any]
 
 
 class Schema(ABC):
-    """What a piece of JSON may be."""
+    """What a piece of JSON may hold."""
 
     @abstractmethod
     def check(self, data: object, name: str) -> None:
-        """Raises `ParameterError` unless the data is what this schema describes; `name` says where
-        it stands. The error never repeats the data."""
+        """Raises `ParameterError` unless the data is what this schema describes; `name` says
+        where it is. The error never repeats the data."""
 
     @abstractmethod
     def json_schema(self) -> JsonSchema:
@@ -43,7 +41,7 @@ class Schema(ABC):
 
 
 def _refuse(name: str, allowed: str) -> NoReturn:
-    raise ParameterError(f"{name} must be {allowed}; ask for a new file where it was made.")
+    raise ParameterError(f"{name} must be {allowed}; ask its author for a corrected file.")
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True)
 class Text(Schema):
-    """A text of so many characters, all of which UTF-8 can hold."""
+    """A text of `shortest` to `longest` characters, all of which UTF-8 can encode."""
 
     longest: int
     shortest: int = 0
@@ -142,7 +140,7 @@ class Text(Schema):
 
 
 @dataclass(frozen=True)
-class Choice(Schema):
+class OneOf(Schema):
     """One of these texts."""
 
     texts: tuple[str, ...]
@@ -200,7 +198,7 @@ class Either(Schema):
 
 @dataclass(frozen=True)
 class Listing(Schema):
-    """A list of so many items of one kind."""
+    """A list of `least` to `most` items of one kind."""
 
     item: Schema
     least: int
@@ -232,7 +230,7 @@ class Record(Schema):
         missing = [known for known in self.fields if known not in data]
         if missing:
             raise ParameterError(
-                f"{name} has no {missing[0]!r}; ask for a new file where it was made."
+                f"{name} has no {missing[0]!r}; ask its author for a corrected file."
             )
         known = {**self.fields, **self.optional}
         for key, value in data.items():
@@ -300,3 +298,20 @@ class Anything(Schema):
 
     def json_schema(self) -> JsonSchema:
         return {"description": f"nested at most {self.depth} levels deep"}
+
+
+ONE_LINE = Pattern(
+    r"[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*",
+    "a text on one line, without control characters",
+)
+"""Texts that people are shown: no control characters, and nothing that reverses the direction of
+writing."""
+
+
+def hex_text(size: int, words: str = "") -> Text:
+    """The text of `size` bytes in lower-case hexadecimal digits."""
+    return Text(2 * size, 2 * size, Pattern(f"[0-9a-f]{{{2 * size}}}", words))
+
+
+HASH_TEXT = hex_text(32)
+"""A SHA-256 hash or a 32-byte key."""

@@ -1,4 +1,4 @@
-"""Answers for public groups, each in a release of its own group; private groups are one query."""
+"""Answers for public groups, each a separate release; private groups are one query."""
 
 from __future__ import annotations
 

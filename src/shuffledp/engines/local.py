@@ -190,7 +190,7 @@ def fill_of(query: Query[R]) -> object:
         return query.missing
     if query.missing_label is None:
         raise ParameterError(
-            f'missing="bucket" is for histograms; for {query.name}, give a value that stands for '
+            f'missing="bucket" is for histograms; for {query.name}, give the value to use for '
             "every missing one, for example missing=0."
         )
     return query.missing_label

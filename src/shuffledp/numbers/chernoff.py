@@ -1,11 +1,11 @@
-"""How unlikely a deviation is at most, from the moments of its law (Chernoff's bound).
+"""Upper bounds on the probability of a deviation, from the moments of its law (Chernoff).
 
     P(X ≥ x) ≤ E[e^(θX)]·e^(−θx)   for every θ > 0 at which the expectation is finite
 
 The laws here have heavier tails than a normal law of the same variance: noise falls off like
-e^(−εx), and a user who is muted, which happens to few, moves an estimate by a dozen. So many
-standard deviations say little about how rare something is; these bounds hold for the laws as they
-are. Reporting only: no question of privacy is decided here.
+e^(−εx), and the rare user who is muted moves an estimate by a dozen. A number of standard
+deviations therefore says little about how rare something is; these bounds hold for the exact laws.
+For reporting only: no privacy question is decided here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ not."""
 GRID = np.geomspace(0.05, 60.0, 200)
 """Values of θ·σ at which bounds are looked for."""
 ASYMPTOTIC = 20.0
-"""From so many standard deviations on, the normal law's tail is its first term."""
+"""Standard deviations beyond which the normal tail is replaced by its first term."""
 
 
 class Unlikely(NamedTuple):
@@ -49,8 +49,8 @@ def log_tails(excess: Floats, moment: LogMoment, spread: float) -> Floats:
 def log_sum_tail(
     total: float, moments: Sequence[tuple[int, LogMoment]], spread: float, *, cut: bool
 ) -> float:
-    """ln of a bound on P(ΣX ≥ total), where so many X have each law, and all are independent;
-    with `cut`, of the parts of X above 0: E[e^(θ·max(X, 0))] ≤ 1 + E[e^(θX)]."""
+    """ln of a bound on P(ΣX ≥ total) for independent X; `moments` lists (how many X, their law).
+    With `cut`, of the sum of max(X, 0): E[e^(θ·max(X, 0))] ≤ 1 + E[e^(θX)]."""
 
     def together(theta: Floats) -> Floats:
         logs = np.zeros_like(theta)

@@ -3,8 +3,8 @@
     with time_limit(60, "Verifying this task"):
         task.verify()
 
-Proofs and searches call `check_time` between their steps, each of which takes a small part of a
-second at most. Without a limit, nothing is checked.
+Proofs and searches call `check_time` between their steps, each of which takes well under a second.
+Without a limit, nothing is checked.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LIMIT: ContextVar[tuple[float, float, str] | None] = ContextVar("time_limit", d
 
 @contextmanager
 def time_limit(seconds: float, what: str) -> Iterator[None]:
-    """Makes `check_time` raise `TooCostly` in the block once so many seconds have passed; a limit
-    around this one stays in force where it ends earlier."""
+    """Makes `check_time` raise `TooCostly` in the block after `seconds`. An enclosing limit that
+    ends earlier stays in force."""
     now, outer = time.monotonic(), _LIMIT.get()
     given = (now + seconds, seconds, what)
     token = _LIMIT.set(given if outer is None or given[0] < outer[0] else outer)

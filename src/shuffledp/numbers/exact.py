@@ -1,4 +1,4 @@
-"""Exact numbers: how parameters are read, and how questions about them are decided.
+"""Exact numbers: how parameters are read, and how inequalities between them are decided.
 
 Every number that reaches a randomizer is a `Fraction`; every privacy question is answered by
 `arb` balls whose precision is raised until the answer is certain.
@@ -59,8 +59,8 @@ def exact(value: ExactNumber, name: str) -> Fraction:
 
 
 def _shown(value: int | float | str | Fraction | Decimal) -> str:
-    """The beginning of a number that is refused; of a whole number too long to be written, its
-    length."""
+    """The beginning of a refused text or float; for a number that is too long to print, only
+    that."""
     if isinstance(value, int | Fraction):
         return "one of too many digits"
     return repr(str(value)[:40])
@@ -130,7 +130,7 @@ def truth(value: object, name: str) -> bool:
 
 
 def percent(share: float) -> str:
-    """A part of the whole in percent, with all its digits.
+    """A share in percent, with all its digits.
 
     >>> percent(0.995), percent(0.95)
     ('99.5%', '95%')
@@ -148,8 +148,7 @@ def counted(number: int, one: str, several: str = "") -> str:
 
 
 def decimals(error: float) -> int:
-    """How many digits after the point a number deserves that errs by so much: those up to the
-    second one of the error.
+    """How many decimals to show of a number with this error: up to the error's second digit.
 
     >>> decimals(1.6), decimals(0.012), decimals(250)
     (1, 3, 0)

@@ -159,7 +159,7 @@ class CutNegativeBinomial(Law):
 
 @lru_cache(maxsize=64)
 def _weights(law: CutNegativeBinomial, precision: int) -> list[arb]:
-    """c_0, …, c_cut, enclosed with so many bits."""
+    """c_0, …, c_cut, enclosed with `precision` bits."""
     with ctx.workprec(precision):
         beta, shape = ball(law.beta), ball(law.shape)
         weights = [arb(1)]

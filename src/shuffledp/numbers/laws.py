@@ -17,8 +17,8 @@ from flint import arb
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import ball
 
-TAIL_DECAYS = 48  # e^−48 is below 2^−64, so a table that reaches so far decides almost every draw
-FEW_MASSES = 1024  # up to so many probabilities are added up one by one
+TAIL_DECAYS = 48  # e^−48 is below 2^−64: a table this long decides almost every draw
+FEW_MASSES = 1024  # up to this many probabilities are summed one by one
 
 
 class Law(ABC):

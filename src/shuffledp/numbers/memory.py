@@ -1,4 +1,4 @@
-"""Whether there is enough memory for what comes next, asked before anything is charged.
+"""Whether there is enough memory for the next step, checked before anything is charged.
 
 Linux says how much memory programs can still get without swapping, a control group how much its
 programs may take, and a process limit how much this one may. Elsewhere nothing is refused here.

@@ -1,4 +1,4 @@
-"""How many messages a report must have room for, from the exact tail of what a user sends.
+"""How many messages a report must be able to hold, from the exact tail of what a user sends.
 
 The number of messages is a sum of independent parts. Their masses are multiplied out as
 polynomials in ball arithmetic, so that the chance of needing more than K messages is known with
@@ -79,7 +79,7 @@ class NoiseMessages(MessageLaw):
 
 @dataclass(frozen=True)
 class BoundedMessages(MessageLaw):
-    """The sum of so many independent numbers, each `shift` + k with probability `law[k]`."""
+    """The sum of `count` independent numbers, each `shift` + k with probability `law[k]`."""
 
     law: tuple[arb, ...]
     count: int
@@ -118,7 +118,7 @@ def tails(laws: Sequence[MessageLaw], most: int) -> list[arb]:
 
 
 def least_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
-    """The least k for which so many reports exceed k with probability at most 2⁻⁶⁴ in all.
+    """The least k that any of `reports` reports exceeds with probability at most 2⁻⁶⁴.
 
     Ensures: reports · P(N > k) ≤ 2⁻⁶⁴ in ball arithmetic; up to `LONGEST_EXACT` no smaller k was
     shown to do.
@@ -133,7 +133,7 @@ def least_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
 
 
 def chernoff_capacity(laws: Sequence[MessageLaw], reports: int) -> int:
-    """A number that the sum exceeds in one of so many reports with probability at most 2⁻⁶⁴, by
+    """A number that the sum exceeds in any of `reports` reports with probability at most 2⁻⁶⁴, by
     the bound e^(−tk)·E[e^(tN)] in ball arithmetic, at a t that floats propose."""
     top = min([LARGEST_TILT, *(law.tilt_limit for law in laws)])
     best = min(

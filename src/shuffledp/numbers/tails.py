@@ -1,9 +1,9 @@
-"""How far errors reach that are not quite normal, from their first four cumulants. Reporting only.
+"""Quantiles of errors that are not quite normal, from their first four cumulants. Reporting only.
 
 The noise of one cell has tails like a Laplace law; a sum of many is nearly normal. Between the two,
-a normal and a Laplace part with the right variance and fourth cumulant stand for the sum; errors
-that are mostly 0 are a Laplace law that is 0 with some chance. A skewed law is shifted by the
-first term of the Cornish-Fisher expansion.
+the sum is approximated by a normal and a Laplace part with the right variance and fourth cumulant;
+errors that are mostly 0, by a Laplace law that is 0 with some probability. A skewed law is shifted
+by the first term of the Cornish-Fisher expansion.
 """
 
 from __future__ import annotations

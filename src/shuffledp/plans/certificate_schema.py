@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from shuffledp.cells.base import CELL_EPSILON, LARGEST_EPSILON_OF_CELL, MOST_USERS
-from shuffledp.documents.schema import Anything, Choice, Listing, Rational, Record, Text, Whole
+from shuffledp.documents.schema import Anything, Listing, OneOf, Rational, Record, Text, Whole
 from shuffledp.protocols.base import MOST_BUCKETS, MOST_DIGITS
 from shuffledp.protocols.registry import PROTOCOL
 
@@ -23,7 +23,7 @@ CELL_PROOF = Record(
 )
 CERTIFICATE = Record(
     {
-        "format": Choice((CERTIFICATE_FORMAT,)),
+        "format": OneOf((CERTIFICATE_FORMAT,)),
         "statement": SENTENCE,
         "epsilon": CELL_EPSILON,
         "loss": Rational(Fraction(0), LARGEST_EPSILON_OF_CELL),

@@ -7,9 +7,9 @@ from fractions import Fraction
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.documents.schema import (
     Anything,
-    Choice,
     Flag,
     Listing,
+    OneOf,
     Rational,
     Real,
     Record,
@@ -40,7 +40,7 @@ TARGET = Record(
 )
 PLAN = Record(
     {
-        "format": Choice((PLAN_FORMAT,)),
+        "format": OneOf((PLAN_FORMAT,)),
         "expected_users": Whole(1, MOST_USERS),
         "target": TARGET,
         "interval_95": Listing(Real(), 2, 2),

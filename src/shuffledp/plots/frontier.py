@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.base import QueryName, Setting
 from shuffledp.baselines.ours import OUR_SIDE, our_plan
 from shuffledp.baselines.protocols.ggkmpv20 import frontier as ggkmpv20_frontier
 from shuffledp.baselines.table import Row, Table
@@ -62,16 +62,18 @@ class Curve:
 class OtherCurve:
     """A further curve of one query's picture, and how it is drawn."""
 
-    make: Callable[[Task], Curve]
+    make: Callable[[Setting], Curve]
     style: dict[str, Any]
 
 
-def our_curves(query: Query, task: Task, overheads: Iterable[float]) -> tuple[Curve, Curve]:
+def our_curves(
+    query: QueryName, setting: Setting, overheads: Iterable[float]
+) -> tuple[Curve, Curve]:
     """(shuffledp over its error targets, the limit that its kind of cell has at these errors)."""
     forecasts = []
     for overhead in overheads:
         try:
-            forecasts.append(our_plan(query, task, Fraction(str(overhead))).forecast)
+            forecasts.append(our_plan(query, setting, Fraction(str(overhead))).forecast)
         except PlanningError:
             continue
     ours = Curve.through("shuffledp (pure), over ρ", forecasts)
@@ -79,22 +81,22 @@ def our_curves(query: Query, task: Task, overheads: Iterable[float]) -> tuple[Cu
     return ours, Curve("limit for the same kind of cell", limits, ours.errors)
 
 
-def printed_curve(query: Query, task: Task) -> Curve | None:
+def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
     """[GKM23] with the printed constants, ρ up to ½; None where they do not apply."""
     printed = OUR_SIDE[query].printed
     if printed is None:
         return None
     try:
-        found = [printed(task, Fraction(percent, 100)) for percent in PRINTED_PERCENT]
+        found = [printed(setting, Fraction(percent, 100)) for percent in PRINTED_PERCENT]
     except PlanningError:
         return None
     return Curve.through("GKM23, constants as printed", found)
 
 
-def fixed_size_curve(task: Task) -> Curve:
+def fixed_size_curve(setting: Setting) -> Curve:
     """[GGKMPV20] over its number of messages, as far as more messages err less."""
     best, kept = math.inf, []
-    for option in ggkmpv20_frontier(task.users, task.epsilon):
+    for option in ggkmpv20_frontier(setting.users, setting.epsilon):
         forecast = option.forecast()
         if forecast.rmse < 0.999 * best:
             best = forecast.rmse
@@ -102,22 +104,22 @@ def fixed_size_curve(task: Task) -> Curve:
     return Curve.through("GGKMPV20 (pure), over its width", kept)
 
 
-def bits_curve(task: Task) -> Curve:
+def bits_curve(setting: Setting) -> Curve:
     """Our sums bit by bit, the paper's way, with the better of two numbers of bits each."""
     found = []
     for overhead in SUM_OVERHEADS:
-        mse = (1 + overhead) * 2 / float(task.epsilon) ** 2
-        fewest = max(1, math.ceil(math.log2(math.sqrt(task.users / (4 * 0.5 * mse)) + 1)))
-        plans = [_bits_plan(task, overhead, bits) for bits in (fewest, fewest + 1)]
+        mse = (1 + overhead) * 2 / float(setting.epsilon) ** 2
+        fewest = max(1, math.ceil(math.log2(math.sqrt(setting.users / (4 * 0.5 * mse)) + 1)))
+        plans = [_bits_plan(setting, overhead, bits) for bits in (fewest, fewest + 1)]
         costs = [plan.forecast for plan in plans if plan is not None]
         found += [min(costs, key=lambda cost: cost.messages_per_user)] if costs else []
     return Curve.through("shuffledp, bit by bit", found)
 
 
-def _bits_plan(task: Task, overhead: float, bits: int) -> Plan[Estimate] | None:
+def _bits_plan(setting: Setting, overhead: float, bits: int) -> Plan[Estimate] | None:
     try:
         return plan_real_sum(
-            task.users, task.epsilon, mse_overhead=overhead, radix=(2,) * bits, dither=1
+            setting.users, setting.epsilon, mse_overhead=overhead, radix=(2,) * bits, dither=1
         )
     except PlanningError:
         return None
@@ -132,7 +134,7 @@ class Picture:
     other: OtherCurve | None = None
 
 
-PICTURES: dict[Query, Picture] = {
+PICTURES: dict[QueryName, Picture] = {
     "count": Picture(
         (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 40, 120, 400, 1500),
         OtherCurve(fixed_size_curve, {"color": PURE, "linewidth": 1.2}),
@@ -168,18 +170,18 @@ def frontier(table: Table, path: str | None = None) -> Figure:
 
 def _draw_curves(axes: Axes, table: Table) -> list[Curve]:
     picture = PICTURES[table.query]
-    ours, limit = our_curves(table.query, table.task, picture.overheads)
+    ours, limit = our_curves(table.query, table.setting, picture.overheads)
     _draw(
         axes, ours, {"color": OURS, "marker": "o", "markersize": 4, "linewidth": 2.2, "zorder": 3}
     )
     _draw(axes, limit, {"color": LIMIT, "linestyle": ":", "linewidth": 2})
     curves = [ours, limit]
-    printed = printed_curve(table.query, table.task)
+    printed = printed_curve(table.query, table.setting)
     if printed is not None:
         _draw(axes, printed, {"color": PRINTED, "marker": "s", "markersize": 4})
         curves.append(printed)
     if picture.other is not None:
-        curves.append(picture.other.make(table.task))
+        curves.append(picture.other.make(table.setting))
         _draw(axes, curves[-1], picture.other.style)
     return curves
 
@@ -212,11 +214,12 @@ def _in_sight(row: Row) -> bool:
 
 
 def title_of(table: Table) -> str:
-    """A comparison's query and task in one line."""
-    task = table.task
-    buckets = f", {counted(task.buckets, 'bucket')}" if task.buckets else ""
-    delta = "" if task.delta is None else f", δ = {float(task.delta):g} where approximate"
-    return f"{table.query}: {counted(task.users, 'user')}, ε = {show(task.epsilon)}{delta}{buckets}"
+    """A comparison's query and setting in one line."""
+    setting = table.setting
+    buckets = f", {counted(setting.buckets, 'bucket')}" if setting.buckets else ""
+    delta = "" if setting.delta is None else f", δ = {float(setting.delta):g} where approximate"
+    users = counted(setting.users, "user")
+    return f"{table.query}: {users}, ε = {show(setting.epsilon)}{delta}{buckets}"
 
 
 POINT_STYLES: dict[str, dict[str, Any]] = {

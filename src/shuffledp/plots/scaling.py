@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.base import QueryName, Setting
 from shuffledp.baselines.table import Row, Table, compare, our_name
 from shuffledp.numbers.exact import counted, show
 from shuffledp.plots.figures import INK, new_figure, save
@@ -20,56 +20,56 @@ if TYPE_CHECKING:
 
 EPSILONS = ("0.1", "0.2", "0.35", "0.5", "0.75", "1", "1.5", "2", "3")
 USERS = (100, 300, 1_000, 3_000, 10_000, 100_000, 1_000_000, 10_000_000)
-RIVAL_COLOURS = ("#14795b", "#6a8f1f", "#0f8a9d", "#9a3b8f", "#c23b62", "#c2571a", "#7a5cc4")
+BASELINE_COLOURS = ("#14795b", "#6a8f1f", "#0f8a9d", "#9a3b8f", "#c23b62", "#c2571a", "#7a5cc4")
 
 Over = Literal["epsilon", "users"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What grows from left to right: its label, the task at each place, and where that is."""
+    """What grows from left to right: its label, the setting at each place, and where that is."""
 
     label: str
-    tasks: Callable[[Task], list[Task]]
-    place: Callable[[Task], float]
-    fixed: Callable[[Task], str]
+    settings: Callable[[Setting], list[Setting]]
+    place: Callable[[Setting], float]
+    fixed: Callable[[Setting], str]
     """What stays the same, in words."""
 
 
 AXES: dict[Over, Axis] = {
     "epsilon": Axis(
         label="ε",
-        tasks=lambda task: [replace(task, epsilon=Fraction(e)) for e in EPSILONS],
-        place=lambda task: float(task.epsilon),
-        fixed=lambda task: counted(task.users, "user"),
+        settings=lambda setting: [replace(setting, epsilon=Fraction(e)) for e in EPSILONS],
+        place=lambda setting: float(setting.epsilon),
+        fixed=lambda setting: counted(setting.users, "user"),
     ),
     "users": Axis(
         label="users",
-        tasks=lambda task: [replace(task, users=n) for n in USERS],
-        place=lambda task: float(task.users),
-        fixed=lambda task: f"ε = {show(task.epsilon)}",
+        settings=lambda setting: [replace(setting, users=n) for n in USERS],
+        place=lambda setting: float(setting.users),
+        fixed=lambda setting: f"ε = {show(setting.epsilon)}",
     ),
 }
 
-SHOWN_BASELINES: dict[Query, tuple[str, ...]] = {
+SHOWN_BASELINES: dict[QueryName, tuple[str, ...]] = {
     "count": ("local", "ggkmpv20", "thinning", "gkmp20", "bbgn20", "csuzz19"),
     "real-sum": ("local", "bbgn20", "bbgn20-recursive", "bbgn19"),
     "histogram": ("local-hadamard", "thinning", "gkmp20", "bc20", "lwy22"),
 }
-OUR_OVERHEAD: dict[Query, Fraction] = {
+OUR_OVERHEAD: dict[QueryName, Fraction] = {
     "count": Fraction(1, 2),
     "real-sum": Fraction(8),
     "histogram": Fraction(1, 2),
 }
 
 
-def scaling(query: Query, task: Task, over: Over, path: str | None = None) -> Figure:
+def scaling(query: QueryName, setting: Setting, over: Over, path: str | None = None) -> Figure:
     """The picture of RMSE over central and of messages per user, saved if a path is given."""
     axis = AXES[over]
-    tasks = axis.tasks(task)
-    places = [axis.place(one) for one in tasks]
+    settings = axis.settings(setting)
+    places = [axis.place(one) for one in settings]
     baselines = SHOWN_BASELINES[query]
-    tables = [compare(query, one, [OUR_OVERHEAD[query]], baselines) for one in tasks]
+    tables = [compare(query, one, [OUR_OVERHEAD[query]], baselines) for one in settings]
     figure, panels = new_figure(11.5, 4.8, panels=2)
     for name, style in _line_styles(query, tables):
         found = zip(places, (table.row(name) for table in tables), strict=True)
@@ -77,17 +77,17 @@ def scaling(query: Query, task: Task, over: Over, path: str | None = None) -> Fi
         x = [place for place, _ in held]
         panels[0].plot(x, [row.over_central for _, row in held], **style)
         panels[1].plot(x, [row.forecast.messages_per_user for _, row in held], **style)
-    _finish(figure, panels, f"{query}: {axis.fixed(task)}{_delta(task)}", axis.label)
+    _finish(figure, panels, f"{query}: {axis.fixed(setting)}{_delta(setting)}", axis.label)
     return save(figure, path)
 
 
-def _delta(task: Task) -> str:
-    return "" if task.delta is None else f", δ = {float(task.delta):g} where approximate"
+def _delta(setting: Setting) -> str:
+    return "" if setting.delta is None else f", δ = {float(setting.delta):g} where approximate"
 
 
-def _line_styles(query: Query, tables: Sequence[Table]) -> list[tuple[str, dict[str, Any]]]:
+def _line_styles(query: QueryName, tables: Sequence[Table]) -> list[tuple[str, dict[str, Any]]]:
     """(row name, style of its line) of every protocol that has a row anywhere."""
-    colours = iter(RIVAL_COLOURS)
+    colours = iter(BASELINE_COLOURS)
     styles: list[tuple[str, dict[str, Any]]] = []
     for name in (our_name(OUR_OVERHEAD[query]), *SHOWN_BASELINES[query]):
         row = next((row for table in tables if (row := table.row(name)) is not None), None)

@@ -1,12 +1,13 @@
-"""Questions about a column of values, and how they are answered.
+"""Queries about a column of values: a folder for each, and what they share.
 
-query.py      what a `Query` is; questions.py the six of them, each written once
+catalogue.py  every query; a new one is a folder and a line there
+base.py       what a query is, and what it declares
 options.py    the options that every query takes
-calls.py      the public functions: shuffledp.count, shuffledp.histogram, …
-local.py      the executor on this machine (the other one is engines/spark)
-rehearsal.py  many runs of a query beside the truth (truth.py), for those who hold all values
-publish.py    the one place that charges a ledger and releases a result
-columns.py    columns of data frames; column_files.py of files; arrays.py and arrow.py their values
-checks.py     what the arguments of queries are checked for
-ledger.py     a privacy budget on disk
+calls.py      the functions that callers use, made from the declarations: shuffledp.count, …
+texts.py      arguments as they are written in a terminal
+records.py    JSON that several queries share
+checks.py     checks of labels, numbers and probabilities
+
+Each folder has protocol.py (how the query is answered), planner.py (its parameters), query.py (its
+declaration) and, where it has its own, result.py. `shuffledp.engines` runs queries.
 """

@@ -106,7 +106,7 @@ class Declaration:
     protocol_json: Record | None = None
     """What the JSON of its protocol may hold."""
     result_json: Mapping[str, Schema] | None = None
-    """What the JSON of its published results holds of its own; None: it is never published."""
+    """What the JSON of its published results holds besides the promise; None: never published."""
     result_json_optional: Mapping[str, Schema] = field(default_factory=dict)
     studio: StudioWords | None = None
     """None where the studio does not offer it."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self, cast, get_type_hints
 import numpy as np
 
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.numbers.entropy import SYSTEM, Entropy, SeededEntropy
 from shuffledp.numbers.exact import (
     ExactNumber,
     as_written,
@@ -24,7 +24,6 @@ from shuffledp.numbers.exact import (
     truth,
     whole,
 )
-from shuffledp.numbers.seeded import SeededEntropy
 from shuffledp.protocols.base import Progress
 from shuffledp.release.ledger import Ledger
 
@@ -77,7 +76,7 @@ class Option:
     """The smallest number that the studio's form takes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Argument:
     """An argument of a query: its declaration, its type, and its default."""
 
@@ -107,7 +106,9 @@ def _arguments(of: type[QueryOptions]) -> list[Argument]:
     hints = get_type_hints(of, include_extras=True)
     declared = ((one, getattr(hints[one.name], "__metadata__", ())) for one in fields(of))
     return [
-        Argument(one.name, said[0], hints[one.name].__origin__, one.default)
+        Argument(
+            name=one.name, option=said[0], type=hints[one.name].__origin__, default=one.default
+        )
         for one, said in declared
         if said
     ]

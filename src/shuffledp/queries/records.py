@@ -7,9 +7,9 @@ from fractions import Fraction
 from shuffledp.cells.base import CELL_EPSILON
 from shuffledp.cells.registry import CELL
 from shuffledp.documents.schema import (
-    Choice,
     Either,
     Listing,
+    OneOf,
     Rational,
     Real,
     Record,
@@ -33,7 +33,7 @@ def protocol_record(
     query: str, fields: dict[str, Schema], optional: dict[str, Schema] | None = None
 ) -> Record:
     """The JSON of a protocol: the query it answers, its ε, and its own fields."""
-    head: dict[str, Schema] = {"query": Choice((query,)), "epsilon": CELL_EPSILON}
+    head: dict[str, Schema] = {"query": OneOf((query,)), "epsilon": CELL_EPSILON}
     return Record({**head, **fields}, optional or {})
 
 

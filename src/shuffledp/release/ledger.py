@@ -2,7 +2,7 @@
 
 The ledger is one JSON file. `spend` locks a file beside it, reads the ledger, decides, and replaces
 it in one step, so that two programs that ask for the last ε at the same time cannot both get it.
-An entry keeps the result that was released, so that it can be shown again at no further cost.
+An entry keeps the released result, so that it can be shown again at no further cost.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(
-            path
-        ).resolve()  # so that everybody locks the same file, also through a link
+        self.path = Path(path).resolve()  # everybody locks the same file, also through a link
 
     @classmethod
     def create(cls, path: str | Path, budget: ExactNumber) -> Ledger:
@@ -125,10 +123,10 @@ class Ledger:
         note: str = "",
         result: Mapping[str, Any] | None = None,
     ) -> Fraction:
-        """Records a release, with its result if one is given, and gives what remains of the budget.
+        """Records a release, with its result if given, and returns what remains of the budget.
 
-        With `once`, an entry that says the same `what` pays for this release too, and nothing is
-        recorded a second time.
+        With `once`, an entry with the same `what` covers this release too, and nothing is recorded
+        again.
 
         Ensures: raises `BudgetExceeded` and records nothing if it is more than what remains;
         on return the entry is on disk.
@@ -150,16 +148,16 @@ class Ledger:
         if cost > left:
             raise BudgetExceeded(
                 f"This release costs ε = {show(cost)} but the ledger {self.path.name} has "
-                f"{show(left)} left of {show(budget)}; nothing was released: lower epsilon."
+                f"{show(left)} left of {show(budget)}; nothing was released: use a smaller epsilon."
             )
         return left - cost
 
     def restore(self, budget: ExactNumber, lines: Mapping[str, Fraction], spent: Fraction) -> int:
-        """Writes the lines (what: ε) that are missing after a loss, making the ledger with this
-        budget if there is none; gives how many were missing.
+        """Writes the lines (what: ε) that are missing after a loss, creating the ledger with this
+        budget if there is none, and returns how many were missing.
 
         Ensures: on return the ledger has every line, and has spent at least `spent`: what is known
-        to have been spent but not for what becomes a line of its own. The budget may be exceeded,
+        to have been spent, but not for what, becomes a separate line. The budget may be exceeded,
         since these releases were made.
         """
         with self._locked():
@@ -185,7 +183,7 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lets one process at a time into the block; a process that ends gives its lock back."""
+        """Holds the ledger's lock; a process that ends releases it."""
         try:
             held = lock(self.path.with_name(f"{self.path.name}.lock"))
             held.acquire()
@@ -209,12 +207,12 @@ class Ledger:
             return exact(str(data["budget"]), "the budget"), entries
         except FileNotFoundError:
             raise ParameterError(
-                f"There is no ledger {self.path}; make one with: "
+                f"There is no ledger {self.path}; create one with: "
                 f"shuffledp ledger create {self.path} --budget 1."
             ) from None
         except (ValueError, KeyError, TypeError, ZeroDivisionError, OSError):
             raise ParameterError(
-                f"{self.path} is no ledger of this program; nothing was spent: check the file."
+                f"{self.path} is not a ledger of shuffledp; nothing was spent: check the file."
             ) from None
 
     def _write(self, budget: Fraction, entries: list[Entry]) -> None:
@@ -229,8 +227,7 @@ class Ledger:
 def _checked_cost(epsilon: ExactNumber, seeded: bool) -> Fraction:
     if seeded:
         raise SeededError(
-            "A ledger records releases of private results; a seeded result is none: "
-            "run without a seed."
+            "A seeded result is not private, so a ledger does not record it; run without a seed."
         )
     return positive_as_written(epsilon, "epsilon")
 

@@ -26,7 +26,7 @@ from shuffledp.release.ledger import Ledger
 R = TypeVar("R", bound=Result)
 S = TypeVar("S", bound=Result)
 LESS = "ask for fewer buckets, a smaller largest value or a larger error"
-"""What takes less memory."""
+"""How to need less memory."""
 
 
 def publish(
@@ -42,13 +42,13 @@ def publish(
     finish: Callable[[R], R] | None = None,
     times: int = 1,
 ) -> R:
-    """The result of a batch, paid for from the ledger (if one is given) before anybody gets it.
+    """The result of a batch, charged to the ledger (if one is given) before anybody gets it.
 
-    `what` is the ledger's line for this release, and `note` what the caller adds to it. With
-    `once`, a release whose line is in the ledger already is not charged again, and the ledger does
-    not keep the result: for services that try the same release more than once, whose `what` names
-    the batch. A person with several rows pays `times` as often as the protocol's ε says.
-    `certificate` goes into the result, of which `finish` makes the one that is given.
+    `what` is the ledger's line for this release, and `note` the caller's addition to it. With
+    `once`, a release whose line is already in the ledger is not charged again, and the ledger does
+    not keep the result: for services that may retry a release, whose `what` names the batch. The
+    charge is `times` the protocol's ε, for people with several rows. `certificate` goes into the
+    result, which `finish` then turns into the final one.
 
     Requires: with `once`, the same `what` always means the same batch.
     Ensures: raises `ShortBatchError` and charges nothing if the batch has fewer reports than the
@@ -90,7 +90,7 @@ def publish_in_parallel(
     note: str = "",
     finish: Callable[[list[tuple[R, ...]]], S],
 ) -> S:
-    """The result of several batches, paid for once. `finish` makes it of every batch's own results,
+    """The result of several batches, charged once. `finish` makes it from every batch's results,
     one for each of the confidences.
 
     Requires: every user is in one of the batches, and which one is public, so that replacing a

@@ -1,4 +1,4 @@
-"""Sample data that come with the package, for first steps: made-up people, no real ones.
+"""Sample data for first steps: made-up people, no real ones.
 
     shuffledp.count("sample:commute", epsilon=1, column="bikes")
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from shuffledp.errors import ParameterError
 
 PREFIX = "sample:"
-"""What a file's name begins with where a sample is meant, in Python and on the command line."""
+"""The prefix that names a sample instead of a file, in Python and on the command line."""
 
 
 def commute() -> Path:
@@ -32,9 +32,9 @@ def names() -> list[str]:
 
 
 def path(name: str) -> Path:
-    """The file of a sample; raises `ParameterError` for a name that none has."""
+    """The file of a sample; raises `ParameterError` for an unknown name."""
     if name not in names():
-        raise ParameterError(f"There is no sample {name!r}; there are: {', '.join(names())}.")
+        raise ParameterError(f"There is no sample {name!r}; choose one of: {', '.join(names())}.")
     return _folder() / f"{name}.csv"
 
 

@@ -22,11 +22,10 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.studio.exports import EXPORTS
 from shuffledp.studio.fields import whole_number
 from shuffledp.studio.jobs import JOBS
-from shuffledp.studio.lanes import Lane, Outdated, Workers
 from shuffledp.studio.questions import page_script
-from shuffledp.studio.running import Running
-from shuffledp.studio.trial import MOST_DEVICES
+from shuffledp.studio.running import MOST_DEVICES, Running
 from shuffledp.studio.uploads import Uploads
+from shuffledp.studio.workers import LatestJob, Outdated, WorkerPool
 
 PAGE = Path(__file__).with_name("page")
 QUERIES_SCRIPT = "queries.js"
@@ -35,13 +34,13 @@ MOST_FORM_BYTES = 16 << 20
 
 
 class Studio:
-    """Everything that one running studio holds."""
+    """The state of one running studio."""
 
     def __init__(self) -> None:
-        self.workers, self.uploads, self.running = Workers(), Uploads(), Running()
-        self.lanes = {name: Lane(self.workers) for name in JOBS}
+        self.workers, self.uploads, self.running = WorkerPool(), Uploads(), Running()
+        self.latest = {name: LatestJob(self.workers) for name in JOBS}
         self.rates: dict[str, Any] | None = None
-        """What this machine was measured to do, once it was."""
+        """How fast this machine encrypts and opens messages, once measured."""
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -93,17 +92,17 @@ class Studio:
     # rehearsals
 
     async def answer_upload(self, request: Request) -> Response:
-        """Takes a file; gives its columns."""
+        """Takes a file; returns its columns."""
         encoding = request.headers.get("x-encoding") or None
         return await self._columns(await self.uploads.receive(request), encoding)
 
     async def answer_sample(self, _: Request) -> Response:
-        """Takes the bundled sample; gives its columns."""
+        """Takes the bundled sample; returns its columns."""
         sample = commute()
         return await self._columns(self.uploads.keep(sample.name, sample.read_bytes()))
 
     async def _columns(self, path: Path, encoding: str | None = None) -> Response:
-        """The columns of the file that was taken; one that cannot be read is removed again."""
+        """The columns of an uploaded file; one that cannot be read is removed again."""
         try:
             found = await self._answers("look", {"path": str(path), "encoding": encoding})
         except ShuffleDPError:
@@ -135,13 +134,13 @@ class Studio:
         return JSONResponse({"cautions": planned["cautions"]}, 201)
 
     async def answer_connect(self, request: Request) -> Response:
-        """Registers a task at servers that run somewhere."""
+        """Registers a task at running servers."""
         asked = await _object(request)
         await asyncio.to_thread(self.running.connect, asked)
         return JSONResponse({}, 201)
 
     async def answer_progress(self, _: Request) -> Response:
-        """How far the collection is."""
+        """The progress of the collection."""
         return JSONResponse(await asyncio.to_thread(self.running.progress))
 
     async def answer_stop(self, _: Request) -> Response:
@@ -153,7 +152,9 @@ class Studio:
         """A file to keep: results or the report."""
         kind = request.path_params["kind"]
         if kind not in EXPORTS:
-            raise Problem(404, "export", f"There are {', '.join(EXPORTS)}.")
+            raise Problem(
+                404, "export", f"There is no such export; choose one of {', '.join(EXPORTS)}."
+            )
         asked = await _object(request)
         collected = await asyncio.to_thread(self.running.collected)
         media_type, make = EXPORTS[kind]
@@ -164,16 +165,16 @@ class Studio:
     async def _answers(self, job: str, given: dict[str, Any]) -> list[dict[str, Any]]:
         """All items of a short job."""
         try:
-            return [item async for item in self.lanes[job].run(job, given)]
+            return [item async for item in self.latest[job].run(job, given)]
         except Outdated:
-            raise Problem(409, "outdated", "A newer request took the place of this one.") from None
+            raise Problem(409, "outdated", "A newer request replaced this one.") from None
 
     def _stream(self, job: str, given: dict[str, Any]) -> Response:
         """The items of a job as lines of JSON; the last line says how it ended."""
 
         async def lines() -> AsyncIterator[bytes]:
             try:
-                async with contextlib.aclosing(self.lanes[job].run(job, given)) as items:
+                async with contextlib.aclosing(self.latest[job].run(job, given)) as items:
                     async for item in items:
                         self.rates = item.pop("rates", self.rates)
                         yield _line(item)

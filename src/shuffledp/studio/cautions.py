@@ -1,4 +1,4 @@
-"""What somebody who defends a plan should know and might overlook."""
+"""Warnings about a plan that is hard to defend."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ LARGE_EPSILON = 4
 """Above this the guarantee says little about one person (docs/how-to/choose-epsilon.md)."""
 MOST_STEPS, LONGEST_STEP = 6, 0.1
 WORTH_SAYING = Fraction(9, 10)
-"""A smaller ε is named if it is at most so much of the form's."""
+"""A smaller ε is suggested if it is at most this share of the form's."""
 
 
 def cautions(form: Form, plan: Plan[Any]) -> list[str]:
-    """One sentence or two for each thing that makes a plan hard to defend."""
+    """A sentence or two for each weakness of a plan."""
     found, often = [], confidence_of(form)
     if plan.epsilon > LARGE_EPSILON:
         found.append(
-            f"ε = {show(plan.epsilon)} is large: above {LARGE_EPSILON} the guarantee says little "
-            "about a single person. Write down why it is needed, or ask for less accuracy."
+            f"ε = {show(plan.epsilon)} is large: above {LARGE_EPSILON} the guarantee protects a "
+            "single person little. Write down why it is needed, or ask for less accuracy."
         )
     error, most = published_reach(plan, float(often)), plan.users * question_of(form).each(form)
     if form["find"] != "error":
         error = max(error, float(number(form, "error")))
     if 2 * error >= most:
         found.append(
-            f"An error of {short(error)} is half of the largest possible answer "
-            f"({short(float(most))}) or more: a guess without any data would be as near to the "
-            "truth. Ask more people, or for a smaller error."
+            f"An error of {short(error)} is at least half of the largest possible answer "
+            f"({short(float(most))}): a guess without any data would be as good. Ask more people, "
+            "or ask for a smaller error."
         )
     return found
 
 
 def smaller_epsilon(form: Form) -> Plan[Any] | None:
-    """A plan that keeps the form's error with nearly the least ε, whatever it sends; None where
-    that is not clearly below the form's ε, or where ε is not what is given."""
+    """A plan that keeps the form's error with nearly the least ε, at any cost in messages; None if
+    that is not clearly below the form's ε, or if the form does not give ε."""
     if form["find"] != "messages" or "epsilon" not in question_of(form).words.finds:
         return None
     allowed, often = float(error_of(form)), float(confidence_of(form))

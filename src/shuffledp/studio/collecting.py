@@ -1,10 +1,10 @@
-"""A task at a shuffler and an analyzer: making it, and how far it is."""
+"""A task at a shuffler and an analyzer: what it is for, creating it, and its progress."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from platformdirs import user_data_path
@@ -13,19 +13,70 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call, register_everywhere
-from shuffledp.studio.purpose import Purpose
+from shuffledp.studio.words import Rows
 from shuffledp.tasks.keys import PublicKey
 from shuffledp.tasks.results import result_lines
 from shuffledp.tasks.rules import BatchRule
 from shuffledp.tasks.signing import SigningKey
-from shuffledp.tasks.task import Task
+from shuffledp.tasks.task import NOT_NAMED, Operators, Task
+
+NOT_WRITTEN = "not written down"
+UNNAMED = "Collection without a name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Purpose:
+    """The texts of the first step; each may be empty."""
+
+    name: str = ""
+    question: str = ""
+    """What people are asked."""
+    collector: str = ""
+    """Who asks; then who runs the two servers."""
+    shuffler: str = ""
+    analyzer: str = ""
+    decided: str = ""
+    """Who decided ε, and why."""
+    afterwards: str = ""
+    """What becomes of the data."""
+
+    @classmethod
+    def of(cls, given: object) -> Purpose:
+        """The texts in a request; missing ones are empty."""
+        words: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        return cls(**{one.name: str(words.get(one.name) or "").strip() for one in fields(cls)})
+
+    @property
+    def title(self) -> str:
+        """The name, for a heading."""
+        return self.name or self.question or UNNAMED
+
+    @property
+    def operators(self) -> Operators:
+        """Who runs what, for the task."""
+        return Operators(
+            self.collector or NOT_NAMED, self.shuffler or NOT_NAMED, self.analyzer or NOT_NAMED
+        )
+
+    def rows(self) -> Rows:
+        """What a data-protection officer asks first; missing texts are marked as missing."""
+        operators = self.operators
+        return [
+            ("The question", self.question or NOT_WRITTEN),
+            ("Who asks", operators.collector),
+            ("Who runs the shuffler", operators.shuffler),
+            ("Who runs the analyzer", operators.analyzer),
+            ("Who decided ε, and why", self.decided or NOT_WRITTEN),
+            ("What becomes of the data", self.afterwards or NOT_WRITTEN),
+        ]
+
 
 Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Two servers."""
+class ServerUrls:
+    """The addresses of a shuffler and an analyzer."""
 
     shuffler: str
     analyzer: str
@@ -34,7 +85,7 @@ class Place:
 def make_task(
     plan: str, key: PublicKey, purpose: Purpose, publish_noise: bool, shuffler: str
 ) -> Task:
-    """The task of a plan, with the words that people see."""
+    """The task of a plan, with the texts that people see."""
     data = json.loads(plan)
     return Task.create(
         data,
@@ -49,43 +100,46 @@ def make_task(
 
 
 def newest_key(analyzer: str) -> PublicKey:
-    """The newest key that an analyzer says it uses."""
+    """The analyzer's newest active key."""
     found = answer_json(call("GET", f"{analyzer.rstrip('/')}/keys"))["keys"]
     active = [key for key in found if key.get("state") == "active"]
     if not active:
-        raise ParameterError("The analyzer has no key in use; its operator makes one: keys new.")
+        raise ParameterError(
+            "The analyzer has no active key; ask its operator to run `shuffledp keys new`."
+        )
     return PublicKey.from_dict(active[-1])
 
 
-def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[Place, Task]:
-    """Makes the task with the analyzer's own key and registers it at both servers; the tokens are
-    used for that and not kept."""
-    place = place_of(asked)
+def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[ServerUrls, Task]:
+    """Creates the task with the analyzer's key and registers it at both servers; the tokens are not
+    kept."""
+    servers = server_urls(asked)
     tokens = {role: str(asked.get(f"{role}_token") or "") for role in ("analyzer", "shuffler")}
     if not all(tokens.values()):
-        raise ParameterError("Give the collector's token at each server; each is asked for one.")
+        raise ParameterError(
+            "A token is missing; give the collector's token at each of the two servers."
+        )
     if tokens["analyzer"] == tokens["shuffler"]:
         raise ParameterError(
             "The two tokens are the same, so each server could act as the collector at the other; "
-            "make one for each with `shuffledp keys token`."
+            "create one for each with `shuffledp keys token`."
         )
-    key, purpose = newest_key(place.analyzer), Purpose.of(asked.get("purpose"))
-    task = make_task(plan, key, purpose, publish_noise, place.shuffler)
-    urls = {"analyzer": place.analyzer, "shuffler": place.shuffler}
+    key, purpose = newest_key(servers.analyzer), Purpose.of(asked.get("purpose"))
+    task = make_task(plan, key, purpose, publish_noise, servers.shuffler)
+    urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler}
     register_everywhere(task, urls, tokens, collector_key())
-    return place, task
+    return servers, task
 
 
 def collector_key() -> SigningKey:
-    """The key with which this person signs tasks, in their data folder; made when it is first
-    needed."""
+    """The key with which this person signs tasks, in their data folder; created on first use."""
     folder = user_data_path("shuffledp", appauthor=False)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / "collector-signing.json"
     return SigningKey.load(file) if file.exists() else SigningKey.create(file)
 
 
-def place_of(asked: Mapping[str, Any]) -> Place:
+def server_urls(asked: Mapping[str, Any]) -> ServerUrls:
     """The servers that a form names."""
     urls = {role: str(asked.get(role) or "").strip() for role in ("shuffler", "analyzer")}
     for role, url in urls.items():
@@ -93,15 +147,15 @@ def place_of(asked: Mapping[str, Any]) -> Place:
             raise ParameterError(
                 f"The address of the {role} must begin with https:// (or http:// on this machine)."
             )
-    return Place(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
+    return ServerUrls(urls["shuffler"].rstrip("/"), urls["analyzer"].rstrip("/"))
 
 
-def progress(place: Place, task: Task) -> Facts:
-    """How far a task is: waiting reports, batches, results with intervals, and their ε."""
+def progress(servers: ServerUrls, task: Task) -> Facts:
+    """The progress of a task: waiting reports, batches, results with intervals, and their ε."""
     name = task.id.hex()
     at_shuffler, at_analyzer = (
         _task_in(answer_json(call("GET", f"{url}/status")), name)
-        for url in (place.shuffler, place.analyzer)
+        for url in (servers.shuffler, servers.analyzer)
     )
     results = at_analyzer.get("results", [])
     return {

@@ -1,5 +1,5 @@
-"""Files to keep: published results as JSON, CSV and PNG, the task, and the report. Those of a trial
-say so."""
+"""Files to save: published results as JSON, CSV and PNG, the task, and the report. Those of a trial
+are marked as such."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shuffledp.errors import ParameterError
-from shuffledp.plots.published import published_png
+from shuffledp.plots.results import published_png
 from shuffledp.studio.report import TRIAL, Written, report_page
 from shuffledp.studio.running import Collected
 from shuffledp.tasks.results import results_csv
@@ -66,4 +66,4 @@ EXPORTS: dict[str, tuple[str, Callable[[Asked, Collected], bytes]]] = {
     "task.json": ("application/json", _task),
     "report.html": ("text/html", _report),
 }
-"""Every file by its name: its type, and what makes it."""
+"""Every file by its name: its media type, and the function that makes it."""

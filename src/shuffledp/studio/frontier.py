@@ -1,11 +1,11 @@
-"""Error against messages as each point is computed: ours as a curve, baselines as points."""
+"""Error against messages, point by point: shuffledp as a curve, baselines as points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from shuffledp.baselines.base import Query, Task
+from shuffledp.baselines.base import QueryName, Setting
 from shuffledp.baselines.claim import BASES
 from shuffledp.baselines.ours import OUR_SIDE
 from shuffledp.baselines.registry import baselines_for
@@ -23,9 +23,9 @@ def frontier(form: Form) -> Iterator[Item]:
     yield from _ours(form)
     query = question_of(form).name
     if query in OUR_SIDE:
-        task = _task(form)
-        central = baselines_for(query)[0].forecast(task)[0].rmse
-        yield from _baselines(query, task, central, _scale(form))
+        setting = _setting(form)
+        central = baselines_for(query)[0].forecast(setting)[0].rmse
+        yield from _baselines(query, setting, central, _scale(form))
 
 
 def _ours(form: Form) -> Iterator[Item]:
@@ -52,12 +52,12 @@ def _ours(form: Form) -> Iterator[Item]:
         }
 
 
-def _baselines(query: Query, task: Task, central: float, scale: float) -> Iterator[Item]:
+def _baselines(query: QueryName, setting: Setting, central: float, scale: float) -> Iterator[Item]:
     for entry in baselines_for(query):
-        if entry.name == "central" or not (entry.pure or task.delta is not None):
+        if entry.name == "central" or not (entry.pure or setting.delta is not None):
             continue
         try:
-            row = baseline_row(entry, task, central)
+            row = baseline_row(entry, setting, central)
         except (PlanningError, ParameterError) as error:
             yield {"missing": {"title": entry.title, "why": str(error)}}
             continue
@@ -78,7 +78,7 @@ def _point(row: Row, scale: float) -> Item:
     }
 
 
-def _task(form: Form) -> Task:
+def _setting(form: Form) -> Setting:
     labels = form.get("labels") or []
     buckets = None
     if "labels" in question_of(form).fields:
@@ -86,11 +86,11 @@ def _task(form: Form) -> Task:
     delta = number(form, "delta") if form.get("delta") else None
     if delta is not None and not 0 < delta < 1:
         raise ParameterError(f"{LABELS['delta']}: write a number between 0 and 1, such as 1e-6.")
-    return Task.of(users_of(form), epsilon_of(form), delta, buckets)
+    return Setting.of(users_of(form), epsilon_of(form), delta, buckets)
 
 
 def _scale(form: Form) -> float:
-    """In what unit errors are, where baselines are compared for values in 0..1."""
+    """The unit of errors, for baselines that are computed for values in 0..1."""
     if question_of(form).name != "real-sum":
         return 1.0
     low, high = bounds_of(form)

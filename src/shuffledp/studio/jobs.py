@@ -1,5 +1,4 @@
-"""What the studio's worker processes do: each job gives its answers one by one, as JSON can hold
-them."""
+"""The jobs of the studio's worker processes: each yields its answers one by one, as JSON data."""
 
 from __future__ import annotations
 
@@ -49,8 +48,9 @@ def plan_json(plan: Plan[Any]) -> str:
 
 
 def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
-    """A plan that is pure without any exception; where one with an exception will do, too, that one
-    if it is cheaper, for which longer is looked; then what a fleet costs."""
+    """First a plan that is pure without exception; then, if the form allows padding with
+    probability
+    2⁻⁶⁴, a cheaper one after a longer search; then what a fleet of devices costs."""
     pure = bool(form.get("pure"))
     plan: Plan[Any] | None = None
     try:
@@ -59,7 +59,7 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
     except PlanningError as error:
         if pure:
             raise PlanningError(_with_what_is_possible(form, error)) from None
-        yield {"note": "The first kind of noise does not do; trying the other one."}
+        yield {"note": "The first kind of noise cannot do this; trying the other one."}
     if not pure:
         plan = _cheaper(form, plan)
         yield {"plan": _shown(form, plan), "final": True}
@@ -71,7 +71,7 @@ def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
 
 
 def _cheaper(form: Form, plan: Plan[Any] | None) -> Plan[Any]:
-    """The better one of a plan and what all kinds of noise offer."""
+    """The better of a plan and the best plan with any kind of noise."""
     try:
         best = plan_of(form)
     except PlanningError as error:
@@ -98,8 +98,8 @@ def _with_what_is_possible(form: Form, error: PlanningError) -> str:
     least = published_reach(best, float(often))
     added = "; half of that noise is the analyzer's own" if noise_shares(form, best.users) else ""
     return (
-        f"With ε = {show(best.epsilon)} nobody in this model gets much nearer to the truth than "
-        f"{short(least)}, {show(100 * often)} times in 100{added}. Allow an error of "
+        f"With ε = {show(best.epsilon)} no protocol in this model can do much better than "
+        f"±{short(least)}, {show(100 * often)} times in 100{added}. Allow an error of "
         f"{short(least)}, or a larger ε."
     )
 
@@ -130,7 +130,7 @@ def _shown(form: Form, plan: Plan[Any]) -> Item:
 
 
 def _fleet(plan: Plan[Any], rates: Rates | None) -> Iterator[Item]:
-    """What all devices and both servers need, by what this machine was measured to do."""
+    """What all devices and both servers need, at the speed measured on this machine."""
     if plan.users > MOST_BATCH_REPORTS:
         yield {"fleet": [("Too large", f"a batch holds at most {MOST_BATCH_REPORTS:,} reports")]}
         return
@@ -162,7 +162,7 @@ def _duration(seconds: float) -> str:
 
 
 def trial_job(form: Form) -> Iterator[Item]:
-    """The plan of a trial, as JSON text, and what speaks against it."""
+    """The plan of a trial, as JSON text, and its weaknesses."""
     plan = quick_plan(form, users_of(form))
     yield {"json": plan_json(plan), "cautions": cautions(form, plan)}
 
@@ -174,4 +174,4 @@ JOBS: dict[str, Job] = {
     "rehearse": rehearse,
     "trial": trial_job,
 }
-"""Every job by the name with which it is asked for."""
+"""Every job by its name."""

@@ -1,4 +1,4 @@
-"""Many runs of the page's question on an uploaded file, beside the truth."""
+"""Many runs of the page's query on an uploaded file, compared with the true answer."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ Item = dict[str, Any]
 MOST_RUNS = 2000
 MOST_BUCKETS_SHOWN = 60
 OTHER_DELIMITERS = (";", "\t", "|")
-"""What separates columns instead of a comma, where a file's first line has more of it."""
+"""Delimiters other than a comma, used if a file's first line has more of one than of commas."""
 MOST_HEADER_BYTES = 1 << 16
 NUMBER_TYPES = ("whole", "real")
 IN_CODE = re.compile(r" with [a-z_]+=?(True)? \(--[a-z-]+\)")
-"""How an error names an argument in Python and on the command line; the page has neither."""
+"""How an error names an option of Python or the command line; the page has neither."""
 ON_THE_PAGE = {
     "name its encoding, for example latin-1.": "choose its letters under “Letters of a CSV file”.",
     "say which value to count.": "write which value to count under “Count the rows with this "
     "value”.",
 }
-"""What an error advises, and where that is on the page."""
+"""Advice in errors, and where to follow it on the page."""
 
 
 def look(path: str, encoding: str | None = None) -> Iterator[Item]:
-    """The columns of an uploaded file, each with what it holds, and what separates them."""
+    """The columns of an uploaded file with their types, and the delimiter."""
     with _named(path) as file:
         if not file.name.lower().endswith(FILE_KINDS):
             raise DataError(f"{file} must end in {', '.join(FILE_KINDS)} to be read.")
@@ -64,8 +64,8 @@ def look(path: str, encoding: str | None = None) -> Iterator[Item]:
 
 
 def _delimiter(source: Source) -> str | None:
-    """What separates the columns of a text file, by its first line; None: a comma, or what the
-    file's name says."""
+    """The delimiter of a text file, by its first line; None: a comma, or what the file's name
+    implies."""
     with source.stream() as stream:
         first = stream.read(MOST_HEADER_BYTES).partition(b"\n")[0]
     most = max(OTHER_DELIMITERS, key=lambda one: first.count(one.encode()))
@@ -74,7 +74,7 @@ def _delimiter(source: Source) -> str | None:
 
 @contextmanager
 def _named(path: str) -> Iterator[Path]:
-    """Lets errors name a file as the person knows it, without the folder that it lies in."""
+    """Makes errors name a file as the user knows it, without its temporary folder."""
     file = Path(path)
     try:
         yield file
@@ -89,7 +89,7 @@ def _named(path: str) -> Iterator[Path]:
 def rehearse(
     form: Form, plan: str, path: str, column: str, runs: str, written: dict[str, str | None]
 ) -> Iterator[Item]:
-    """The truth, then the numbers of one run after another, then what all runs say together."""
+    """The true answer, then the numbers of each run, then a summary of all runs."""
     wanted = whole(runs, "runs", most=MOST_RUNS)
     with _named(path) as file, _of_column(form, column):
         setup, replanned = _setup(form, plan, file, column, written)
@@ -112,20 +112,20 @@ def rehearse(
 
 @contextmanager
 def _of_column(form: Form, column: str) -> Iterator[None]:
-    """Says of which column a value does not fit, and what the page offers for it."""
+    """Makes errors name the column whose value does not fit, and what to do on the page."""
     try:
         yield
     except ValueOutOfRange as error:
         if question_of(form).name != "count":
             raise DataError(f"Column {column}: {error}") from None
         raise DataError(
-            f"Column {column} holds other values than true/false or 0/1. Write which of them to "
+            f"Column {column} holds values other than true/false or 0/1. Write which value to "
             "count under “Count the rows with this value”, or choose another column."
         ) from None
 
 
 def _absent(form: Form, setup: Rehearsal[Result]) -> list[str]:
-    """The answers that were looked for and that no row holds: they may be misspelt."""
+    """The answers that no row holds: they may be misspelt."""
     if question_of(form).name == "count":
         return [str(form["equals"])] if form.get("equals") and not setup.truth[0] else []
     if "labels" not in question_of(form).fields:
@@ -137,7 +137,7 @@ def _absent(form: Form, setup: Rehearsal[Result]) -> list[str]:
 def _setup(
     form: Form, plan: str, file: Path, column: str, written: dict[str, str | None]
 ) -> tuple[Rehearsal[Result], bool]:
-    """The rehearsal with the page's plan, or with a smaller one where the file has fewer rows."""
+    """The rehearsal with the page's plan, or with a smaller one if the file has fewer rows."""
     made = Plan.from_dict(json.loads(plan))
     found = column_of(file, column or None, _format(written))
     _check_value_to_count(form, found.holds)
@@ -172,12 +172,12 @@ def _format(written: dict[str, str | None]) -> FileFormat:
 
 
 def _texts(column: Column) -> list[str]:
-    """Numbers or true/false as the texts that the page's answers are."""
+    """Numbers or true/false as texts, like the page's answers."""
     return [str(value).lower() for part in column.batches() for value in part.tolist()]
 
 
 def _keeps(form: Form) -> str:
-    """What a plan for fewer people looks for, with the same ε."""
+    """What a plan for fewer people optimises, with the same ε."""
     return "error" if form["find"] == "error" else "messages"
 
 
@@ -199,7 +199,7 @@ def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> 
 
 
 def _bars(results: list[Result], found: Comparison) -> Item | None:
-    """How often each error came, beside its exact law, for results of one number."""
+    """How often each error occurred, and its exact law, for results of one number."""
     law = getattr(results[0], "errors", None)
     if found.errors.shape[1] != 1 or law is None or len(results) < 10:
         return None

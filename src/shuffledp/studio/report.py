@@ -15,11 +15,11 @@ from typing import Any
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import show
 from shuffledp.plans.plan import Plan
-from shuffledp.plots.published import published_png
+from shuffledp.plots.results import published_png
 from shuffledp.service.http.templates import templates
 from shuffledp.studio.cautions import cautions
+from shuffledp.studio.collecting import Purpose
 from shuffledp.studio.fields import Form
-from shuffledp.studio.purpose import Purpose
 from shuffledp.studio.questions import QUESTIONS, confidence_of
 from shuffledp.studio.words import (
     accuracy_sentence,

@@ -1,18 +1,102 @@
-"""The collection that the studio runs or watches: one at a time."""
+"""The collection that the studio runs or watches, one at a time: at servers that run already, or a
+trial with servers and simulated devices on this machine, as in `shuffledp demo`."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from shuffledp.errors import ParameterError, ShuffleDPError
-from shuffledp.studio.collecting import Place, connect, progress
-from shuffledp.studio.fields import Form
-from shuffledp.studio.trial import Trial
+from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.service.client.collector import enrol
+from shuffledp.service.demo import Servers, local_servers, send_all
+from shuffledp.service.tokens import EACH_PREFIX
+from shuffledp.studio.collecting import Purpose, ServerUrls, connect, make_task, progress
+from shuffledp.studio.fields import Form, whole_number
+from shuffledp.studio.questions import query_of
+from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.task import Task
+
+MOST_BATCHES = 20
+MOST_DEVICES = 20_000
+
+
+class Stopped(Exception):
+    """The trial was stopped while devices were sending."""
+
+
+class Trial:
+    """Servers and devices of one trial. `start` returns when the task is registered; devices then
+    send in the background."""
+
+    def __init__(self, asked: Mapping[str, Any], plan: str, publish_noise: bool) -> None:
+        self._plan, self._noise, self._form = plan, publish_noise, asked["form"]
+        self._purpose = Purpose.of(asked.get("purpose"))
+        self._batches = whole_number(asked, "batches", most=MOST_BATCHES)
+        self._folder = Path(tempfile.mkdtemp(prefix="shuffledp-studio-trial-"))
+        self._stack, self._stop = ExitStack(), threading.Event()
+        self._sending: threading.Thread | None = None
+        self.devices, self.sent, self.problem = 0, 0, ""
+        self.truth: list[list[float]] = []
+        """The true answers in each batch, known because the people are simulated."""
+
+    def start(self) -> tuple[ServerUrls, Task]:
+        """Starts both servers, registers the task and lets the devices begin."""
+        servers = self._stack.enter_context(local_servers(self._folder))
+        key = KeyFolder(self._folder / "keys").all()[-1].public
+        task = make_task(self._plan, key, self._purpose, self._noise, servers.shuffler)
+        self.devices = task.protocol.users * self._batches
+        if self.devices > MOST_DEVICES:
+            raise ParameterError(
+                f"A trial has at most {MOST_DEVICES:,} simulated devices; choose fewer people or "
+                "batches."
+            )
+        servers.register(task)
+        self._sending = threading.Thread(target=self._send, args=(servers, task), daemon=True)
+        self._sending.start()
+        return ServerUrls(servers.shuffler, servers.analyzer), task
+
+    def _send(self, servers: Servers, task: Task) -> None:
+        values = task.protocol.sample_values(self.devices)
+        mixed = np.argsort(SYSTEM.words(self.devices, np.uint64))  # no batch has all equal values
+        batches = np.split(values[mixed], self._batches)
+        query = query_of(self._form, task.protocol.epsilon)
+        self.truth = [query.truth(batch) for batch in batches]
+
+        def before() -> None:
+            if self._stop.is_set():
+                raise Stopped
+            self.sent += 1
+
+        try:
+            tokens = enrol(servers.shuffler, servers.operator_token, self.devices, EACH_PREFIX)
+            for number, batch in enumerate(batches):  # in turn: the truth of each is known
+                of_batch = replace(servers, folder=servers.folder / f"batch-{number}")
+                some = tokens[number * len(batch) : (number + 1) * len(batch)]
+                send_all(of_batch, task, batch.tolist(), some, lambda _: None, before)
+        except Stopped:
+            pass
+        except ShuffleDPError as error:
+            self.problem = str(error)
+
+    def stop(self) -> None:
+        """Stops devices and servers and removes all their files."""
+        self._stop.set()
+        if self._sending is not None:
+            self._sending.join(30)
+        try:
+            self._stack.close()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Collected(NamedTuple):
@@ -30,13 +114,13 @@ class Collected(NamedTuple):
 
 
 class Running:
-    """The task that is collected, where, and the trial behind it if there is one. What was found
-    last is kept after the end. Its methods wait for servers: they are called in threads."""
+    """The current collection: its task, its servers and, if it is one, its trial. The last progress
+    is kept after the end. The methods wait for servers, so they are called in threads."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._trial: Trial | None = None
-        self._collection: tuple[Place, Task] | None = None
+        self._collection: tuple[ServerUrls, Task] | None = None
         self._found: dict[str, Any] = {}
         self._last = Collected([], False)
 
@@ -52,28 +136,28 @@ class Running:
                 raise
 
     def connect(self, asked: Mapping[str, Any]) -> None:
-        """Registers a task at servers that run somewhere, and watches it."""
+        """Registers a task at running servers and watches it."""
         plan = str(asked.get("plan", ""))
         with self._turn:
             found = connect(asked, plan, _noise(asked))
             self._stop()
             self._begin(asked, plan, found)
 
-    def _begin(self, asked: Mapping[str, Any], plan: str, begun: tuple[Place, Task]) -> None:
+    def _begin(self, asked: Mapping[str, Any], plan: str, begun: tuple[ServerUrls, Task]) -> None:
         self._found, self._collection = {}, begun
         self._last = Collected([], self._trial is not None, plan, begun[1], asked["form"])
 
     def progress(self) -> dict[str, Any]:
-        """How far the collection is, or was when it was stopped; {} if there was none."""
+        """The progress of the collection, or its last state after a stop; {} if there was none."""
         with self._turn:
             return self._progress()
 
     def _progress(self) -> dict[str, Any]:
         if self._collection is None:
             return {**self._found, "stopped": True} if self._found else {}
-        place, task = self._collection
-        found = progress(place, task)
-        found |= {"shuffler": place.shuffler, "analyzer": place.analyzer}
+        servers, task = self._collection
+        found = progress(servers, task)
+        found |= {"shuffler": servers.shuffler, "analyzer": servers.analyzer}
         found["report_bytes"] = task.report_bytes
         if self._trial is not None:
             trial = self._trial
@@ -108,5 +192,5 @@ class Running:
 def _noise(asked: Mapping[str, Any]) -> bool:
     noise = asked.get("publish_noise")
     if not isinstance(noise, bool):
-        raise ParameterError("publish_noise must be true or false.")
+        raise ParameterError("publish_noise must be true or false; reload the page.")
     return noise

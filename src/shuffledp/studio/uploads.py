@@ -1,5 +1,5 @@
-"""The file of a rehearsal: in a folder that only this user can read and that is removed at the
-end."""
+"""The uploaded file of a rehearsal, in a folder that only this user can read and that is removed at
+the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Uploads:
         self._most, self._number = most, 0
 
     async def receive(self, request: Request) -> Path:
-        """Writes a request's body to a file, which takes the place of the one before."""
+        """Writes a request's body to a file, which replaces the one before."""
         length = declared_length(request.headers, self._most)
         if length > self._most:
             raise Problem(
@@ -47,19 +47,19 @@ class Uploads:
         except ClientDisconnect:
             size = -1
         if size != length:
-            raise Problem(400, "interrupted", "The upload broke off; drop the file again.")
+            raise Problem(400, "interrupted", "The upload was interrupted; drop the file again.")
         self.file = path
         return path
 
     def keep(self, name: str, content: bytes) -> Path:
-        """Writes a file that takes the place of the one before."""
+        """Writes a file, which replaces the one before."""
         path = self._new(name)
         path.write_bytes(content)
         self.file = path
         return path
 
     def _new(self, name: str) -> Path:
-        """Where the next file goes, in a folder of its own; the one before is removed."""
+        """The path of the next file, in its own folder; the one before is removed."""
         self.forget()
         self._number += 1
         folder = self.folder / str(self._number)
@@ -84,6 +84,6 @@ class Uploads:
 
 
 def _plain_name(given: str) -> str:
-    """A file's name without anything that could lead to another place."""
+    """A file name without anything that could lead to another folder."""
     name = re.sub(r"[^\w .()+-]", "_", unquote(given)).lstrip(". ")[-LONGEST_NAME:]
     return name or "file"

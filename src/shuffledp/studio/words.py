@@ -1,4 +1,4 @@
-"""A plan in sentences and rows for people who read no code: for the page and the report."""
+"""A plan in sentences and rows for people who do not read code: for the page and the report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def short(number: float) -> str:
 
 
 def size(amount: float) -> str:
-    """A number of bytes, in the unit that fits."""
+    """An amount of bytes in a readable unit."""
     for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if amount >= bytes_each:
             return f"{short(amount / bytes_each)} {unit}"
@@ -33,7 +33,7 @@ def size(amount: float) -> str:
 
 
 def published_reach(plan: Plan[Any], confidence: float) -> float:
-    """How far from the truth the published answer is at most; whole numbers after rounding."""
+    """The largest distance of the published answer from the truth; whole numbers are rounded."""
     found = reach(plan, confidence)
     return math.floor(found + 0.5) if QUESTIONS[plan.protocol.query].words.whole else found
 
@@ -43,8 +43,8 @@ def accuracy_sentence(plan: Plan[Any], confidence: Fraction) -> str:
     question = QUESTIONS[plan.protocol.query].words
     rounded = ", rounded to whole numbers," if question.whole else ""
     return (
-        f"If at least {plan.users:,} honest people take part, {question.about}{rounded} lies "
-        f"within {short(published_reach(plan, float(confidence)))} of the truth, "
+        f"If at least {plan.users:,} honest people take part, {question.about}{rounded} is within "
+        f"±{short(published_reach(plan, float(confidence)))} of the truth, "
         f"{show(100 * confidence)} times in 100, {question.condition}."
     )
 
@@ -73,19 +73,19 @@ def epsilon_sentence(epsilon: Fraction, padding: str) -> str:
 def trust_rows(publish_noise: bool) -> Rows:
     """Who sees what, and whom you trust with what."""
     invented = (
-        "; a shuffler that invents all other reports still learns nothing from what is published, "
+        "; a shuffler that forges all other reports still learns nothing from what is published, "
         "because the analyzer adds a full set of noise"
         if publish_noise
-        else "; a shuffler that invents all other reports could read the last one off the result"
+        else "; a shuffler that forges all other reports could read the last one off the result"
     )
     return [
         ("A person's device", "sees its own value and sends nothing but noisy, encrypted messages"),
         ("Shuffler", "sees who takes part and equally long encrypted reports; it cannot read them"),
-        ("Analyzer", "opens everybody's messages after mixing; it does not learn whose they are"),
+        ("Analyzer", "opens the shuffled messages; it does not learn whose they are"),
         (
             "The other people",
-            "at least the planned number of them must be honest: reports that one party made up or "
-            "knows protect nobody else",
+            "at least the planned number of them must be honest: reports that one party forged or "
+            "knows protect nobody",
         ),
         (
             "Must not happen",
@@ -101,8 +101,8 @@ def plan_facts(plan: Plan[Any]) -> Rows:
     return [
         (
             "People needed",
-            f"{plan.users:,} honest people, whose devices follow the protocol and who keep what "
-            "they sent to themselves; a batch with fewer reports is never released",
+            f"{plan.users:,} honest people, whose devices follow the protocol and who do not "
+            "reveal their own reports; a batch of fewer reports is never released",
         ),
         ("Privacy", f"ε = {show(plan.epsilon)}: {promise(plan.padding)}"),
         (
@@ -110,11 +110,11 @@ def plan_facts(plan: Plan[Any]) -> Rows:
             f"{plan.report_size:,} (on average {short(f.messages_per_user)} before padding)",
         ),
         ("Bytes per report", f"{plan.encrypted_bytes:,}, encrypted"),
-        ("Typical error (RMSE)", f"{short(f.rmse)} on the worst data"),
+        ("Typical error (RMSE)", f"{short(f.rmse)} for the worst data"),
         (
             "Central mechanism",
-            f"{short(f.central_rmse)}: what one party trusted with all values "
-            "would have to add for the same ε",
+            f"{short(f.central_rmse)}: what a party trusted with all values would have to add for "
+            "the same ε",
         ),
     ]
 

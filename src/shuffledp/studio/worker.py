@@ -1,4 +1,4 @@
-"""`python -m shuffledp.studio.worker`: a process that does one job after another.
+"""`python -m shuffledp.studio.worker`: a process that runs one job after another.
 
 It reads a line of JSON for each job and writes a line for each answer. It ends when nobody writes
 to it any more, or when it is ended because nobody wants the answer any more.
@@ -25,7 +25,7 @@ def answers(line: str) -> Iterator[dict[str, Any]]:
     except ShuffleDPError as error:
         yield {"end": "refused", "why": str(error)}
     except Exception as error:  # the process goes on, and the page says that something is wrong
-        why = f"{type(error).__name__}: this is a fault of the program; please report it."
+        why = f"{type(error).__name__}: this is a bug in shuffledp; please report it."
         yield {"end": "refused", "why": why}
 
 

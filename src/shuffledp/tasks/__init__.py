@@ -1,13 +1,15 @@
-"""Encrypted reports and batches: what client, shuffler and analyzer agree on, wherever they run.
+"""Tasks, encrypted reports and batches: what client, shuffler and analyzer agree on.
 
-    task        everything the three roles agree on, named by its hash
+    task        everything the roles agree on, named by its hash;  canonical  its bytes
+    series      tasks that repeat a question;  sandbox  verifying a task in a limited process
     rules       when a batch may leave the shuffler, and what the analyzer refuses
-    keys        the analyzer's key pairs;  encryption   one message at a time
-    wire        the bytes that travel;     reports      one user's encrypted report
-    top_up      noise that the shuffler adds
-    ordering    the order of a batch;      replays      messages that were seen before
-    replay_memory   what is kept of all counted messages of a key
-    opening     what is inside a batch;    results      what is published for it
+    keys        the analyzer's key pairs;      encryption  one message at a time
+    wire        the bytes that are sent;       reports     a user's report, the shuffler's top-up
+    ordering    the order of a batch;          replays     dropping messages seen before
+    opening     the messages of a batch;       results     what is published for it
+    signing     signatures of the roles;       log         the public log of tasks;  merkle  its
+    tree tokens      one-time tokens;               blind_rsa   their signatures
+    oblivious   requests through a relay
 
 There is no HTTP and no SQL here: the service and Spark's batch jobs both use these modules.
 """

@@ -5,8 +5,8 @@
     device    signature = key.finalize(message, answer, inverse)
     anybody   key.verify(message, signature)
 
-The blinded message is uniform among all that the key can sign, whatever the message: the signer's
-view says nothing about the message or the signature.
+The blinded message is uniform over everything that the key can sign, whatever the message: the
+signer's view says nothing about the message or the signature.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EXPONENT_BLINDING_BITS = 64
 
 @dataclass(frozen=True)
 class BlindPublicKey:
-    """What devices blind with and verifiers verify with: the modulus; the exponent is 65537."""
+    """The public key that devices blind with and shufflers verify with. The exponent is 65537."""
 
     modulus: int
 
@@ -44,8 +44,8 @@ class BlindPublicKey:
     def blind(
         self, message: bytes, *, salt: bytes | None = None, blinding: int | None = None
     ) -> tuple[bytes, int]:
-        """(the blinded message, what `finalize` needs). Salt and blinding are for tests: without
-        them they are drawn from the operating system's randomness."""
+        """(the blinded message, what `finalize` needs). `salt` and `blinding` are for tests; by
+        default they come from the operating system's randomness."""
         encoded = pss_encode(
             message,
             secrets.token_bytes(SALT_BYTES) if salt is None else salt,
@@ -72,7 +72,9 @@ class BlindPublicKey:
             signature = (number * inverse % self.modulus).to_bytes(self.size, "big")
             if self.verify(message, signature, salt_bytes):
                 return signature
-        raise TaskError("The issuer's answer is no signature under its key; nothing was used.")
+        raise TaskError(
+            "The issuer's answer is not a signature under its key; nothing was used: ask again."
+        )
 
     def verify(self, message: bytes, signature: bytes, salt_bytes: int = SALT_BYTES) -> bool:
         """Whether a signature is one of this message under this key."""
@@ -88,7 +90,7 @@ class BlindPublicKey:
 
 
 class BlindPrivateKey:
-    """What a signer signs with. Secret: it prints nothing."""
+    """The issuer's private key. Secret: it prints nothing."""
 
     def __init__(self, p: int, q: int) -> None:
         self.public = BlindPublicKey(p * q)
@@ -104,16 +106,20 @@ class BlindPrivateKey:
 
         The power is taken of a random multiple, with a random representative of the exponent, so
         that the time it takes says nothing about the key.
-        Ensures: raises `TaskError` for anything that is no blinded message, and if the power was
+        Ensures: raises `TaskError` for anything that is not a blinded message, and if the power was
         computed wrongly.
         """
         public = self.public
         modulus, number = public.modulus, int.from_bytes(blinded, "big")
         if len(blinded) != public.size or not 0 < number < modulus:
-            raise TaskError("This is no blinded message of this key; make it from the task's key.")
+            raise TaskError(
+                "This is not a blinded message for this key; make it with the task's key."
+            )
         mask = 1 + secrets.randbelow(modulus - 1)
         if math.gcd(number * mask, modulus) != 1:
-            raise TaskError("This is no blinded message of this key; make it from the task's key.")
+            raise TaskError(
+                "This is not a blinded message for this key; make it with the task's key."
+            )
         exponent = self._exponent + secrets.randbits(EXPONENT_BLINDING_BITS) * self._order
         masked = number * pow(mask, EXPONENT, modulus) % modulus
         power = int(self._ring(masked) ** exponent)

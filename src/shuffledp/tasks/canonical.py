@@ -1,4 +1,4 @@
-"""The one text of a piece of JSON, which every language writes alike.
+"""The canonical text of JSON data: the same bytes in every language.
 
 Names are ASCII and sorted, there are no spaces, texts are UTF-8 with only quotation marks,
 backslashes and control characters escaped, and numbers are whole and within ±(2⁵³ − 1), so that a
@@ -14,7 +14,7 @@ from typing import Any
 from shuffledp.tasks.errors import TaskError
 
 LARGEST_WHOLE = (1 << 53) - 1
-"""Up to here every whole number is exact as a float."""
+"""The largest whole number up to which all are exact as floats."""
 
 
 def canonical_text(data: Mapping[str, Any]) -> bytes:
@@ -30,17 +30,17 @@ def _check(data: object) -> None:
     if isinstance(data, Mapping):
         for name, value in data.items():
             if not (isinstance(name, str) and name.isascii()):
-                raise TaskError("The names of a task's fields are ASCII; make the task again.")
+                raise TaskError("A task has a field name that is not ASCII; create the task again.")
             _check(value)
     elif isinstance(data, list | tuple):
         for value in data:
             _check(value)
     elif isinstance(data, float):
         raise TaskError(
-            "A task holds whole numbers and exact numbers as texts, and no others; make it again."
+            "A task holds a float; use whole numbers or exact numbers as text, and create it again."
         )
     elif isinstance(data, int) and abs(data) > LARGEST_WHOLE:
         raise TaskError(
-            "Whole numbers in a task lie within ±(2⁵³ − 1), which every device reads exactly; "
-            "write larger labels as texts."
+            "A whole number in a task is outside ±(2⁵³ − 1), the range that every device reads "
+            "exactly; write larger labels as texts."
         )

@@ -1,4 +1,4 @@
-"""What time it is: every rule that depends on the date asks one function, which tests replace."""
+"""The time: every rule that depends on the date calls one function, which tests replace."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Clock = Callable[[], float]
 """Gives the seconds since the beginning of 1970, UTC."""
 system_clock: Clock = time.time
 CLOCK_SECONDS = 300
-"""By how much two clocks may differ: a task begins so long before it is made, and a shuffler takes
-reports so long after it has expired."""
+"""By how much two clocks may differ: a task is valid from this long before its creation, and a
+shuffler accepts reports until this long after it expired."""
 DAY_SECONDS = 86_400
 VALID_DAYS = 90
-"""How long a task is valid unless something else is said."""
+"""How long a task is valid by default."""

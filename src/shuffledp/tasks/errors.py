@@ -28,7 +28,7 @@ class TaskNotNow(TaskError):
 
 
 class ProofError(TaskError):
-    """A task is not signed by everybody who must, or not in the public log of tasks."""
+    """A task lacks a required signature, or is not in the public log of tasks."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class BatchRefused(TaskError):
 
 
 class BatchHeld(TaskError):
-    """A batch was opened or could not be, and is not published; the reason is in words."""
+    """A batch is not published; the message says why."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -58,4 +58,4 @@ class BatchHeld(TaskError):
 
 class StateLost(TaskError):
     """The ledger or the replay memory is missing or older than it was; nothing is published until
-    somebody restores it on purpose."""
+    an operator restores it."""

@@ -11,15 +11,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shuffledp.documents.files import private, sync
 from shuffledp.documents.json_text import read_json_file
+from shuffledp.documents.schema import HASH_TEXT, Record, Whole
+from shuffledp.errors import ParameterError
 from shuffledp.tasks.errors import TaskError
 
 KEY_FORMAT = "shuffledp analyzer key 1"
 MOST_KEY_BYTES = 4096
+KEY_STATES = ("active", "retired")
+PUBLIC_KEY = Record(
+    {"key_id": Whole(1, (1 << 16) - 1), "epoch": Whole(1, (1 << 32) - 1), "public": HASH_TEXT}
+)
 
 
 @dataclass(frozen=True)
@@ -40,17 +46,16 @@ class PublicKey:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PublicKey:
-        """The key in a task or key file; raises `TaskError` if it is none."""
+        """The key in a task, a key file or an analyzer's answer; raises `TaskError` if it is
+        malformed."""
         try:
-            key = cls(int(data["key_id"]), int(data["epoch"]), bytes.fromhex(data["public"]))
-            X25519PublicKey.from_public_bytes(key.raw)
-        except (KeyError, TypeError, ValueError):
+            given = {name: data[name] for name in PUBLIC_KEY.fields}  # an answer holds more
+            PUBLIC_KEY.check(given, "key")
+            return cls(given["key_id"], given["epoch"], bytes.fromhex(given["public"]))
+        except (KeyError, TypeError, ParameterError):
             raise TaskError(
-                "The analyzer's key is malformed; ask for the file that `keys show` prints."
+                "The analyzer's key is malformed; use the file that `shuffledp keys show` prints."
             ) from None
-        if not (0 < key.key_id < 1 << 16 and 0 < key.epoch < 1 << 32):
-            raise TaskError("A key needs a number in 1..65535 and an epoch above 0.")
-        return key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +91,21 @@ class KeyFolder:
         return sorted((self._read(file) for file in files), key=lambda key: key.key_id)
 
     def find(self, key_id: int, epoch: int) -> PrivateKey | None:
-        """The key of this number and epoch; None if it does not exist (any more)."""
+        """The key of this number and epoch; None if there is none, or it was destroyed."""
         return next((k for k in self.all() if (k.key_id, k.epoch) == (key_id, epoch)), None)
 
     def holds(self, key: PublicKey) -> PrivateKey | None:
-        """The private half of this very key; None if its number or its bytes are unknown here."""
+        """The private half of exactly this key; None if its number or its bytes are unknown
+        here."""
         found = self.find(key.key_id, key.epoch)
         return found if found is not None and found.public == key else None
 
     def destroyed(self, key_id: int) -> bool:
-        """Whether the key with this number was destroyed on purpose, not only its file lost."""
+        """Whether the key with this number was destroyed, as opposed to its file being lost."""
         return self._file(key_id).with_suffix(".destroyed").exists()
 
     def new(self) -> PrivateKey:
-        """A fresh key with the next number, in an epoch of its own."""
+        """A fresh key with the next number, which is also its epoch."""
         number = 1 + max((self._number(file) for file in self.path.glob("key-*")), default=0)
         secret = X25519PrivateKey.generate().private_bytes_raw()
         key = PrivateKey(key_id=number, epoch=number, state="active", secret=secret)
@@ -107,7 +113,7 @@ class KeyFolder:
         return key
 
     def retire(self, key_id: int) -> PrivateKey:
-        """The key with state `retired`, stored so: it opens batches, but takes no new reports."""
+        """Marks a key as retired: it still opens batches, but its tasks take no new reports."""
         key = replace(self.known(key_id), state="retired")
         self.write(key)
         return key
@@ -115,14 +121,14 @@ class KeyFolder:
     def destroy(self, key_id: int) -> None:
         """Erases the key: what was encrypted for it can never be opened again.
 
-        Ensures: its bytes were overwritten where they lie, and that is on disk, before the file is
-        renamed. (A file system that writes elsewhere, or a backup, may keep older copies.)
+        Ensures: its bytes are overwritten in place, and that is on disk, before the file is
+        renamed. (A copy-on-write file system or a backup may keep older copies.)
         """
         self.known(key_id)
         file = self._file(key_id)
         with open(file, "r+b") as old:
             _overwrite(old)
-        file.rename(file.with_suffix(".destroyed"))  # its number is not given out again
+        file.rename(file.with_suffix(".destroyed"))  # its number is never used again
         sync(self.path)
 
     def write(self, key: PrivateKey) -> None:
@@ -145,7 +151,7 @@ class KeyFolder:
             part.replace(file)
             sync(self.path)
             return
-        old = file.with_suffix(".old")  # the same secret must not stay behind in the old file
+        old = file.with_suffix(".old")  # the secret must not survive in the old file
         old.unlink(missing_ok=True)
         os.link(file, old)
         part.replace(file)

@@ -69,7 +69,7 @@ class Tally:
 
     @classmethod
     def empty(cls, cells: int) -> Tally:
-        """The tally of no messages, for a protocol with so many cells."""
+        """The tally of no messages, for a protocol with this many cells."""
         return cls(np.zeros(cells, np.int64), np.zeros(cells, np.int64))
 
     def add(self, part: Opened) -> None:
@@ -135,13 +135,13 @@ def open_chunk(data: bytes, secret: bytes, info: bytes, allowed: AllowedNumbers)
 
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
-    """A pool of so many worker processes; 0 means one per core."""
+    """A pool of `workers` processes; 0 means one per core."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers or None, mp_context=context, initializer=_end_with_parent)
 
 
 def _end_with_parent() -> None:
-    """Makes a worker end when its analyzer is killed; otherwise it would wait for ever."""
+    """Makes a worker end when its analyzer is killed; otherwise it would wait forever."""
 
     def watch() -> None:
         parent = multiprocessing.parent_process()

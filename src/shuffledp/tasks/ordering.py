@@ -62,7 +62,7 @@ def order_file(
     """Writes header and the messages of `raw`, in order, to `target`; gives the SHA-256 of it all.
 
     Requires: `raw` holds whole messages. Ensures: `target` is complete or absent; about `memory`
-    bytes are held at a time. It is not forced to disk: whoever cannot make it again calls `sync`.
+    bytes are held at a time. It is not forced to disk: call `sync` if it cannot be made again.
     """
     part = target.with_name(f"{target.name}.part")
     digest = hashlib.sha256(header)
@@ -95,8 +95,8 @@ def _in_order(raw: Path, memory: int, secret: bytes | None, depth: int) -> Itera
 
 
 def _split(raw: Path, memory: int, secret: bytes | None, depth: int) -> list[Path]:
-    """The rows of a file in files by their leading key bytes, each as large as memory if it can
-    be; files follow one another in order."""
+    """The rows of a file in files by their leading key bytes, each at most as large
+    as memory where possible; the files are in order."""
     counts = np.zeros(1 << 16, np.int64)
     with open(raw, "rb") as file:
         for rows in read_rows(file):
@@ -119,7 +119,7 @@ def _leading(rows: Rows, secret: bytes | None, depth: int) -> NDArray[np.int64]:
 
 def _bucket_numbers(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """For each leading value its bucket, in order, filling each bucket up to `most` rows. A value
-    that alone is too much gets a bucket of its own, which is then split further."""
+    that alone is too much gets a separate bucket, which is then split further."""
     numbers = np.zeros(len(counts), np.int64)
     bucket, inside = 0, 0
     for value, count in enumerate(counts.tolist()):

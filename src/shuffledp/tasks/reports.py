@@ -1,4 +1,9 @@
-"""One user's report, encrypted: what a device sends to the shuffler."""
+"""Encrypted messages: one user's report, and the noise that the shuffler adds to a batch.
+
+A report always holds `task.report_size` messages. The number of messages in a top-up must not show
+how much noise is inside, so dummies fill it up to a size that the noise exceeds with probability at
+most 2⁻⁶⁴ (then the noise is drawn again).
+"""
 
 from __future__ import annotations
 
@@ -23,8 +28,7 @@ def report_numbers(task: Task, value: Any, entropy: Entropy = SYSTEM) -> list[in
     while len(messages) > task.report_size:
         messages = task.protocol.randomize(value, entropy).messages()
     numbers = plain_numbers(messages, task.report_size)
-    # in random order: a message's position in the report says nothing about what it holds, so
-    # that somebody who destroys chosen messages of a report does not choose what is lost
+    # in random order, so that an attacker who destroys chosen messages cannot choose their content
     ordered: list[int] = numbers[permutation(task.report_size, entropy)].tolist()
     return ordered
 
@@ -32,16 +36,15 @@ def report_numbers(task: Task, value: Any, entropy: Entropy = SYSTEM) -> list[in
 def encrypt_report(
     task: Task, value: Any, entropy: Entropy = SYSTEM, *, report_id: bytes | None = None
 ) -> bytes:
-    """One user's report as it is posted: `task.report_size` messages, each encrypted on its own.
-    A report without a given id gets a random one.
+    """One user's report as it is sent: `task.report_size` messages, each encrypted separately.
+    `report_id` defaults to a random one.
 
     Requires: a verified task.
-    Ensures: the number of bytes does not depend on the value, nor a message's position on what it
-    holds.
+    Ensures: neither the number of bytes nor a message's position depends on the value.
     """
     if entropy.seeded:
         raise SeededError(
-            "Reports of real people need the operating system's randomness; leave the seed out."
+            "Reports of real people need the operating system's randomness; remove the seed."
         )
     return Upload(
         task_id=task.id,
@@ -49,3 +52,14 @@ def encrypt_report(
         key_id=task.key.key_id,
         messages=encrypt_all(report_numbers(task, value, entropy), task.key, task.id),
     ).to_bytes()
+
+
+def encrypted_top_up(task: Task, absent: int) -> tuple[bytes, int]:
+    """(the encrypted noise of `absent` missing users, its number of messages)."""
+    if absent == 0:
+        return b"", 0
+    size = task.protocol.top_up_size(absent)
+    messages = task.protocol.top_up(absent).messages()
+    while len(messages) > size:
+        messages = task.protocol.top_up(absent).messages()
+    return encrypt_all(plain_numbers(messages, size).tolist(), task.key, task.id), size

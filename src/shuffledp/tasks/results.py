@@ -1,4 +1,8 @@
-"""What the analyzer publishes for a batch, and published results as lines of a table."""
+"""What the analyzer publishes for a batch: checks, noise, charge, JSON and its schema, CSV.
+
+bad messages?  ──▶  publish noise  ──▶  charge, release, analyze  ──▶  implausible?  ──▶  JSON
+(held, free)        (drawn anew)        (`release.publish`)            (marked or held)
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,40 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
 from shuffledp.cells.report_size import promise
+from shuffledp.documents.schema import (
+    HASH_TEXT,
+    Anything,
+    Flag,
+    OneOf,
+    Real,
+    Record,
+    Schema,
+    Tagged,
+    Whole,
+    hex_text,
+)
 from shuffledp.numbers.entropy import SYSTEM, Entropy
+from shuffledp.plans.certificate_schema import SENTENCE
 from shuffledp.protocols.base import Protocol, R
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
+from shuffledp.queries.catalogue import QUERIES
+from shuffledp.release.ledger import Ledger
+from shuffledp.release.publish import publish
+from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import BAD_MESSAGES, Tally
-from shuffledp.tasks.rules import IMPLAUSIBLE_DEVIATIONS
+from shuffledp.tasks.rules import (
+    IMPLAUSIBLE_DEVIATIONS,
+    PUBLISH_NOISES,
+    TOP_UPS,
+    check_complete,
+    check_groups,
+)
+from shuffledp.tasks.series import TASK_NAME
 from shuffledp.tasks.task import Task
+from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
 NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
 AGAINST_WHOM = {
@@ -26,7 +56,7 @@ AGAINST_WHOM = {
     "none": "against everybody but shuffler and analyzer acting together, as far as the other "
     "reports are honest: a shuffler that made all other reports up reads the value of the last one",
 }
-"""Whom the promise holds against, by the task's `publish_noise`."""
+"""Against whom the guarantee holds, by the task's `publish_noise`."""
 CSV_COLUMNS = (
     "batch",
     "label",
@@ -55,11 +85,11 @@ class OpenedBatch:
 
     @property
     def absent(self) -> int:
-        """How many absent users' shares of noise the shuffler added."""
+        """How many missing users' shares of noise the shuffler added."""
         return self.noise_shares - self.reports
 
     def report(self, protocol: Protocol[Result]) -> Report:
-        """The batch as `Protocol.release` takes it: as if the absent users had reported, too."""
+        """The batch as `Protocol.release` takes it: as if the missing users had reported too."""
         return protocol.with_top_up(self.tally.report(self.noise_shares), self.absent)
 
     def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
@@ -78,8 +108,7 @@ class ReportToRelease(NamedTuple):
     """What is released of a batch: everything that is published is computed from this."""
 
     report: Report
-    """Its absent users are the shares of noise that were topped up, by the shuffler and by the
-    analyzer."""
+    """Its `absent` counts the shares of noise that shuffler and analyzer added."""
 
     def anomaly(self, protocol: Protocol[Result]) -> float:
         """How implausible it is, in standard deviations.
@@ -94,8 +123,8 @@ class ReportToRelease(NamedTuple):
 def with_noise(
     protocol: Protocol[Result], report: Report, shares: int, entropy: Entropy = SYSTEM
 ) -> Report:
-    """A batch to which the noise of so many users is added, as if they had reported
-    `absent_value`; `shifted` takes that off the result again."""
+    """A batch with the noise of `shares` users added, as if they had reported `absent_value`;
+    `shifted` takes that off the result again."""
     return report + protocol.with_top_up(protocol.top_up(shares, entropy), shares)
 
 
@@ -215,3 +244,99 @@ def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
 def date_text(seconds: int) -> str:
     """A moment as a date with its time, UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ledger_line(task: Task, batch_id: bytes) -> str:
+    """The ledger's line for the release of a batch."""
+    return f"{task.name} [task {task.id.hex()}, batch {batch_id.hex()}]"
+
+
+def publish_batch(
+    task: Task,
+    batch: OpenedBatch,
+    *,
+    ledger: Ledger | None,
+    confidence: float,
+    implausible_rule: str = "mark",
+    once: bool = True,
+) -> dict[str, Any]:
+    """Publishes a batch and returns its JSON data.
+
+    With `once`, the ledger is charged once, however often this is called for the same batch.
+
+    Requires: with `once` and publish noise, of all results for the same batch at most one is ever
+    shown to anybody: every call draws the noise anew, and several results would average it away.
+    Ensures: as `publish`; raises `BatchHeld` and charges nothing if too many messages are bad for
+    the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
+    after it was charged: that a batch is held reveals something about its contents.
+    """
+    protocol = task.protocol
+    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
+    check_groups(protocol.slack(batch.report(protocol)), batch.tally.bad)
+    released = batch.to_release(task)
+    result = publish(
+        protocol,
+        released.report,
+        confidence=confidence,
+        ledger=ledger,
+        what=ledger_line(task, batch.id),
+        once=once,
+        certificate=task.certificate,
+    )
+    # The anomaly is a function of `released` alone, which has been charged: a mark costs nothing
+    # more. A held batch tells "implausible" instead of its result, which is a function of it too.
+    if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
+        raise BatchHeld(
+            "implausible",
+            "The totals are implausible: honest clients send such totals more rarely than a normal "
+            f"law is {IMPLAUSIBLE_DEVIATIONS:g} standard deviations away. Nothing was published, "
+            "but ε was charged, because holding the batch reveals something about it; discard it.",
+        )
+    return published(task, batch, released, result)
+
+
+BATCH_ID = hex_text(16)
+COUNT = Whole(0, 1 << 62)
+
+PROMISE: dict[str, Schema] = {
+    "epsilon": Real(),
+    "epsilon_exact": CELL_EPSILON,
+    "privacy": SENTENCE,
+    "users": Whole(1, 2 * MOST_USERS),
+    "neighbours": SENTENCE,
+    "confidence": Real(),
+    "rmse": Real(),
+    "messages_per_user": Real(),
+    "seeded": Flag(),
+    "clamped": Flag(),
+    "certificate": Anything(depth=24, longest=10_000, most_items=10**6),
+}
+RESULT = Tagged(
+    "query",
+    {
+        name: Record(
+            {"query": OneOf((name,)), **one.declaration.result_json, **PROMISE},
+            one.declaration.result_json_optional,
+        )
+        for name, one in QUERIES.items()
+        if one.declaration.result_json is not None
+    },
+)
+PUBLISHED = Record(
+    {
+        "task": HASH_TEXT,
+        "name": TASK_NAME,
+        "batch": BATCH_ID,
+        "number": Whole(1, 1 << 32),
+        "reports": Whole(1, MOST_BATCH_REPORTS),
+        "noise_shares": COUNT,
+        "top_up": OneOf(TOP_UPS),
+        "publish_noise": OneOf(PUBLISH_NOISES),
+        "result": RESULT,
+        "anomaly": Real(),
+        "implausible": Flag(),
+        "dropped": Record({name: COUNT for name in BAD_MESSAGES}),
+        "guarantee": SENTENCE,
+        "note": SENTENCE,
+    }
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
+from shuffledp.documents.schema import OneOf, Record, Whole
 from shuffledp.numbers.exact import counted, whole
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.results import Result
@@ -18,13 +19,21 @@ from shuffledp.tasks.wire import MOST_BATCH_REPORTS, MOST_TOP_UP_MESSAGES, Batch
 TOP_UPS = ("none", "missing", "full")
 PUBLISH_NOISES = ("full", "none")
 """full: the analyzer adds the noise of the certified users before it publishes a result, so that a
-shuffler that made all reports but one reads nothing from it. none: it adds nothing."""
+shuffler that forged all reports but one learns nothing from it. none: it adds nothing."""
 IMPLAUSIBLE_RULES = ("mark", "hold")
 """What the analyzer does with an implausible batch: publish it with a mark, or hold it."""
 IMPLAUSIBLE_DEVIATIONS = 6.0
-"""From which anomaly on (`Protocol.anomaly`) a batch is implausible: batches of honest users are as
-rarely, at most, as a normal law lies so many standard deviations away, two times in 10⁹."""
+"""A batch whose anomaly (`Protocol.anomaly`) is larger than this is implausible. Batches of honest
+users exceed it at most as rarely as a normal law does: two times in 10⁹."""
 LONGEST_WAIT_SECONDS = 10**8
+BATCH_RULE = Record(
+    {
+        "reports": Whole(1, MOST_BATCH_REPORTS),
+        "top_up": OneOf(TOP_UPS),
+        "at_least": Whole(0, MOST_BATCH_REPORTS),
+        "wait_seconds": Whole(0, LONGEST_WAIT_SECONDS),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class BatchRule:
 
     def __post_init__(self) -> None:
         if not all(type(n) is int for n in (self.reports, self.at_least, self.wait_seconds)):
-            raise TaskError("A batch rule's numbers must be whole numbers.")
+            raise TaskError("A batch rule has a number that is not whole; give integers.")
         whole(self.reports, "reports per batch", most=MOST_BATCH_REPORTS)
         whole(self.at_least, "at_least", least=0, most=self.reports)
         whole(self.wait_seconds, "wait_seconds", least=0, most=LONGEST_WAIT_SECONDS)
@@ -71,7 +80,7 @@ class BatchRule:
         return waiting if early and waiting >= self.fewest else 0
 
     def top_up_shares(self, reports: int, users: int) -> int:
-        """How many users' shares of noise the shuffler adds to a batch of so many reports."""
+        """How many users' shares of noise the shuffler adds to a batch of `reports` reports."""
         if self.top_up == "full":
             return users
         return max(0, users - reports) if self.top_up == "missing" else 0
@@ -97,13 +106,13 @@ def check_rule(rule: BatchRule, protocol: Protocol[Result]) -> None:
     added = rule.top_up_shares(rule.fewest, protocol.users)
     if added and protocol.top_up_size(added) > MOST_TOP_UP_MESSAGES:
         raise TaskError(
-            "A noise top-up of this task has more messages than a batch's header can say; "
+            "A noise top-up of this task has more messages than a batch's header can count; "
             "choose top_up none, or plan for fewer users or a larger error."
         )
 
 
 def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result]) -> None:
-    """Raises `BatchRefused` unless a batch's header says what the rule asks for.
+    """Raises `BatchRefused` unless a batch's header follows the rule.
 
     Ensures: a batch that passes holds at least as many shares of noise as the certificate needs,
     if the shuffler added those that it says it added.
@@ -112,8 +121,8 @@ def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result
         short = header.reports < rule.fewest
         raise BatchRefused(
             "short-batch" if short else "long-batch",
-            f"{'Fewer' if short else 'More'} reports than the task's rule allows; nothing is "
-            "released: deliver a batch that follows the rule.",
+            f"The batch has {'fewer' if short else 'more'} reports than the task's rule allows; "
+            "nothing was released: deliver a batch that follows the rule.",
             have=header.reports,
             need=rule.fewest if short else rule.reports,
         )
@@ -122,7 +131,7 @@ def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result
     if header.noise_shares != header.reports + added or header.top_up_messages != messages:
         raise BatchRefused(
             "top-up",
-            "The noise top-up is not what the task's rule asks for; deliver a batch that follows "
+            "The noise top-up is not what the task's rule requires; deliver a batch that follows "
             "the rule.",
             have=header.top_up_messages,
             need=messages,
@@ -130,26 +139,26 @@ def check_header(header: BatchHeader, rule: BatchRule, protocol: Protocol[Result
 
 
 def complete_shares(reports: int, bad: int, topped_up: int) -> int:
-    """How many shares of noise are sure to be whole in a batch with so many bad messages: those
-    that did not open, are malformed, or are copies of messages that were counted.
+    """How many shares of noise are guaranteed to be complete in a batch with `bad` bad messages:
+    those that did not open, are malformed, or are copies of messages that were counted.
 
     Requires: every message of the batch belongs to one report, or to the top-up of a shuffler that
-    added what it says it added. Ensures: at least so many reports have lost no message. Derived: a
-    bad message is a message of at most one report, so d bad messages spoil at most d reports, and
-    N − d of N are whole. Which messages belong together cannot be seen (that is what the shuffler
-    is for), so no better bound holds: d bad messages can lie in d different reports.
+    added what it says it added. Ensures: at least this many reports have lost no message. Derived:
+    a bad message belongs to at most one report, so d bad messages spoil at most d reports, and
+    N − d of N are complete. Which messages belong together cannot be seen (that is what the
+    shuffler is for), so no better bound holds: d bad messages can be in d different reports.
     """
     return reports - bad + topped_up
 
 
 def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
-    """Raises `BatchHeld` unless the whole reports of a batch carry the certified noise.
+    """Raises `BatchHeld` unless the complete reports of a batch carry the certified noise.
 
-    Ensures: a batch that passes holds the whole reports of at least `users` users (top-up shares
-    included), so each of them is protected as the certificate says. Whether senders of whole
-    reports are honest cannot be seen: plan for the honest users who are sure to come. Not covered
-    is a user part of whose own report was spoilt on its way, which only the shuffler can do. The
-    verdict depends on no honest user's value, so holding a batch costs no ε.
+    Ensures: a batch that passes holds the complete reports of at least `users` users (top-up shares
+    included), so each of them is protected as the certificate says. Whether senders of complete
+    reports are honest cannot be seen: plan for the guaranteed honest users. Not covered is a user
+    whose own report was partly destroyed on the way, which only the shuffler can do. The verdict
+    depends on no honest user's value, so holding a batch costs no ε.
     """
     whole_shares = complete_shares(reports, bad, topped_up)
     if whole_shares < users:
@@ -157,8 +166,8 @@ def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
             "noise-missing",
             f"{counted(bad, 'bad message')} (unopened, malformed or copies), so only "
             f"{max(0, whole_shares):,} of the {users:,} shares of noise that the certificate needs "
-            "are sure to be there; nothing was published or charged: discard the batch, and plan "
-            "reports above users as slack for bad messages.",
+            "are guaranteed; nothing was published or charged: discard the batch, and plan more "
+            "reports than users as slack for bad messages.",
         )
 
 
@@ -171,9 +180,9 @@ def check_groups(slack: int, bad: int) -> None:
     if bad > slack:
         raise BatchHeld(
             "group-short",
-            f"Some group of users has {counted(bad - slack, 'report')} too few for the noise "
-            "that the certificate needs; nothing was published or charged: discard the batch, "
-            "and plan for fewer users than come, or for fewer groups.",
+            f"Some group of users is {counted(bad - slack, 'report')} short of the noise that the "
+            "certificate needs; nothing was published or charged: discard the batch, and plan for "
+            "fewer users than take part, or for fewer groups.",
         )
 
 
@@ -183,7 +192,7 @@ def check_publish_noise(noise: str, protocol: Protocol[Result]) -> None:
         raise TaskError(f"publish_noise must be one of {', '.join(PUBLISH_NOISES)}.")
     if noise != "none" and not protocol.allows_top_up:
         raise TaskError(
-            f"{protocol.query.capitalize()} need every report's own noise, so that the analyzer "
-            "can add none; choose publish_noise none, and a shuffler that you trust not to make "
-            "reports up."
+            f"{protocol.query.capitalize()} need every report's own noise, so the analyzer cannot "
+            "add any; choose publish_noise none, and a shuffler that you trust not to forge "
+            "reports."
         )

@@ -1,9 +1,9 @@
-"""Which series a task belongs to: one question that is asked anew every day or every week.
+"""Series of tasks: one question that is asked again every day or every week.
 
 Membership is part of the task, and so of its id, which collector, shuffler and analyzer sign and
-the public log holds. The id of a series is the hash of everything that its tasks have in common:
-who makes a task with another question, another ε, other dates or another length of the series has
-made another series, whatever it is called.
+the public log holds. The id of a series is the hash of everything that its tasks have in common: a
+task with another question, another ε, other dates or another length belongs to another series,
+whatever its name.
 """
 
 from __future__ import annotations
@@ -13,18 +13,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp.documents.schema import ONE_LINE, OneOf, Record, Text, Whole
 from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.clock import DAY_SECONDS
 
 EVERY_DAYS = {"day": 1, "week": 7}
 MOST_TASKS = 1000
+TASK_NAME = Text(100, 1, ONE_LINE)
+SERIES = Record(
+    {
+        "name": TASK_NAME,
+        "every": OneOf(tuple(EVERY_DAYS)),
+        "tasks": Whole(1, MOST_TASKS),
+        "place": Whole(1, MOST_TASKS),
+    }
+)
 OWN_FIELDS = ("name", "not_before", "expires", "analyzer_key")
-"""What every task of a series has for itself, beside its place and its issuer's key."""
+"""Fields that differ between the tasks of a series, besides `place` and the issuer's key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A task's place in a series."""
+    """A task's position in a series."""
 
     name: str
     """What the operators call the series."""
@@ -33,7 +43,7 @@ class Series:
     tasks: int
     """How many tasks the series has."""
     place: int
-    """Which of them this one is, counted from 1."""
+    """The position of this task, counted from 1."""
 
     @property
     def seconds(self) -> int:
@@ -41,19 +51,19 @@ class Series:
         return EVERY_DAYS[self.every] * DAY_SECONDS
 
     def begin(self, not_before: int) -> int:
-        """When the first task of the series begins, if this one begins then."""
+        """When the first task of the series begins, given when this one begins."""
         return not_before - (self.place - 1) * self.seconds
 
     def fits(self, not_before: int, expires: int) -> bool:
-        """Whether a task with these dates can stand at this place."""
+        """Whether a task with these dates can have this position."""
         return self.place <= self.tasks and expires - not_before == self.seconds
 
 
 def series_id(task: Mapping[str, Any]) -> str:
-    """The id of the series of a task, which is given as its JSON holds it: 64 digits.
+    """The id (64 hexadecimal digits) of the series that a task, given as JSON data, belongs to.
 
-    Ensures: tasks have the same one if and only if they agree in everything but `OWN_FIELDS`, their
-    places and their issuers' keys, and their places and dates belong to one beginning.
+    Ensures: two tasks have the same id if and only if they agree in everything but `OWN_FIELDS`,
+    their positions and their issuers' keys, and their positions and dates give the same beginning.
     """
     common = {name: value for name, value in task.items() if name not in OWN_FIELDS}
     series = Series(**task["series"])

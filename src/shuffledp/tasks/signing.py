@@ -1,7 +1,7 @@
 """Ed25519 signatures of the three roles: over tasks, and over heads of the log of tasks.
 
-Every signed text begins with what it is and whose signature it is, so that no signature can stand
-for another one.
+Every signed text begins with its purpose and the signer's role, so that no signature can be used as
+another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_KEY_FILE_BYTES = 4096
 
 
 def task_text(role: str, task_id: bytes) -> bytes:
-    """What a role signs of a task: the collector to ask it, the servers to take part in it."""
+    """What a role signs to accept a task."""
     return f"shuffledp/v1 task {role} ".encode() + task_id
 
 
@@ -37,7 +37,7 @@ def head_text(role: str, log_key: bytes, size: int, root: bytes) -> bytes:
 
 
 def signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    """Whether a signature is that of the key over the text."""
+    """Whether this is the key's signature of the text."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
     except (InvalidSignature, ValueError):
@@ -46,7 +46,7 @@ def signed(key: bytes, signature: bytes, text: bytes) -> bool:
 
 
 class TaskSignature(NamedTuple):
-    """The collector's signature over a task, and the key that it is of."""
+    """The collector's signature of a task, and its public key."""
 
     key: bytes
     signature: bytes
@@ -88,11 +88,11 @@ class SigningKey:
 
     @classmethod
     def create(cls, path: str | Path) -> SigningKey:
-        """A fresh key, in a new file that only its owner may read; refuses a file that exists."""
+        """A fresh key, in a new file that only its owner can read; refuses an existing file."""
         if Path(path).exists():
             raise ParameterError(
-                f"{path} exists, and who loses a signing key cannot sign as before; choose another "
-                "name."
+                f"{path} exists and is not overwritten, because a lost signing key cannot be "
+                "replaced; choose another name."
             )
         check_writable(path)
         key = cls.generate()
@@ -110,7 +110,7 @@ class SigningKey:
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError):
             raise TaskError(
-                f"The signing key {path} cannot be read; make one with `shuffledp keys signing "
-                f"{path}`, or bring the file back."
+                f"The signing key {path} cannot be read; restore the file, or create a key with "
+                f"`shuffledp keys signing {path}`."
             ) from None
         return cls(secret)

@@ -1,4 +1,5 @@
-"""A task: everything that the three roles agree on, named by the SHA-256 of its canonical text.
+"""A task: everything that client, shuffler and analyzer agree on, named by the SHA-256 of its
+canonical text.
 
 Nobody can be made to use other parameters: the id is part of every ciphertext, and every role
 proves the certificate again before it uses the task.
@@ -12,9 +13,12 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from shuffledp.cells.report_size import PADDINGS
 from shuffledp.documents.json_text import read_json
+from shuffledp.documents.schema import ONE_LINE, Flag, OneOf, Record, Text, Whole
 from shuffledp.errors import ParameterError, ShuffleDPError
 from shuffledp.plans.certificate import Certificate, verify
+from shuffledp.plans.certificate_schema import CERTIFICATE
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.protocols.results import Result
@@ -22,22 +26,55 @@ from shuffledp.tasks.canonical import canonical_text
 from shuffledp.tasks.clock import CLOCK_SECONDS, DAY_SECONDS, VALID_DAYS, Clock, system_clock
 from shuffledp.tasks.encryption import SUITE_NAME
 from shuffledp.tasks.errors import BatchRefused, TaskError, TaskNotNow
-from shuffledp.tasks.keys import PublicKey
-from shuffledp.tasks.oblivious import GatewayKey
-from shuffledp.tasks.rules import BatchRule, check_header, check_publish_noise, check_rule
-from shuffledp.tasks.schema import MOST_TASK_BYTES, TASK, TASK_FORMAT
-from shuffledp.tasks.series import Series, series_id
-from shuffledp.tasks.task_tokens import TokenIssuer
+from shuffledp.tasks.keys import PUBLIC_KEY, PublicKey
+from shuffledp.tasks.oblivious import GATEWAY, GatewayKey
+from shuffledp.tasks.rules import (
+    BATCH_RULE,
+    PUBLISH_NOISES,
+    BatchRule,
+    check_header,
+    check_publish_noise,
+    check_rule,
+)
+from shuffledp.tasks.series import SERIES, TASK_NAME, Series, series_id
+from shuffledp.tasks.tokens import ISSUER, SERVER_URL, TokenIssuer
 from shuffledp.tasks.wire import MOST_CELLS, MOST_REPORT_SIZE, BatchHeader, report_bytes
 
 LOCAL_SHUFFLER = "http://127.0.0.1:8801"
-"""The shuffler of a task that names no other: one on the same machine."""
+"""The default shuffler: one on the same machine."""
 NOT_NAMED = "not named"
+TASK_FORMAT = "shuffledp task 3"
+BATCH_ORDERS = ("canonical", "uniform")
+LATEST_SECOND = 253_402_300_799
+"""The end of the year 9999."""
+MOST_TASK_BYTES = 8 << 20
+OPERATOR = Text(200, 1, ONE_LINE)
+TASK = Record(
+    {
+        "format": OneOf((TASK_FORMAT,)),
+        "name": TASK_NAME,
+        "question": Text(1_000, 1, ONE_LINE),
+        "operators": Record({"collector": OPERATOR, "shuffler": OPERATOR, "analyzer": OPERATOR}),
+        "shuffler": SERVER_URL,
+        "not_before": Whole(0, LATEST_SECOND),
+        "expires": Whole(1, LATEST_SECOND),
+        "certificate": CERTIFICATE,
+        "report_size": Whole(1, MOST_REPORT_SIZE),
+        "padding": OneOf(PADDINGS),
+        "batch": BATCH_RULE,
+        "order": OneOf(BATCH_ORDERS),
+        "repeat": Flag(),
+        "publish_noise": OneOf(PUBLISH_NOISES),
+        "suite": OneOf((SUITE_NAME,)),
+        "analyzer_key": PUBLIC_KEY,
+    },
+    {"issuer": ISSUER, "gateway": GATEWAY, "series": SERIES},
+)
 
 
 @dataclass(frozen=True)
 class Operators:
-    """Who runs what, in words for the people who are asked."""
+    """Who runs the three roles, as shown to the people who are asked."""
 
     collector: str = NOT_NAMED
     shuffler: str = NOT_NAMED
@@ -59,27 +96,27 @@ class Task:
     shuffler: str
     """Where reports are sent: the shuffler's URL."""
     not_before: int
-    """Seconds since 1970, UTC: devices answer from here on …"""
+    """Devices answer from this time on (seconds since 1970, UTC) …"""
     expires: int
-    """… and before here."""
+    """… and before this time."""
     certificate: dict[str, Any]
     report_size: int
-    """K: every report holds exactly so many messages."""
+    """K: the number of messages in every report."""
     padding: str
     """How K was chosen, which decides the guarantee (`shuffledp.cells.report_size`)."""
     batch: BatchRule
     key: PublicKey
     order: str = "canonical"
     repeat: bool = False
-    """Whether a client may answer more than once; every answer then costs ε again."""
+    """Whether a client may answer more than once; every answer costs ε again."""
     publish_noise: str = "full"
     """Which noise the analyzer adds before it publishes (`shuffledp.tasks.rules`)."""
     issuer: TokenIssuer | None = None
-    """Who gives the one-time tokens that reports carry; None: they carry enrolment tokens."""
+    """Who issues the one-time tokens that reports carry; None: they carry enrolment tokens."""
     gateway: GatewayKey | None = None
     """The shuffler's key for requests that come through a relay; None: they come directly."""
     series: Series | None = None
-    """Its place in a series of tasks; None: it stands alone."""
+    """Its position in a series of tasks; None: it belongs to none."""
 
     @classmethod
     def create(
@@ -104,7 +141,7 @@ class Task:
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed.
 
-        Without a question people see the name. Without dates it is valid from now on, for 90 days.
+        `question` defaults to the name, and the dates to 90 days from now.
         """
         certificate = verify(plan)
         protocol = certificate.protocol
@@ -178,7 +215,7 @@ class Task:
         }
 
     def canonical(self) -> bytes:
-        """The one text of this task (`shuffledp.tasks.canonical`)."""
+        """The canonical bytes of this task (`shuffledp.tasks.canonical`)."""
         return canonical_text(self.to_dict())
 
     @cached_property
@@ -188,14 +225,14 @@ class Task:
 
     @cached_property
     def series_id(self) -> str:
-        """The id of the series that the task belongs to; empty if it stands alone."""
+        """The id of the series that the task belongs to; empty if it belongs to none."""
         return "" if self.series is None else series_id(self.to_dict())
 
     def verify(self) -> Certificate:
-        """The certificate, proved again, of a task whose every number follows from it.
+        """Proves the certificate again, checks that the task follows from it, and returns it.
 
-        Ensures: raises unless the protocol is ε-DP for these very parameters, K is as large as the
-        padding asks for, and no batch has less noise than the proof needs.
+        Ensures: raises unless the protocol is ε-DP for these exact parameters, K is as large as the
+        padding requires, and no batch has less noise than the proof needs.
         """
         certificate = verify(self.certificate)
         protocol = certificate.protocol
@@ -205,62 +242,64 @@ class Task:
         if self.report_size < need:
             raise TaskError(
                 f"Reports of {self.report_size:,} messages would overflow too often; "
-                f"at least {need:,} are needed."
+                f"at least {need:,} are needed: create the task again."
             )
         cells = len(protocol.cells) + protocol.public_counters
         if cells > MOST_CELLS:
             raise TaskError(
-                f"The protocol has {cells:,} cells and a message can name "
+                f"The protocol has {cells:,} cells, but a message can name at most "
                 f"{MOST_CELLS:,}; plan with fewer buckets."
             )
         self._check_words()
         return certificate
 
     def _check_words(self) -> None:
-        """Everything that the schema says, and that the task expires after it begins."""
+        """Checks the task against its schema, and its dates, issuer and series."""
         try:
             TASK.check(self.to_dict(), "task")
         except ParameterError as error:
             raise TaskError(str(error)) from None
         if self.expires <= self.not_before:
-            raise TaskError("A task must expire after it begins; choose a later end.")
+            raise TaskError("The task expires before it begins; choose a later end.")
         if self.issuer is not None and self.repeat:
             raise TaskError(
-                "A one-time token brings one report, and this task takes repeated answers; make a "
-                "task for each answer, or leave the issuer out."
+                "A one-time token is good for one report, but this task takes repeated answers; "
+                "create a task for each answer, or leave the issuer out."
             )
         if self.series is not None and not self.series.fits(self.not_before, self.expires):
             raise TaskError(
-                "The task's dates do not fit its place in its series; make the series with "
+                "The task's dates do not fit its place in its series; create the series with "
                 "`shuffledp task series`."
             )
         canonical_text(self.to_dict())
 
     def check_time(self, now: float, allowance: int = 0) -> None:
-        """Raises `TaskNotNow` unless the task is valid at this time, or was or will be within so
-        many seconds."""
+        """Raises `TaskNotNow` unless the task is valid at this time, give or take `allowance`
+        seconds."""
         if now < self.not_before - allowance:
             raise TaskNotNow(
                 "task-early",
-                "This task is not valid yet; answer it later, and look at this device's clock.",
+                "This task is not valid yet; answer it later, and check this device's clock.",
             )
         if now >= self.expires + allowance:
             raise TaskNotNow(
                 "task-expired",
-                "This task has expired and takes no more answers; ask the collector for the task "
-                "that follows.",
+                "This task has expired and takes no more answers; ask the collector for its "
+                "successor.",
             )
 
     def check_batch(self, header: BatchHeader, length: int) -> None:
-        """Raises unless a batch of `length` bytes is one of this task, as its rule allows."""
+        """Raises unless a batch of `length` bytes belongs to this task and follows its rule."""
         if header.task_id != self.id:
-            raise TaskError("The batch belongs to another task; give the task of its own.")
+            raise TaskError(
+                "The batch belongs to another task; give the task that it was made for."
+            )
         check_header(header, self.batch, self.protocol)
         need = header.batch_bytes(self.report_size)
         if need != length:
             raise BatchRefused(
                 "batch-size",
-                "The batch is not as long as its header says; deliver it again whole.",
+                "The batch is not as long as its header says; deliver the complete batch again.",
                 have=length,
                 need=need,
             )
@@ -269,12 +308,13 @@ class Task:
 def checked_report_size(
     protocol: Protocol[Result], reports: int, padding: str | None = None
 ) -> int:
-    """K for batches of so many reports; raises `TaskError` if a report cannot hold as many."""
+    """K for batches of this many reports; raises `TaskError` if it is more than a report can
+    hold."""
     size = protocol.report_size(reports, padding)
     if size > MOST_REPORT_SIZE:
         raise TaskError(
-            f"A report would need {size:,} messages to hide how many it holds, and can have "
-            f"{MOST_REPORT_SIZE:,}; plan with padded, for a larger error, fewer cells or, for "
+            f"A report would need {size:,} messages to hide how many it holds, but it can have at "
+            f"most {MOST_REPORT_SIZE:,}; plan with padded, a larger error, fewer cells or, for "
             "large values, a sum by digits."
         )
     return size
@@ -291,9 +331,9 @@ def _checked_json(text: str | bytes) -> dict[str, Any]:
 
 
 def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
-    """The task in a file or answer; its text must be the canonical one, to the byte.
+    """The task in a file or answer, whose text must be canonical to the byte.
 
-    Ensures: raises unless the id of what was read is `expected_id`, where one is given.
+    Ensures: raises unless the task has the id `expected_id`, if one is given.
     """
     data = _checked_json(text)
     try:
@@ -321,14 +361,16 @@ def task_from_json(text: str | bytes, expected_id: bytes | None = None) -> Task:
         raise
     except (ValueError, KeyError, TypeError):
         raise TaskError(
-            "This is no task; give a file that `shuffledp task create` wrote."
+            "This is not a task; use a file that `shuffledp task create` wrote."
         ) from None
     if not same:
         raise TaskError(
-            "The task's text is not the one that its content has: it was written anew, holds a "
-            "name twice, or holds something that this version does not know; use the file that "
-            "`shuffledp task create` wrote, unchanged."
+            "The task's text is not canonical: it was reformatted, has a field twice, or has a "
+            "field that this version does not know; use the file that `shuffledp task create` "
+            "wrote, unchanged."
         )
     if expected_id is not None and task.id != expected_id:
-        raise TaskError("The task's content does not match its id; it was changed on its way.")
+        raise TaskError(
+            "The task's content does not match its id: it was changed on the way; get it again."
+        )
     return task

@@ -1,4 +1,4 @@
-"""The bytes that travel: reports to the shuffler, batches to the analyzer.
+"""The wire format: reports to the shuffler, batches to the analyzer.
 
     Report  := "SDP1" version(1) task_id(32) report_id(16) key_id(u16) report_size(u16)
                message_bytes(u16) | report_size × message
@@ -25,7 +25,7 @@ from shuffledp.tasks.errors import TaskError
 
 ENCAPSULATED_KEY_BYTES = 32
 MESSAGE_BYTES = struct.calcsize(f">{ENCAPSULATED_KEY_BYTES}s4s16s")
-assert MESSAGE_BYTES == ENCRYPTED_MESSAGE_BYTES  # with which plans forecast, below this room
+assert MESSAGE_BYTES == ENCRYPTED_MESSAGE_BYTES  # which plans use for their forecasts
 
 DUMMY_NUMBER = 0xFFFFFFFF
 MOST_REPORT_SIZE = 0xFFFF
@@ -72,7 +72,7 @@ class Upload:
 
 
 def report_bytes(report_size: int) -> int:
-    """Bytes of every report that holds so many messages."""
+    """Bytes of every report that holds `report_size` messages."""
     return REPORT_HEADER_BYTES + report_size * MESSAGE_BYTES
 
 

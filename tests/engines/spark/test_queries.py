@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -27,8 +26,7 @@ from shuffledp.errors import (
     ShortBatchError,
     ValueOutOfRange,
 )
-from shuffledp.numbers.entropy import SYSTEM
-from shuffledp.numbers.seeded import SeededEntropy
+from shuffledp.numbers.entropy import SYSTEM, SeededEntropy
 from shuffledp.protocols.report import shuffle
 from shuffledp.queries.count.protocol import CountProtocol
 from shuffledp.queries.count.query import CountQuery
@@ -136,11 +134,11 @@ def test_parts_add_up_to_the_law_of_one_draw(cell: str) -> None:
         sums = np.array([int(report.plus[0] - report.minus[0]) for report in found])
         return protocol.cell.estimates(sums, 400) - 200
 
-    error = protocol.rmse(400, 200)
-    assert abs(errors(protocol).mean()) < 5 * error / math.sqrt(runs)
+    error, found = protocol.rmse(400, 200), errors(protocol)
+    assert abs(found.mean()) < 5 * error / math.sqrt(runs)
     # the bounded cell's error has rare large values: five standard errors of a measured spread
     reach = 0.1 if cell == "paper" else 5 * spread_error(protocol, 400, 200, runs)
-    assert abs(errors(protocol).std() / error - 1) < reach
+    assert abs(found.std() / error - 1) < reach
     whole_noise_each = shuffledp.plan_count(100, 1, cell=cell).protocol
     assert abs(errors(whole_noise_each).std() / error - 1) > reach
 
@@ -232,18 +230,36 @@ def test_clamping_row_by_row(frame: Any) -> None:
     assert abs(together.value - each.value) < 100
 
 
-def test_the_examples_of_the_help_pages(spark: Any) -> None:
-    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    for name in ("count", "integer_sum", "real_sum", "mean", "histogram", "quantiles"):
-        (example,) = finder.find(getattr(cluster, name), name, globs={"session": spark})
-        assert example.examples
-        assert runner.run(example).failed == 0
+def test_every_call_runs_on_spark_when_its_data_is_there(spark: Any) -> None:
+    rows = spark.range(2000)
+    bikes = rows.selectExpr("id % 4 = 0 as bikes")
+    assert round(shuffledp.count(bikes, column="bikes", epsilon=8).value, -2) == 500
+    visits = rows.selectExpr("id % 4 as visits")
+    assert round(shuffledp.integer_sum(visits, epsilon=8, largest=3).value, -3) == 3000
+    hours = rows.selectExpr("id % 4 + 0.5 as hours")
+    assert round(shuffledp.real_sum(hours, epsilon=8, bounds=(0, 4)).value, -3) == 4000
+    assert round(shuffledp.mean(hours, epsilon=8, bounds=(0, 4)).value) == 2
+    buckets = rows.selectExpr("id % 2 as bucket")
+    found = shuffledp.histogram(buckets, epsilon=8, labels=2)
+    assert found.values.round(-2).tolist() == [1000.0, 1000.0]
+    ages = spark.range(10_000).selectExpr("id % 100 as age")
+    quantiles = shuffledp.quantiles(ages, epsilon=8, bounds=(0, 100), bins=10)
+    assert round(quantiles.quantile(0.5).value, -1) == 50 and quantiles.axis.points
 
 
-@pytest.mark.parametrize("asked", [{}, {"by": ["a", "b"], "groups_public": True}])
-def test_what_is_no_frame_is_refused(asked: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="A list is no Spark DataFrame"):
-        cluster.count([0, 1], epsilon=1, **asked)
+def test_labels_of_any_domain_on_spark(spark: Any) -> None:
+    numbers = spark.range(20_000).selectExpr("id % 4 as number")
+    found = shuffledp.frequencies(numbers, epsilon=8, candidates=[1, 2])
+    assert found.values.round(-3).tolist() == [5000.0, 5000.0]
+    words = spark.range(40_000).selectExpr("if(id % 4 = 0, 'of', 'the') as word")
+    common = shuffledp.heavy_hitters(words, epsilon=8, length=4, max_messages=200)
+    assert common.labels[0] == "the"
+
+
+@pytest.mark.parametrize("asked", [{}, {"by": ["a", "b"] * 50, "groups_public": True}])
+def test_what_is_no_frame_is_answered_here(asked: dict[str, Any]) -> None:
+    assert cluster.count is shuffledp.count
+    assert cluster.count([0, 1] * 50, epsilon=8, **asked).users == 100
 
 
 def test_wrong_calls(frame: Any) -> None:

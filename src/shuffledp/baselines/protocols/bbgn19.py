@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles, swap_delta
 from shuffledp.baselines.draws import (
@@ -85,7 +85,7 @@ class BlanketSum(Baseline):
     digits: tuple[Digit, ...]
     """The digits' randomizers, the highest place first."""
     promise: Claim
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
 
     @property
     def units(self) -> int:
@@ -164,10 +164,6 @@ class BlanketSum(Baseline):
         ]
         return users * sum(errors) / self.units**2
 
-    def worst_value(self) -> float:
-        """A value in [0, 1] at which the error is the forecast's."""
-        return self.digits[-1].worst_fraction / self.units
-
     def messages_per_user(self) -> float:
         return float(len(self.digits))
 
@@ -201,11 +197,11 @@ def least_blanket(users: int, values: int, epsilon: Fraction, delta: Fraction) -
     return digit
 
 
-def published_blanket(task: Task, values: int, parts: int) -> Digit:
+def published_blanket(setting: Setting, values: int, parts: int) -> Digit:
     """g = max(14 k ln(2/δ)/((n−1)ε²), 27 k/((n−1)ε)) at (ε, δ)/parts, for ε ≤ 1."""
-    epsilon, delta = float(task.epsilon) / parts, float(task.required_delta) / parts
+    epsilon, delta = float(setting.epsilon) / parts, float(setting.required_delta) / parts
     needs(epsilon <= 1, "BBGN19's theorem is for ε ≤ 1.")
-    others = task.users - 1
+    others = setting.users - 1
     share = max(
         14 * values * math.log(2 / delta) / (others * epsilon**2), 27 * values / (others * epsilon)
     )
@@ -213,68 +209,71 @@ def published_blanket(task: Task, values: int, parts: int) -> Digit:
     return Digit(values, round_to(share, 9, up=True))
 
 
-def single(task: Task) -> BlanketSum:
+def single(setting: Setting) -> BlanketSum:
     """One message: the number of values that gives the least error, calibrated."""
     sizes = sorted({round(2 * 1.12**step) for step in range(60)})
-    return _best(task, [(size,) for size in sizes])
+    return _best(setting, [(size,) for size in sizes])
 
 
-def recursive(task: Task) -> BlanketSum:
+def recursive(setting: Setting) -> BlanketSum:
     """Two messages: the two radices that give the least error, calibrated."""
     sizes = sorted({round(2 * 1.25**step) for step in range(24)})
-    return _best(task, [(high, low) for high in sizes for low in sizes])
+    return _best(setting, [(high, low) for high in sizes for low in sizes])
 
 
-def _best(task: Task, radices: list[tuple[int, ...]]) -> BlanketSum:
+def _best(setting: Setting, radices: list[tuple[int, ...]]) -> BlanketSum:
     """The radix with the least forecast error; floats choose, the δ of the choice is computed."""
     parts = len(radices[0])
-    epsilon, delta = task.epsilon / parts, task.required_delta / parts
-    per_value = float(least_hidden(epsilon, delta)) / (2 * (task.users - 1))
+    epsilon, delta = setting.epsilon / parts, setting.required_delta / parts
+    per_value = float(least_hidden(epsilon, delta)) / (2 * (setting.users - 1))
 
     def error(radix: tuple[int, ...]) -> float:
         if max(radix) * per_value >= 0.9:
             return math.inf
         digits = tuple(Digit(size, Fraction(size * per_value)) for size in radix)
-        claim = approximate_claim(task.epsilon, task.required_delta, "not verified")
-        return BlanketSum(task.users, digits, claim).mean_squared_error(task.users)
+        claim = approximate_claim(setting.epsilon, setting.required_delta, "not verified")
+        return BlanketSum(setting.users, digits, claim).mean_squared_error(setting.users)
 
     radix = min(radices, key=error)
     needs(
         math.isfinite(error(radix)),
-        f"{task.users:,} users send too few uniform messages for this ε and δ.",
+        f"{setting.users:,} users send too few uniform messages for this ε and δ.",
     )
-    digits = tuple(least_blanket(task.users, size, epsilon, delta) for size in radix)
+    digits = tuple(least_blanket(setting.users, size, epsilon, delta) for size in radix)
     note = "(1−g) times the hockey-stick divergence of the uniform messages ≤ δ" + (
         ", per place" if parts > 1 else ""
     )
-    claim = approximate_claim(task.epsilon, task.required_delta, "computed", note)
-    return BlanketSum(task.users, digits, claim)
+    claim = approximate_claim(setting.epsilon, setting.required_delta, "computed", note)
+    return BlanketSum(setting.users, digits, claim)
 
 
-def published_single(task: Task) -> BlanketSum:
+def published_single(setting: Setting) -> BlanketSum:
     """K = ⌈n^⅓⌉ steps with the published blanket, and its δ computed."""
-    values = math.ceil(task.users ** (1 / 3)) + 1
-    return _published(task, (published_blanket(task, values, 1),))
+    values = math.ceil(setting.users ** (1 / 3)) + 1
+    return _published(setting, (published_blanket(setting, values, 1),))
 
 
-def published_recursive(task: Task) -> BlanketSum:
+def published_recursive(setting: Setting) -> BlanketSum:
     """M = round(log₃ log₂ n) places with the published radices and blankets."""
-    n, epsilon = task.users, float(task.epsilon)
+    n, epsilon = setting.users, float(setting.epsilon)
     places = max(1, round(math.log(math.log2(n), 3)))
     base = ((3**places - 1) * n * epsilon**2 / places**3) ** (3.0 ** -(places + 1))
     share = epsilon / places
     most = math.floor(
-        (n - 1) * share / max(14 * math.log(2 * places / task.required_delta) / share, 27)
+        (n - 1) * share / max(14 * math.log(2 * places / setting.required_delta) / share, 27)
     )
     radix = [min(math.ceil(base**3**place), most) for place in range(1, places + 1)]
     needs(min(radix) >= 2, "BBGN20's recursion asks for more users here.")
-    return _published(task, tuple(published_blanket(task, size, places) for size in radix))
+    return _published(setting, tuple(published_blanket(setting, size, places) for size in radix))
 
 
-def _published(task: Task, digits: tuple[Digit, ...]) -> BlanketSum:
+def _published(setting: Setting, digits: tuple[Digit, ...]) -> BlanketSum:
     parts = len(digits)
-    epsilon, delta = task.epsilon / parts, task.required_delta / parts
-    holds = all(settles(lambda d=d: blanket_delta(task.users, d, epsilon), delta) for d in digits)  # type: ignore[misc]
-    basis: Basis = "computed" if holds else "theorem"
-    claim = approximate_claim(task.epsilon, task.required_delta, basis, "published constants")
-    return BlanketSum(task.users, digits, claim)
+    epsilon, delta = setting.epsilon / parts, setting.required_delta / parts
+
+    def private(digit: Digit) -> bool:
+        return settles(lambda: blanket_delta(setting.users, digit, epsilon), delta)
+
+    basis: Basis = "computed" if all(map(private, digits)) else "theorem"
+    claim = approximate_claim(setting.epsilon, setting.required_delta, basis, "published constants")
+    return BlanketSum(setting.users, digits, claim)

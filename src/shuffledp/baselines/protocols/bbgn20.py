@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.draws import Counts, draw, round_randomly, share_of, uniform, unit_values
 from shuffledp.errors import ParameterError
@@ -47,14 +47,14 @@ class SplitAndMix(Baseline):
     or 1 in the average case, which is not sufficient."""
 
     @classmethod
-    def _planned(cls, task: Task, units: int, lost_shares: int) -> Self:
-        needs(task.users >= FEWEST_USERS, f"BBGN20 needs at least {FEWEST_USERS} users.")
-        delta, modulus = task.required_delta, modulus_for(task.users, units)
-        sigma = math.log2((1 + math.exp(task.epsilon)) / delta)
-        shares = (2 * sigma + math.log2(modulus)) / (math.log2(task.users) - math.log2(math.e))
+    def _planned(cls, setting: Setting, units: int, lost_shares: int) -> Self:
+        needs(setting.users >= FEWEST_USERS, f"BBGN20 needs at least {FEWEST_USERS} users.")
+        delta, modulus = setting.required_delta, modulus_for(setting.users, units)
+        sigma = math.log2((1 + math.exp(setting.epsilon)) / delta)
+        shares = (2 * sigma + math.log2(modulus)) / (math.log2(setting.users) - math.log2(math.e))
         return cls(
-            users=task.users,
-            epsilon=task.epsilon,
+            users=setting.users,
+            epsilon=setting.epsilon,
             delta=delta,
             units=units,
             shares=math.ceil(shares + lost_shares),
@@ -109,7 +109,7 @@ class SplitAndMix(Baseline):
         return shares
 
     def collect(self, messages: Messages, users: int) -> Bag:
-        """The sum of all shares modulo q, which is all that the analyzer needs."""
+        """The sum of all shares modulo q, which is everything the analyzer needs."""
         total = sum(int(one) for one in messages) % self.modulus
         return Bag(users, np.array([total]))
 
@@ -139,17 +139,17 @@ class SplitAndMix(Baseline):
 class SplitAndMixCount(SplitAndMix):
     """How many users hold 1, by split and mix with D = 1."""
 
-    query: ClassVar[Query] = "count"
+    query: ClassVar[QueryName] = "count"
 
     @classmethod
-    def plan(cls, task: Task) -> SplitAndMixCount:
+    def plan(cls, setting: Setting) -> SplitAndMixCount:
         """The protocol with as many shares as the worst case needs."""
-        return cls._planned(task, 1, lost_shares=2)
+        return cls._planned(setting, 1, lost_shares=2)
 
     @classmethod
-    def average_case(cls, task: Task) -> SplitAndMixCount:
+    def average_case(cls, setting: Setting) -> SplitAndMixCount:
         """The protocol with one share fewer, as some implementations have it: not verified."""
-        return cls._planned(task, 1, lost_shares=1)
+        return cls._planned(setting, 1, lost_shares=1)
 
     def rounding_variance(self, users: int) -> float:
         return 0.0
@@ -161,12 +161,12 @@ class SplitAndMixCount(SplitAndMix):
 class SplitAndMixSum(SplitAndMix):
     """The sum of values in [0, 1], by split and mix with D units per 1."""
 
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
 
     @classmethod
-    def plan(cls, task: Task) -> SplitAndMixSum:
+    def plan(cls, setting: Setting) -> SplitAndMixSum:
         """The protocol with D = ⌈√n⌉ and as many shares as the worst case needs."""
-        return cls._planned(task, math.isqrt(task.users - 1) + 1, lost_shares=2)
+        return cls._planned(setting, math.isqrt(setting.users - 1) + 1, lost_shares=2)
 
     def rounding_variance(self, users: int) -> float:
         return users / 4
@@ -175,19 +175,3 @@ class SplitAndMixSum(SplitAndMix):
 def modulus_for(users: int, units: int) -> int:
     """q = 2nD: twice the largest possible sum."""
     return 2 * users * units
-
-
-def split_distance(users: int, shares: int, ones: int, other_ones: int) -> float:
-    """The distance between the shuffled shares modulo 2 of two inputs with so many ones each;
-    their sums must agree modulo 2.
-
-    A user's shares with sum x hold a ones, a ≡ x (mod 2), with chance C(m,a)/2^(m−1); the view
-    is the number of ones of all.
-    """
-    laws = [np.zeros(shares + 1), np.zeros(shares + 1)]
-    for held in range(shares + 1):
-        laws[held % 2][held] = math.comb(shares, held) / 2 ** (shares - 1)
-    size = 1 << (users * shares + 1).bit_length()
-    zero, one = (np.fft.rfft(law, size) for law in laws)
-    views = [zero ** (users - k) * one**k for k in (ones, other_ones)]
-    return float(np.abs(np.fft.irfft(views[0] - views[1], size)).sum() / 2)

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.baselines.base import Bag, Counter, Messages, Task, needs
+from shuffledp.baselines.base import Bag, Counter, Messages, Setting, needs
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, pair_delta, settles, shift_delta
@@ -39,19 +39,19 @@ class BC20(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> BC20:
+    def plan(cls, setting: Setting) -> BC20:
         """The counter with the least p whose computed δ is small enough."""
-        chance = least_chance(task.users, task.epsilon, task.required_delta, pair=False)
+        chance = least_chance(setting.users, setting.epsilon, setting.required_delta, pair=False)
         claim = approximate_claim(
-            task.epsilon, task.required_delta, "computed", "hockey-stick divergence ≤ δ"
+            setting.epsilon, setting.required_delta, "computed", "hockey-stick divergence ≤ δ"
         )
-        return cls(task.users, chance, claim)
+        return cls(setting.users, chance, claim)
 
     @classmethod
-    def published(cls, task: Task) -> BC20:
+    def published(cls, setting: Setting) -> BC20:
         """The counter with p = 1 − 50 ln(2/δ)/(ε² n), for n ≥ 100 ln(2/δ)/ε² and ε ≤ 1; its δ is
         computed."""
-        epsilon, delta, users = task.epsilon, task.required_delta, task.users
+        epsilon, delta, users = setting.epsilon, setting.required_delta, setting.users
         noise = 50 * math.log(2 / delta) / float(epsilon) ** 2
         needs(epsilon <= 1, "BC20's theorem is for ε ≤ 1.")
         needs(
@@ -102,22 +102,22 @@ def least_chance(users: int, epsilon: Fraction, delta: Fraction, *, pair: bool) 
     return least(private, min(8 / users, 0.25), most=0.5)
 
 
-def histogram(task: Task) -> PerBucket:
+def histogram(setting: Setting) -> PerBucket:
     """A counter per bucket, with δ computed for the pair of buckets that a replacement moves."""
-    delta = task.required_delta
-    chance = least_chance(task.users, task.epsilon, delta, pair=True)
+    delta = setting.required_delta
+    chance = least_chance(setting.users, setting.epsilon, delta, pair=True)
     claim = approximate_claim(
-        task.epsilon, delta, "computed", "hockey-stick divergence of the pair ≤ δ"
+        setting.epsilon, delta, "computed", "hockey-stick divergence of the pair ≤ δ"
     )
-    return PerBucket(BC20(task.users, chance, claim), task.required_buckets, claim)
+    return PerBucket(BC20(setting.users, chance, claim), setting.required_buckets, claim)
 
 
-def published_histogram(task: Task) -> PerBucket:
+def published_histogram(setting: Setting) -> PerBucket:
     """A counter per bucket at (ε/2, δ/2): the theorem gives (2ε, 2δ) for all buckets together."""
     counter = BC20.published(
-        Task(users=task.users, epsilon=task.epsilon / 2, delta=task.required_delta / 2)
+        Setting(users=setting.users, epsilon=setting.epsilon / 2, delta=setting.required_delta / 2)
     )
     claim = approximate_claim(
-        task.epsilon, task.required_delta, counter.claim.basis, "published constants"
+        setting.epsilon, setting.required_delta, counter.claim.basis, "published constants"
     )
-    return PerBucket(counter, task.required_buckets, claim)
+    return PerBucket(counter, setting.required_buckets, claim)

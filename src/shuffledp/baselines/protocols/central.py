@@ -1,6 +1,6 @@
 """The central model: one party collects everybody's value and adds discrete Laplace noise.
 
-Every table shows errors as multiples of its error. Messages are the raw values, so whoever
+Every table shows errors as multiples of its error. Messages are the raw values, so the party that
 collects them must be trusted; nothing is shuffled.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import Counts, draw, round_randomly, unit_values, whole_values
@@ -34,8 +34,8 @@ class CentralCount(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> CentralCount:
-        return cls(task.users, task.epsilon)
+    def plan(cls, setting: Setting) -> CentralCount:
+        return cls(setting.users, setting.epsilon)
 
     @cached_property
     def claim(self) -> Claim:
@@ -50,7 +50,7 @@ class CentralCount(Counter):
         return np.array([int(value)])
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The noisy count of whoever collects the values."""
+        """The collector's noisy count."""
         return Bag(users, self.draw(int(messages.sum()), users, entropy), entropy.seeded)
 
     def draw(self, ones: int, users: int, entropy: Entropy = SYSTEM) -> Counts:
@@ -75,12 +75,12 @@ class CentralSum(Baseline):
 
     users: int
     epsilon: Fraction
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
     bits_per_message: ClassVar[int] = SUM_UNITS.bit_length()
 
     @classmethod
-    def plan(cls, task: Task) -> CentralSum:
-        return cls(task.users, task.epsilon)
+    def plan(cls, setting: Setting) -> CentralSum:
+        return cls(setting.users, setting.epsilon)
 
     @cached_property
     def claim(self) -> Claim:
@@ -94,7 +94,7 @@ class CentralSum(Baseline):
         return round_randomly(unit_values(np.array([value])), SUM_UNITS, entropy)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The noisy sum of whoever collects the values."""
+        """The collector's noisy sum."""
         return Bag(users, int(messages.sum()) + draw(self.noise, 1, entropy), entropy.seeded)
 
     def aggregate(self, values: NDArray[Any], entropy: Entropy = SYSTEM) -> Bag:
@@ -116,9 +116,11 @@ class CentralHistogram(PerBucket):
     """DLap(ε/2) on every bucket: a replacement moves two of them by one."""
 
     @classmethod
-    def plan(cls, task: Task) -> CentralHistogram:
-        claim = pure_claim(task.epsilon, "central", "computed", "ε/2 up, ε/2 down")
-        return cls(CentralCount(task.users, task.epsilon / 2), task.required_buckets, claim)
+    def plan(cls, setting: Setting) -> CentralHistogram:
+        claim = pure_claim(setting.epsilon, "central", "computed", "ε/2 up, ε/2 down")
+        return cls(
+            CentralCount(setting.users, setting.epsilon / 2), setting.required_buckets, claim
+        )
 
     @property
     def bits_per_message(self) -> int:
@@ -129,7 +131,7 @@ class CentralHistogram(PerBucket):
         return whole_values(np.array([value]), self.buckets - 1)
 
     def collect(self, messages: Messages, users: int, entropy: Entropy = SYSTEM) -> Bag:
-        """The noisy counts of whoever collects the values."""
+        """The collector's noisy counts."""
         return self.aggregate(messages, entropy)
 
     def messages_per_user(self) -> float:

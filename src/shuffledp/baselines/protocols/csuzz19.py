@@ -17,20 +17,47 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Task, needs
+from shuffledp.baselines.base import Setting, needs
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, settles
-from shuffledp.baselines.masses import Masses, binomial
 from shuffledp.baselines.protocols.local import RandomizedResponse, local_epsilon
 from shuffledp.numbers.exact import ball, round_to
-from shuffledp.numbers.laws import Binomial
 
-EVERY_DATA_SET_USERS = 4_000  # up to so many users, δ is computed for every number of ones
+Masses = NDArray[np.float64]
+
+WINDOW_DEVIATIONS = 12  # around the mean; what lies beyond is below 10⁻²⁵
+
+
+@lru_cache(maxsize=512)
+def binomial(trials: int, chance: float) -> Masses:
+    """Bin(trials, chance) around its mean, up to tails below 10⁻²⁵; only the shape
+    matters, so the first value is not given.
+
+    Every mass is the one before times a ratio, from the mode outwards, and the whole is
+    normalised by its sum: relative errors are a few hundred roundings.
+    """
+    if trials == 0 or chance == 0:
+        return np.ones(1)
+    mean = trials * chance
+    reach = WINDOW_DEVIATIONS * math.sqrt(mean * (1 - chance)) + 60
+    first, last = max(0, int(mean - reach)), min(trials, int(mean + reach))
+    mode = min(max(int((trials + 1) * chance), first), last)
+    odds = chance / (1 - chance)
+    up = np.arange(mode, last, dtype=np.float64)
+    down = np.arange(mode, first, -1, dtype=np.float64)
+    right = np.cumprod((trials - up) / (up + 1) * odds)
+    left = np.cumprod(down / (trials - down + 1) / odds)
+    masses = np.concatenate([left[::-1], [1.0], right])
+    result: Masses = masses / masses.sum()
+    return result
+
+
+EVERY_DATA_SET_USERS = 4_000  # up to this many users, δ is computed for every number of ones
 MOST_FLIP = 0.499  # the largest flip probability: at ½ a bit would tell nothing
 DELTA_MARGIN = 1 + 1e-6  # floats add positive terms only: relative errors stay below 10⁻⁹
 
@@ -92,51 +119,53 @@ def least_flip(users: int, epsilon: Fraction, delta: Fraction) -> Fraction:
         found = least(private, float(found), most=MOST_FLIP)
 
 
-def computed(task: Task) -> RandomizedResponse:
+def computed(setting: Setting) -> RandomizedResponse:
     """The least flip probability whose δ, computed from the view itself, is small enough."""
-    flip = least_flip(task.users, task.epsilon, task.required_delta)
+    flip = least_flip(setting.users, setting.epsilon, setting.required_delta)
     which = "every data set"
-    if task.users > EVERY_DATA_SET_USERS:
-        which = f"{len(ones_looked_at(task.users))} data sets, the ends among them"
+    if setting.users > EVERY_DATA_SET_USERS:
+        which = f"{len(ones_looked_at(setting.users))} data sets, the ends among them"
     note = f"hockey-stick divergence at {which}"
     return RandomizedResponse(
-        task.users, flip, approximate_claim(task.epsilon, task.required_delta, "computed", note)
+        setting.users,
+        flip,
+        approximate_claim(setting.epsilon, setting.required_delta, "computed", note),
     )
 
 
-def published(task: Task) -> RandomizedResponse:
+def published(setting: Setting) -> RandomizedResponse:
     """The flip probability of the published theorem, and its δ computed."""
-    epsilon, n = float(task.epsilon), task.users
-    log = math.log(4 / task.required_delta)
+    epsilon, n = float(setting.epsilon), setting.users
+    log = math.log(4 / setting.required_delta)
     if epsilon >= math.sqrt(192 * log / n):
         noisy = 64 * log / epsilon**2
     else:
         noisy = n - epsilon * n**1.5 / math.sqrt(432 * log)
     needs(0 < noisy < n, "CSUZZ19's theorem asks for more users here.")
     flip = round_to(noisy / n / 2, 9, up=True)
-    claim = _checked(task, flip, "published constants")
+    claim = _checked(setting, flip, "published constants")
     return RandomizedResponse(n, flip, claim)
 
 
-def _checked(task: Task, flip: Fraction, note: str) -> Claim:
+def _checked(setting: Setting, flip: Fraction, note: str) -> Claim:
     """The claim of a published bound: violated where its computed δ is too large."""
-    target = float(task.required_delta) / DELTA_MARGIN
-    ends = (0, (task.users - 1) // 2)
-    worst = max(exact_delta(task.users, float(flip), float(task.epsilon), m) for m in ends)
+    target = float(setting.required_delta) / DELTA_MARGIN
+    ends = (0, (setting.users - 1) // 2)
+    worst = max(exact_delta(setting.users, float(flip), float(setting.epsilon), m) for m in ends)
     basis: Basis = "theorem" if worst <= target else "violated"
-    return approximate_claim(task.epsilon, task.required_delta, basis, note)
+    return approximate_claim(setting.epsilon, setting.required_delta, basis, note)
 
 
-def amplified(task: Task, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:
+def amplified(setting: Setting, bound: Callable[[arb, int, Fraction], arb], name: str) -> Fraction:
     """The smallest f for which an amplification bound, in ball arithmetic, gives ε."""
-    n, delta = task.users, task.required_delta
+    n, delta = setting.users, setting.required_delta
 
     def private(flip: Fraction) -> bool:
         return flip < Fraction(1, 2) and settles(
-            lambda: bound(local_epsilon(flip), n, delta), task.epsilon
+            lambda: bound(local_epsilon(flip), n, delta), setting.epsilon
         )
 
-    needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for so few users.")
+    needs(private(Fraction(MOST_FLIP)), f"{name} gives no bound for this few users; plan for more.")
     return least(private, 0.25, most=MOST_FLIP)
 
 
@@ -152,31 +181,20 @@ def fmt_bound(local: arb, users: int, delta: Fraction) -> arb:
     return (1 + (grow - 1) / (grow + 1) * (8 * root + 8 * grow / users)).log()
 
 
-def efmrtt19(task: Task) -> RandomizedResponse:
+def efmrtt19(setting: Setting) -> RandomizedResponse:
     """Randomized response with the bound of [EFMRTT19], for ε₀ ≤ ½ (so f ≥ 1/(1+√e)), n ≥ 1000
     and δ < 1/100."""
-    needs(task.users >= 1000, "EFMRTT19's bound needs at least 1,000 users.")
-    needs(task.required_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
-    flip = amplified(task, efmrtt_bound, "EFMRTT19")
+    needs(setting.users >= 1000, "EFMRTT19's bound needs at least 1,000 users.")
+    needs(setting.required_delta < Fraction(1, 100), "EFMRTT19's bound needs δ < 1/100.")
+    flip = amplified(setting, efmrtt_bound, "EFMRTT19")
     flip = max(flip, round_to(1 / (1 + math.exp(0.5)), 9, up=True))
-    return RandomizedResponse(task.users, flip, _checked(task, flip, "amplification bound"))
+    return RandomizedResponse(setting.users, flip, _checked(setting, flip, "amplification bound"))
 
 
-def fmt21(task: Task) -> RandomizedResponse:
+def fmt21(setting: Setting) -> RandomizedResponse:
     """Randomized response with the bound of [FMT21], for ε₀ ≤ ln(n/(16 ln(2/δ)))."""
-    most = math.log(task.users / (16 * math.log(2 / task.required_delta)))
+    most = math.log(setting.users / (16 * math.log(2 / setting.required_delta)))
     needs(most > 0, "FMT21's bound needs more users here.")
-    flip = amplified(task, fmt_bound, "FMT21")
+    flip = amplified(setting, fmt_bound, "FMT21")
     flip = max(flip, round_to(1 / (1 + math.exp(most)), 9, up=True))
-    return RandomizedResponse(task.users, flip, _checked(task, flip, "amplification bound"))
-
-
-def law_of_view(users: int, flip: Fraction, ones: int, value: int) -> list[arb]:
-    """P(T = t) for t = 0..n in ball arithmetic, for a handful of users: what tests compare with."""
-    total = [arb(1)]
-    for chance in [1 - flip] * ones + [flip] * (users - 1 - ones) + [abs(value - flip)]:
-        coin = Binomial(1, chance)
-        no, yes = coin.pmf(0), coin.pmf(1)
-        padded = [arb(0), *total, arb(0)]
-        total = [no * b + yes * a for a, b in pairwise(padded)]
-    return total
+    return RandomizedResponse(setting.users, flip, _checked(setting, flip, "amplification bound"))

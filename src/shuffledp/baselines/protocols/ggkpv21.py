@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import settles, swap_delta
 from shuffledp.baselines.draws import uniform, whole_values
@@ -40,12 +40,12 @@ class HadamardTuples(Baseline):
     noise: int
     """ρ: how many noise tuples each user sends."""
     promise: Claim
-    query: ClassVar[Query] = "histogram"
+    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> HadamardTuples:
+    def plan(cls, setting: Setting) -> HadamardTuples:
         """The histogram with the smallest ρ whose computed δ is small enough."""
-        epsilon, delta, users = task.epsilon, task.required_delta, task.users
+        epsilon, delta, users = setting.epsilon, setting.required_delta, setting.users
         length = _length(users)
         start = least_hidden(epsilon, delta) / (2 * users) * 2**length
         rho = math.ceil(start)
@@ -54,17 +54,17 @@ class HadamardTuples(Baseline):
         claim = approximate_claim(
             epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
         )
-        return cls(users=users, buckets=task.required_buckets, noise=rho, promise=claim)
+        return cls(users=users, buckets=setting.required_buckets, noise=rho, promise=claim)
 
     @classmethod
-    def published(cls, task: Task) -> HadamardTuples:
+    def published(cls, setting: Setting) -> HadamardTuples:
         """The histogram with ρ = ⌈36 ln(1/δ)/ε²⌉, and its δ computed."""
-        epsilon, delta, users = task.epsilon, task.required_delta, task.users
+        epsilon, delta, users = setting.epsilon, setting.required_delta, setting.users
         rho = math.ceil(36 * -math.log(delta) / float(epsilon) ** 2)
         holds = _private(users, rho, epsilon, delta)
         basis: Basis = "computed" if holds else "violated"
         claim = approximate_claim(epsilon, delta, basis, "published constants")
-        return cls(users=users, buckets=task.required_buckets, noise=rho, promise=claim)
+        return cls(users=users, buckets=setting.required_buckets, noise=rho, promise=claim)
 
     @property
     def length(self) -> int:

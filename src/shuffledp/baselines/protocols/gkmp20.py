@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.baselines.base import Bag, Counter, Messages, Task
+from shuffledp.baselines.base import Bag, Counter, Messages, Setting
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
 from shuffledp.baselines.divergence import least, low_delta, settles
@@ -46,27 +46,29 @@ class GKMP20(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> GKMP20:
+    def plan(cls, setting: Setting) -> GKMP20:
         """The counter with the fewest pairs whose computed δ is small enough."""
-        inner = (1 - PAIRS_PART) * task.epsilon
-        pairs = fewest_pairs(task.epsilon - inner, task.required_delta)
+        inner = (1 - PAIRS_PART) * setting.epsilon
+        pairs = fewest_pairs(setting.epsilon - inner, setting.required_delta)
         claim = approximate_claim(
-            task.epsilon,
-            task.required_delta,
+            setting.epsilon,
+            setting.required_delta,
             "computed",
             "hockey-stick divergence of the pairs ≤ δ",
         )
-        return cls(users=task.users, inner_epsilon=inner, pairs=pairs, promise=claim)
+        return cls(users=setting.users, inner_epsilon=inner, pairs=pairs, promise=claim)
 
     @classmethod
-    def published(cls, task: Task) -> GKMP20:
+    def published(cls, setting: Setting) -> GKMP20:
         """The counter with the published NB(3(1 + ln 1/δ), 1 − e^(−0.2γε)) pairs, δ computed."""
-        inner = (1 - PAIRS_PART) * task.epsilon
-        pairs = published_pairs(PAIRS_PART * task.epsilon, task.required_delta)
-        holds = settles(lambda: low_delta(pairs, task.epsilon - inner), task.required_delta)
+        inner = (1 - PAIRS_PART) * setting.epsilon
+        pairs = published_pairs(PAIRS_PART * setting.epsilon, setting.required_delta)
+        holds = settles(lambda: low_delta(pairs, setting.epsilon - inner), setting.required_delta)
         basis: Basis = "computed" if holds else "violated"
-        claim = approximate_claim(task.epsilon, task.required_delta, basis, "published constants")
-        return cls(users=task.users, inner_epsilon=inner, pairs=pairs, promise=claim)
+        claim = approximate_claim(
+            setting.epsilon, setting.required_delta, basis, "published constants"
+        )
+        return cls(users=setting.users, inner_epsilon=inner, pairs=pairs, promise=claim)
 
     @cached_property
     def claim(self) -> Claim:
@@ -129,25 +131,27 @@ def published_pairs(gap: Fraction, delta: Fraction) -> NegativeBinomial:
     return NegativeBinomial(shape, positive(gap, "the pairs' share of epsilon") / 5)
 
 
-def histogram(task: Task) -> PerBucket:
+def histogram(setting: Setting) -> PerBucket:
     """A counter per bucket; a replacement costs ε′ (the bucket that goes up, purely) and
     (ε′ + Δ, δ) (the one that goes down): 2ε′ + Δ = ε."""
-    inner = (1 - PAIRS_PART) * task.epsilon / 2
-    delta = task.required_delta
-    pairs = fewest_pairs(task.epsilon - 2 * inner, delta)
-    claim = approximate_claim(task.epsilon, delta, "computed", "pure ε′ up, (ε′ + Δ, δ) down")
+    inner = (1 - PAIRS_PART) * setting.epsilon / 2
+    delta = setting.required_delta
+    pairs = fewest_pairs(setting.epsilon - 2 * inner, delta)
+    claim = approximate_claim(setting.epsilon, delta, "computed", "pure ε′ up, (ε′ + Δ, δ) down")
     return PerBucket(
-        GKMP20(users=task.users, inner_epsilon=inner, pairs=pairs, promise=claim),
-        task.required_buckets,
+        GKMP20(users=setting.users, inner_epsilon=inner, pairs=pairs, promise=claim),
+        setting.required_buckets,
         claim,
     )
 
 
-def published_histogram(task: Task) -> PerBucket:
+def published_histogram(setting: Setting) -> PerBucket:
     """An (ε/2, δ/2) counter per bucket, with the published constants."""
-    half = Task(users=task.users, epsilon=task.epsilon / 2, delta=task.required_delta / 2)
+    half = Setting(
+        users=setting.users, epsilon=setting.epsilon / 2, delta=setting.required_delta / 2
+    )
     counter = GKMP20.published(half)
     claim = approximate_claim(
-        task.epsilon, task.required_delta, counter.claim.basis, "published constants"
+        setting.epsilon, setting.required_delta, counter.claim.basis, "published constants"
     )
-    return PerBucket(counter, task.required_buckets, claim)
+    return PerBucket(counter, setting.required_buckets, claim)

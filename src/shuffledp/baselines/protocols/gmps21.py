@@ -4,6 +4,17 @@ almost a single message (Ghazi, Kumar, Manurangsi, Pagh, Sinha, ICML 2021).
 x in [0, 1] becomes an integer X in 0..D and is sent as it is (a 0 is not sent). Two geometric
 noises of +1 and −1 carry the privacy of the sum; zero-sum noise {+1, −1} and, for |i| ≥ 2,
 {i, ⌊−i/2⌋, ⌈−i/2⌉} hides which messages made it. Negative binomial shares, so each user adds few.
+
+Every value is a sum of zero-sum noises: a message i is one more copy of the noise
+{i, ⌊−i/2⌋, ⌈−i/2⌉} less the two halves, which are taken apart in the same way, down to messages +1
+and −1; a −1 is a pair {+1, −1} less a +1. So a view with X in it is the view with X′ of noises that
+are shifted by whole numbers, and the shift costs
+
+* |X − X′| ε*/D for the geometric noises, purely: of the two, the one that must grow is used;
+* for a zero-sum noise shifted by s: |s| times what one step costs, and δ only where it must
+  shrink: `low_delta` of its law, once for each step (and e^ε for those before it).
+
+`shares` bounds these shifts over all pairs (X, X′).
 """
 
 from __future__ import annotations
@@ -11,20 +22,86 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
 from shuffledp.baselines.claim import Basis, Claim, approximate_claim
-from shuffledp.baselines.divergence import least, settles
+from shuffledp.baselines.divergence import least, low_delta, settles
 from shuffledp.baselines.draws import Counts, draw, draw_once, round_randomly, share_of, unit_values
-from shuffledp.baselines.gmps21_tree import shares, tree_delta
 from shuffledp.numbers.entropy import SYSTEM, Entropy
-from shuffledp.numbers.exact import round_to, to_float
+from shuffledp.numbers.exact import ball, round_to, to_float
 from shuffledp.numbers.laws import DiscreteLaplace, Geometric, NegativeBinomial
+
+
+@lru_cache(maxsize=1 << 14)
+def parts(message: int) -> dict[int, int]:
+    """A message as {size: how many copies}: sizes |i| ≥ 2 are zero-sum noises, signed as they
+    come; 1 and −1 are the messages left over."""
+    if abs(message) == 1:
+        return {message: 1}
+    found = {message: 1}
+    for half in (-message // 2, -(message // 2)):
+        for size, copies in parts(half).items():
+            found[size] = found.get(size, 0) - copies
+    return found
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Bounds on the shift between any two values 0..D."""
+
+    weighted: int
+    """Bounds Σ |i| |s_i| over the zero-sum noises of sizes |i| ≥ 2."""
+    copies: int
+    """Bounds Σ |s_i| over the same noises."""
+    pairs: int
+    """Bounds the shift of the pairs {+1, −1}."""
+
+
+@lru_cache(maxsize=64)
+def shares(units: int) -> Shares:
+    """The bounds for D: twice those of the worst value, because a replacement takes one value away
+    and adds another."""
+    weighted = copies = 0
+    lows = [0]
+    for value in range(1, units + 1):
+        found = parts(value)
+        large = {size: count for size, count in found.items() if abs(size) > 1}
+        weighted = max(weighted, sum(abs(size * count) for size, count in large.items()))
+        copies = max(copies, sum(abs(count) for count in large.values()))
+        lows.append(found.get(-1, 0))
+    return Shares(2 * weighted, 2 * copies, max(lows) - min(lows) + units)
+
+
+def tree_delta(
+    units: int, pairs: NegativeBinomial, splits: tuple[NegativeBinomial, ...], budget: Fraction
+) -> arb:
+    """A bound of δ when half of `budget` goes to the pairs and half to the other noises, each
+    step of size i in proportion to |i|; a ball, infinite where a noise's decay exceeds its step.
+
+    Requires: shapes of at least 1, so that growing by one costs at most the decay, purely.
+    """
+    most = shares(units)
+    pair_step = budget / 2 / most.pairs
+    unit = budget / 2 / max(most.weighted, 1)
+    steps = [unit * size for size in range(2, units + 1)]
+    if pairs.decay > pair_step or any(
+        law.decay > step for law, step in zip(splits[1:], steps, strict=True)
+    ):
+        return arb("inf")
+    grow = ball(budget).exp()
+    total = most.pairs * grow * low_delta(pairs, pair_step)
+    worst = arb(0)
+    for law, step in zip(splits[1:], steps, strict=True):
+        here = low_delta(law, step)
+        worst = worst if here < worst else here
+    return total + most.copies * grow * worst
+
 
 ZERO_SUM_PART = Fraction(1, 10)  # of ε, for the noise that adds up to zero
 
@@ -43,18 +120,18 @@ class GMPS21(Baseline):
     splits: tuple[NegativeBinomial, ...]
     """Noise for |i| = 1..D; each law is used for i and for −i (for 1 only once)."""
     promise: Claim
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
 
     @classmethod
-    def plan(cls, task: Task) -> GMPS21:
+    def plan(cls, setting: Setting) -> GMPS21:
         """The protocol with the least noise whose computed δ is small enough, D = ⌈2ε√n⌉."""
-        return cls.calibrated(task, default_units(task))
+        return cls.calibrated(setting, default_units(setting))
 
     @classmethod
-    def calibrated(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+    def calibrated(cls, setting: Setting, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
         """The same for any D: the decay of every noise is half the ε of one step, and all noises
         have the same shape."""
-        delta, budget = task.required_delta, gamma * task.epsilon
+        delta, budget = setting.required_delta, gamma * setting.epsilon
         most = shares(units)
         pairs_decay = budget / 4 / most.pairs
         decays = [budget / 4 / max(most.weighted, 1) * size for size in range(1, units + 1)]
@@ -69,26 +146,26 @@ class GMPS21(Baseline):
 
         pairs, splits = noises(least(private, 16.0, digits=3))
         note = "shifted noises: sum of their hockey-stick divergences ≤ δ"
-        claim = approximate_claim(task.epsilon, delta, "computed", note)
+        claim = approximate_claim(setting.epsilon, delta, "computed", note)
         return cls(
-            users=task.users,
+            users=setting.users,
             units=units,
-            inner_epsilon=task.epsilon - budget,
+            inner_epsilon=setting.epsilon - budget,
             pairs=pairs,
             splits=splits,
             promise=claim,
         )
 
     @classmethod
-    def published(cls, task: Task) -> GMPS21:
+    def published(cls, setting: Setting) -> GMPS21:
         """The protocol with the published constants and D = ⌈2ε√n⌉."""
-        return cls.with_units(task, default_units(task))
+        return cls.with_units(setting, default_units(setting))
 
     @classmethod
-    def with_units(cls, task: Task, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
+    def with_units(cls, setting: Setting, units: int, gamma: Fraction = ZERO_SUM_PART) -> GMPS21:
         """The protocol with the published constants for any D."""
-        delta = task.required_delta
-        part = min(Fraction(1), gamma * task.epsilon) / 2
+        delta = setting.required_delta
+        part = min(Fraction(1), gamma * setting.epsilon) / 2
         reach = units * (math.ceil(math.log(units)) + 1)
         shape = round_to(3 * (1 + math.log((2 * units - 1) / (delta / 2))), 6, up=True)
         splits = tuple(
@@ -96,13 +173,13 @@ class GMPS21(Baseline):
         )
         extra = round_to(3 * (1 + math.log(2 / delta)), 6, up=True)
         pairs = NegativeBinomial(extra, part / (5 * units))
-        holds = settles(lambda: tree_delta(units, pairs, splits, gamma * task.epsilon), delta)
+        holds = settles(lambda: tree_delta(units, pairs, splits, gamma * setting.epsilon), delta)
         basis: Basis = "computed" if holds else "theorem"
-        claim = approximate_claim(task.epsilon, delta, basis, "published constants")
+        claim = approximate_claim(setting.epsilon, delta, basis, "published constants")
         return cls(
-            users=task.users,
+            users=setting.users,
             units=units,
-            inner_epsilon=(1 - gamma) * task.epsilon,
+            inner_epsilon=(1 - gamma) * setting.epsilon,
             pairs=pairs,
             splits=splits,
             promise=claim,
@@ -172,6 +249,6 @@ class GMPS21(Baseline):
         return 1 + sum(to_float(law.mean) * len(sent) for law, sent in self.atoms) / self.users
 
 
-def default_units(task: Task) -> int:
+def default_units(setting: Setting) -> int:
     """The number of units D = ⌈2ε√n⌉, at least 2."""
-    return max(2, math.ceil(2 * float(task.epsilon) * math.sqrt(task.users)))
+    return max(2, math.ceil(2 * float(setting.epsilon) * math.sqrt(setting.users)))

@@ -15,7 +15,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Counter, Messages, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import (
     Counts,
@@ -58,12 +58,12 @@ class RandomizedResponse(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> RandomizedResponse:
+    def plan(cls, setting: Setting) -> RandomizedResponse:
         """The counter that is ε-DP message by message: f = 1/(1 + e^ε), rounded up."""
-        flip = 1 - keep_chance(task.epsilon, 1)
-        check_ratio(1 - flip, flip, task.epsilon)
-        claim = pure_claim(task.epsilon, "local", "computed", "(1−f)/f ≤ e^ε")
-        return cls(task.users, flip, claim)
+        flip = 1 - keep_chance(setting.epsilon, 1)
+        check_ratio(1 - flip, flip, setting.epsilon)
+        claim = pure_claim(setting.epsilon, "local", "computed", "(1−f)/f ≤ e^ε")
+        return cls(setting.users, flip, claim)
 
     @cached_property
     def claim(self) -> Claim:
@@ -96,12 +96,12 @@ class OneBitSum(Baseline):
     """A value in [0, 1], rounded to a bit at random, through randomized response."""
 
     bit: RandomizedResponse
-    query: ClassVar[Query] = "real-sum"
+    query: ClassVar[QueryName] = "real-sum"
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> OneBitSum:
-        return cls(RandomizedResponse.plan(task))
+    def plan(cls, setting: Setting) -> OneBitSum:
+        return cls(RandomizedResponse.plan(setting))
 
     @property
     def users(self) -> int:  # type: ignore[override]
@@ -140,16 +140,16 @@ class BucketResponse(Baseline):
     buckets: int
     truth: Fraction
     epsilon: Fraction
-    query: ClassVar[Query] = "histogram"
+    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> BucketResponse:
-        buckets = task.required_buckets
+    def plan(cls, setting: Setting) -> BucketResponse:
+        buckets = setting.required_buckets
         return cls(
-            users=task.users,
+            users=setting.users,
             buckets=buckets,
-            truth=keep_chance(task.epsilon, buckets - 1),
-            epsilon=task.epsilon,
+            truth=keep_chance(setting.epsilon, buckets - 1),
+            epsilon=setting.epsilon,
         )
 
     @property
@@ -210,15 +210,15 @@ class HadamardResponse(Baseline):
     buckets: int
     truth: Fraction
     epsilon: Fraction
-    query: ClassVar[Query] = "histogram"
+    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> HadamardResponse:
+    def plan(cls, setting: Setting) -> HadamardResponse:
         return cls(
-            users=task.users,
-            buckets=task.required_buckets,
-            truth=keep_chance(task.epsilon, 1),
-            epsilon=task.epsilon,
+            users=setting.users,
+            buckets=setting.required_buckets,
+            truth=keep_chance(setting.epsilon, 1),
+            epsilon=setting.epsilon,
         )
 
     @cached_property

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task, needs
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting, needs
 from shuffledp.baselines.claim import Claim, approximate_claim
 from shuffledp.baselines.divergence import settles, swap_delta
 from shuffledp.baselines.draws import draw, uniform, whole_values
@@ -44,24 +44,24 @@ class FrequencyOracle(Baseline):
     noise: Fraction
     """ρ: how many noise messages a user sends, expected."""
     promise: Claim
-    query: ClassVar[Query] = "histogram"
+    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> FrequencyOracle:
+    def plan(cls, setting: Setting) -> FrequencyOracle:
         """The histogram with the smallest ρ whose computed δ is small enough, at b = n/ln n."""
-        epsilon, delta, buckets = task.epsilon, task.required_delta, task.required_buckets
-        needs(task.users >= 10, "LWY22 needs at least 10 users.")
-        cells = min(buckets, max(2, int(task.users / math.log(task.users))))
+        epsilon, delta, buckets = setting.epsilon, setting.required_delta, setting.required_buckets
+        needs(setting.users >= 10, "LWY22 needs at least 10 users.")
+        cells = min(buckets, max(2, int(setting.users / math.log(setting.users))))
         claim = approximate_claim(
             epsilon, delta, "computed", "hockey-stick divergence of the noise messages ≤ δ"
         )
         draft = cls(
-            users=task.users, buckets=buckets, cells=cells, noise=Fraction(1), promise=claim
+            users=setting.users, buckets=buckets, cells=cells, noise=Fraction(1), promise=claim
         )
         hidden = least_hidden(epsilon, delta)
-        share = hidden * cells / (2 * task.users * (1 - draft.collision))
+        share = hidden * cells / (2 * setting.users * (1 - draft.collision))
         oracle = cls(
-            users=task.users,
+            users=setting.users,
             buckets=buckets,
             cells=cells,
             noise=round_to(float(share), 6, up=True),

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.baselines.base import Bag, Baseline, Messages, Query, Task
+from shuffledp.baselines.base import Bag, Baseline, Messages, QueryName, Setting
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import draw, uniform, whole_values
 from shuffledp.baselines.prime_hash import PrimeHash
@@ -34,17 +34,17 @@ class LocalHashing(Baseline):
     cells: int
     truth: Fraction
     epsilon: Fraction
-    query: ClassVar[Query] = "histogram"
+    query: ClassVar[QueryName] = "histogram"
 
     @classmethod
-    def plan(cls, task: Task) -> LocalHashing:
-        cells = max(2, round(math.exp(min(float(task.epsilon), 20.0))) + 1)
+    def plan(cls, setting: Setting) -> LocalHashing:
+        cells = max(2, round(math.exp(min(float(setting.epsilon), 20.0))) + 1)
         return cls(
-            users=task.users,
-            buckets=task.required_buckets,
+            users=setting.users,
+            buckets=setting.required_buckets,
             cells=cells,
-            truth=keep_chance(task.epsilon, cells - 1),
-            epsilon=task.epsilon,
+            truth=keep_chance(setting.epsilon, cells - 1),
+            epsilon=setting.epsilon,
         )
 
     @property

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from shuffledp.baselines.base import Bag, Counter, Messages, Task
+from shuffledp.baselines.base import Bag, Counter, Messages, Setting
 from shuffledp.baselines.buckets import PerBucket
 from shuffledp.baselines.claim import Claim, pure_claim
 from shuffledp.baselines.draws import Counts, draw, share_of, successes, whole_values
@@ -42,12 +42,12 @@ class Thinning(Counter):
     bits_per_message: ClassVar[int] = 1
 
     @classmethod
-    def plan(cls, task: Task) -> Thinning:
-        epsilon = task.epsilon
+    def plan(cls, setting: Setting) -> Thinning:
+        epsilon = setting.epsilon
         keep = round_to(to_float(lambda: -(-ball(epsilon)).expm1()), 9, up=False)
         most = to_float(lambda: ((ball(epsilon).exp() - ball(1 - keep)) / ball(keep)).log())
         return cls(
-            users=task.users,
+            users=setting.users,
             epsilon=epsilon,
             keep=keep,
             decay=round_to(most * (1 - 1e-15), 9, up=False),
@@ -96,8 +96,8 @@ class Thinning(Counter):
         return value * float(self.keep) + to_float(self.noise.mean) / self.users
 
 
-def histogram(task: Task) -> PerBucket:
+def histogram(setting: Setting) -> PerBucket:
     """A counter at ε/2 for every bucket: one bucket goes up, another down."""
-    counter = Thinning.plan(Task(users=task.users, epsilon=task.epsilon / 2))
-    claim = pure_claim(task.epsilon, "shuffler", counter.claim.basis, "ε/2 up, ε/2 down")
-    return PerBucket(counter, task.required_buckets, claim)
+    counter = Thinning.plan(Setting(users=setting.users, epsilon=setting.epsilon / 2))
+    claim = pure_claim(setting.epsilon, "shuffler", counter.claim.basis, "ε/2 up, ε/2 down")
+    return PerBucket(counter, setting.required_buckets, claim)

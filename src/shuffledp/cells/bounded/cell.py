@@ -43,7 +43,7 @@ from shuffledp.cells.base import (
 from shuffledp.cells.bounded import draws
 from shuffledp.cells.bounded import error as bounded_error
 from shuffledp.cells.bounded import law as bounded_law
-from shuffledp.documents.schema import Choice, Listing, Rational, Record, Whole
+from shuffledp.documents.schema import Listing, OneOf, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, positive, probability, show, to_float, whole
@@ -458,5 +458,5 @@ class BoundedCell(CutCell, IndependentCell):
         )
 
 
-SCHEMA = Record({"kind": Choice((BoundedCell.kind,)), **BOUNDED_FIELDS})
+SCHEMA = Record({"kind": OneOf((BoundedCell.kind,)), **BOUNDED_FIELDS})
 """What the JSON of a bounded cell may hold."""

@@ -11,9 +11,8 @@ import numpy as np
 
 from shuffledp.cells.base import USERS_AT_ONCE, Counts, Values
 from shuffledp.errors import ValueOutOfRange
-from shuffledp.numbers.batch_sampler import events, successes, tallies, total_of
 from shuffledp.numbers.entropy import Entropy
-from shuffledp.numbers.sampler import sampler
+from shuffledp.numbers.sampler import events, sampler, successes, tallies, total_of
 
 if TYPE_CHECKING:
     from shuffledp.cells.bounded.cell import BoundedCell

@@ -46,7 +46,7 @@ from shuffledp.cells.bounded.error import UserFunction
 from shuffledp.cells.bounded.law import Moments
 from shuffledp.cells.digits import draws
 from shuffledp.cells.digits import law as shared_law
-from shuffledp.documents.schema import Choice, Listing, Record, Whole
+from shuffledp.documents.schema import Listing, OneOf, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import probability, whole
@@ -299,7 +299,7 @@ def _only_plus(sent: Sequence[int] | Counts) -> tuple[Counts, Counts]:
 
 SCHEMA = Record(
     {
-        "kind": Choice((SharedCell.kind,)),
+        "kind": OneOf((SharedCell.kind,)),
         **BOUNDED_FIELDS,
         "together": Record(
             {

@@ -16,11 +16,10 @@ import numpy as np
 
 from shuffledp.cells.base import Counts, Values
 from shuffledp.numbers.arrangement import uniform_below
-from shuffledp.numbers.batch_sampler import events, successes, tallies, total_of
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.finite import Finite
 from shuffledp.numbers.laws import Bernoulli
-from shuffledp.numbers.sampler import sampler
+from shuffledp.numbers.sampler import events, sampler, successes, tallies, total_of
 
 if TYPE_CHECKING:
     from shuffledp.cells.digits.cell import SharedCell

@@ -41,7 +41,7 @@ from shuffledp.cells.base import (
     check_epsilon,
 )
 from shuffledp.cells.paper import error as paper_error
-from shuffledp.documents.schema import Choice, Rational, Record, Whole
+from shuffledp.documents.schema import OneOf, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, exact, probability, show, to_float, whole
@@ -344,7 +344,7 @@ class PaperCell(IndependentCell):
 
 SCHEMA = Record(
     {
-        "kind": Choice((PaperCell.kind,)),
+        "kind": OneOf((PaperCell.kind,)),
         "users": Whole(1, MOST_USERS),
         "largest": Whole(1, LARGEST_VALUE),
         "up_epsilon": CELL_EPSILON,

@@ -80,7 +80,7 @@ class MessageFile:
 
 
 def look_at(path: str, number: int, report_size: int) -> MessageFile:
-    """The layout of a file of a task whose reports hold so many messages."""
+    """The layout of a file of a task, for the number of messages in a report."""
     system, inside = file_system(path)
     try:
         size = system.get_file_info(inside).size

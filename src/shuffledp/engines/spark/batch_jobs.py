@@ -23,9 +23,8 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally
 from shuffledp.tasks.ordering import ORDER_SECRET_BYTES
-from shuffledp.tasks.publish import publish_batch
-from shuffledp.tasks.replay_memory import ReplayMemory
-from shuffledp.tasks.results import OpenedBatch
+from shuffledp.tasks.replays import ReplayMemory
+from shuffledp.tasks.results import OpenedBatch, publish_batch
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import BatchHeader, read_upload
 

@@ -3,7 +3,7 @@
 Spark runs a task a second time after a failure, beside a slow copy, or when a frame is evaluated
 again. With bits from the operating system each run would draw other noise, and two noisy answers
 tell more than the one that was paid for. So the driver draws one secret per job from its operating
-system, every part of the data gets a keystream of its own from it, and the secret is dropped with
+system, every part of the data gets its own keystream from it, and the secret is dropped with
 the job.
 """
 
@@ -35,7 +35,7 @@ class JobSecret:
 
 
 class PartEntropy(Entropy):
-    """The keystream of one part: uniform bits to whoever lacks the job's secret.
+    """The keystream of one part: uniform bits to anyone without the job's secret.
 
     Ensures: one stream only. A second thread or process would repeat it, and is refused.
     """

@@ -55,7 +55,7 @@ REFUSALS: dict[str, Callable[..., ShuffleDPError]] = {
     error.__name__: error for error in (ParameterError, DataError, PlanningError, ShortBatchError)
 }
 MOST_PARTS = 8
-"""At most so many parts share a column of texts after grouping: each draws for every cell."""
+"""How many parts share a column of texts after grouping, at most: each draws for every cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class PartWork:
 @dataclass(frozen=True, kw_only=True)
 class WholeWork:
     """What a worker does with a single part that holds all users, as values and how many hold
-    each: plans for so many users and gives their report."""
+    each: plans for all users and gives their report."""
 
     make_plan: Callable[[int], Plan[Any]]
     users: int | None = None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shuffledp.cells.base import Counts
+from shuffledp.numbers.lattice import Part, error_quantiles
 from shuffledp.numbers.rounding import even_rounding, worst_rounding
-from shuffledp.numbers.weighted_sum import Part, error_quantiles
 from shuffledp.queries.by_group.result import MEAN, Floats
 from shuffledp.queries.histogram.result import reach
 from shuffledp.queries.real_sum.protocol import likely_total

@@ -12,7 +12,7 @@ import numpy as np
 from shuffledp.cells.base import CELL_EPSILON
 from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
-from shuffledp.documents.schema import Choice, Flag, Listing, Real, Record, Text
+from shuffledp.documents.schema import Flag, Listing, OneOf, Real, Record, Text
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.plans.certificate_schema import SENTENCE
 from shuffledp.plans.plan import Plan
@@ -86,7 +86,7 @@ class GroupableQuery(Query[Estimate]):
     protocol_json=protocol_record(
         "by-group",
         {
-            "answer": Choice(ANSWERS),
+            "answer": OneOf(ANSWERS),
             "labels": Listing(LABEL, 2, MOST_GROUPS),
             "low": BOUND,
             "high": BOUND,
@@ -95,7 +95,7 @@ class GroupableQuery(Query[Estimate]):
         {"sizes": DIRECTED},
     ),
     result_json={
-        "answer": Choice(ANSWERS),
+        "answer": OneOf(ANSWERS),
         "by": Text(LONGEST_LABEL),
         "groups_public": Flag(),
         "groups": Listing(Record(BUCKET.fields, {"size": Real()}), 2, MOST_GROUPS),

@@ -51,7 +51,7 @@ class GroupsResult(Result):
     """How many users each group has: exactly where groups are public, estimated for private means
     and sums that need it; None where it is not known."""
     public: bool = False
-    """Whether groups are public: then each is a release of its own."""
+    """Whether groups are public: then each is a separate release."""
 
     @property
     def about(self) -> str:

@@ -144,7 +144,7 @@ def _searched(task: GroupTask, one: CellTarget, copies: int, quick: bool) -> Fou
 
 
 def cheapest(task: GroupTask, rmse: float, looked_at: int) -> FoundGroups:
-    """The fewest messages for an error, over all numbers of cells and so many numbers of groups."""
+    """The fewest messages for an error, over all numbers of cells and some numbers of groups."""
     best: FoundGroups | None = None
     for cells in CELLS_PER_GROUP:
         here: FoundGroups | None = None
@@ -180,7 +180,7 @@ def _promising(task: GroupTask, rmse: float, cells: int) -> list[int]:
 
 
 def least_error(task: GroupTask, messages: float) -> FoundGroups:
-    """The least error with so many messages, by halving its logarithm."""
+    """The smallest error with a number of messages, by halving its logarithm."""
     task.numbers_of_groups()  # refuses too few users
     low, high = math.log(math.sqrt(task.expected / 256) / 4), math.log(10.0 * task.expected)
 

@@ -45,7 +45,7 @@ def unlikely_groups(groups: CellCounts) -> list[Unlikely]:
 
 
 def unlikely_calls(plus: Counts, minus: Counts, reports: int) -> list[Unlikely]:
-    """How far a roll call of so many reports lies from an even spread, in both directions."""
+    """How far a roll call lies from an even spread, in both directions."""
     return [alone(one) for one in _calls_away(plus, minus, max(1, reports))]
 
 

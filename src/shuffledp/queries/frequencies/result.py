@@ -30,7 +30,7 @@ class GroupNoise:
     """Users' shares of noise in all groups together."""
 
     def total(self, ones: Floats | float) -> Floats:
-        """Of one cell in each group, added up, if so many users in all hold 1 there."""
+        """Of one cell in each group, added up, for a total number of users who hold 1 there."""
         return np.asarray(self.shares * self.of_zero + ones * (self.of_one - self.of_zero))
 
 

@@ -125,12 +125,11 @@ class HistogramQuery(Query[HistogramResult]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.by is not None or self.domains is not None:
-            if self.labels is not None or self.other is not None:
+            several = self.by is not None and self.domains is not None
+            if not several or self.labels is not None or self.other is not None:
                 raise ParameterError(
                     "For several columns give by and domains, and neither labels nor other."
                 )
-            if self.by is None or self.domains is None:
-                raise ParameterError("For several columns give both by and domains.")
             return
         if self.labels is None:
             raise ParameterError("Give labels for one column, or by and domains for several.")

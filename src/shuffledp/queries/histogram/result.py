@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 def reach(outside: float, cells: int) -> float:
-    """How many standard deviations an interval of a sum of so many cells reaches to each side."""
+    """Half the width of an interval of a sum of `cells` cells, in standard deviations."""
     z = -NormalDist().inv_cdf(outside / 2)
     return z + max(0.0, z**3 - 3 * z) * TAIL / (24 * cells)
 

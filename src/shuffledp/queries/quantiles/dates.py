@@ -54,7 +54,7 @@ def date_number(value: object, unit: str) -> int:
 
 
 def date_text(number: float, unit: str) -> str:
-    """The date behind so many units since 1970, as ISO text."""
+    """The date a number of units after 1970 began, as ISO text."""
     moment = BEGINNING + int(number) * UNITS[unit]
     return moment.date().isoformat() if unit == DAY else moment.isoformat()
 

@@ -13,7 +13,7 @@ from shuffledp.cells.base import CELL_EPSILON
 from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS, clamped
-from shuffledp.documents.schema import Choice, Flag, Listing, Real, Record, Text, Whole
+from shuffledp.documents.schema import Flag, Listing, OneOf, Real, Record, Text, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import ExactNumber, truth, whole
 from shuffledp.plans.plan import Plan
@@ -55,7 +55,7 @@ BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})
             "high": BOUND,
             "levels": Listing(LEVEL, 1, protocols.MOST_BUCKETS.bit_length()),
         },
-        {"points": Flag(), "unit": Choice(tuple(UNITS))},
+        {"points": Flag(), "unit": OneOf(tuple(UNITS))},
     ),
     result_json={
         "quantiles": Listing(QUANTILE, 1, 100),

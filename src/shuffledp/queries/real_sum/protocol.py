@@ -26,9 +26,9 @@ from shuffledp.errors import ParameterError
 from shuffledp.numbers.chernoff import Unlikely
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, whole
+from shuffledp.numbers.lattice import Part, error_masses, error_quantiles
 from shuffledp.numbers.rounding import FINEST_GRID, MOST_DITHER, even_rounding, worst_rounding
 from shuffledp.numbers.uniform import Uniform
-from shuffledp.numbers.weighted_sum import Part, error_masses, error_quantiles
 from shuffledp.protocols.base import Protocol
 from shuffledp.protocols.bounds import check_bounds, parsed_number, reals_within
 from shuffledp.protocols.plausibility import DOWN, UP, Deviation, alone

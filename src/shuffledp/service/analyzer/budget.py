@@ -12,7 +12,7 @@ from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore
 from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.tasks.errors import StateLost
-from shuffledp.tasks.publish import ledger_line
+from shuffledp.tasks.results import ledger_line
 
 
 class Budget:

@@ -16,9 +16,9 @@ from shuffledp.service.analyzer import operations
 from shuffledp.service.http.operations import Served
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.store.database import Database, Transaction
+from shuffledp.tasks.log import Head, log_entry
 from shuffledp.tasks.merkle import MerkleTree
 from shuffledp.tasks.signing import ANALYZER, KEY_BYTES, SigningKey, TaskSignature, task_text
-from shuffledp.tasks.task_proof import Head, log_entry
 
 MOST_ENTRIES = 1_000
 """Of one answer."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from shuffledp.documents.schema import Either, Listing, Nothing, Record, Text, Whole
+from shuffledp.documents.schema import HASH_TEXT, Either, Listing, Nothing, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import CALL_SECONDS, call
@@ -23,17 +23,16 @@ from shuffledp.service.errors import Refused, Unreachable, UntrustedServer
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.oblivious import GatewayKey
-from shuffledp.tasks.schema import KEY_TEXT, LATEST_SECOND, LONGEST_TASK_NAME, SHOWN
-from shuffledp.tasks.series import MOST_TASKS
-from shuffledp.tasks.task import Task, task_from_json
+from shuffledp.tasks.series import MOST_TASKS, TASK_NAME
+from shuffledp.tasks.task import LATEST_SECOND, Task, task_from_json
 
 MOST_LISTED = 100_000
-_NAME, _PLACE = Text(LONGEST_TASK_NAME, 1, SHOWN), Whole(1, MOST_TASKS)
-_SERIES = Record({"series": KEY_TEXT, "name": _NAME, "place": _PLACE, "tasks": _PLACE})
+_PLACE = Whole(1, MOST_TASKS)
+_SERIES = Record({"series": HASH_TEXT, "name": TASK_NAME, "place": _PLACE, "tasks": _PLACE})
 _LISTED = Record(
     {
-        "task": KEY_TEXT,
-        "name": _NAME,
+        "task": HASH_TEXT,
+        "name": TASK_NAME,
         "not_before": Whole(0, LATEST_SECOND),
         "expires": Whole(1, LATEST_SECOND),
         "series": Either((_SERIES, Nothing())),

@@ -16,7 +16,7 @@ from shuffledp.service.tokens import token_hash
 from shuffledp.tasks.clock import CLOCK_SECONDS
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_tokens import TOKEN_PREFIX, TaskToken, TokenRequest, task_challenge
+from shuffledp.tasks.tokens import TOKEN_PREFIX, TaskToken, TokenRequest, task_challenge
 
 
 class OneTimeToken:

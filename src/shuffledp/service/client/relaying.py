@@ -14,10 +14,8 @@ from shuffledp.service.answers import MOST_ANSWER_BYTES, AnswerTooLong
 from shuffledp.service.binary_http import BinaryRequest, read_response
 from shuffledp.service.client.connection import Connection
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.hpke_context import HpkeContext
-from shuffledp.tasks.oblivious import GatewayKey, open_answer, seal_request
-from shuffledp.tasks.schema import MOST_TASK_BYTES
-from shuffledp.tasks.task import Task
+from shuffledp.tasks.oblivious import GatewayKey, HpkeContext, open_answer, seal_request
+from shuffledp.tasks.task import MOST_TASK_BYTES, Task
 
 T = TypeVar("T")
 P = ParamSpec("P")

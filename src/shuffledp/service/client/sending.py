@@ -35,9 +35,9 @@ from shuffledp.service.client.relaying import RelayedConnection, gateway_of
 from shuffledp.service.client.retries import DeviceRequest, Retries
 from shuffledp.service.errors import Refused
 from shuffledp.tasks.clock import Clock, system_clock
+from shuffledp.tasks.log import MOST_PROOF_BYTES, TaskProof
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.task_proof import MOST_PROOF_BYTES, TaskProof
 from shuffledp.tasks.wire import REPORT_ID_BYTES, read_upload
 
 DEFAULT_OUTBOX = user_data_path("shuffledp", appauthor=False) / "outbox"

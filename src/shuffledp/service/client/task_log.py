@@ -11,6 +11,7 @@ from shuffledp.service.answers import answer_json
 from shuffledp.service.client.collector import call
 from shuffledp.service.errors import Refused
 from shuffledp.tasks.errors import ProofError, TaskError
+from shuffledp.tasks.log import Head, log_entry
 from shuffledp.tasks.merkle import MerkleTree
 from shuffledp.tasks.signing import (
     KEY_BYTES,
@@ -21,7 +22,6 @@ from shuffledp.tasks.signing import (
     signed,
 )
 from shuffledp.tasks.task import Task, task_from_json
-from shuffledp.tasks.task_proof import Head, log_entry
 
 
 class Entry(NamedTuple):

@@ -10,7 +10,7 @@ from shuffledp.service.shuffler.arrivals import ALL_TASKS, Verdict
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.tokens import ONCE_PREFIX, token_hash
 from shuffledp.tasks.errors import TaskError
-from shuffledp.tasks.task_tokens import TaskToken, task_challenge
+from shuffledp.tasks.tokens import TaskToken, task_challenge
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from shuffledp.service.http.operations import (
     Operation,
     json_object,
 )
-from shuffledp.tasks.task_proof import HEAD, TASK_PROOF
+from shuffledp.tasks.log import HEAD, TASK_PROOF
 
 MOST_TOKENS = 100_000
 

@@ -1,0 +1,91 @@
+"""Work in other processes: the newest request wins, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from shuffledp.errors import ShuffleDPError
+from shuffledp.studio.workers import LatestJob, Outdated, WorkerPool
+
+LONG = {"question": "real-sum", "users": "1000000", "epsilon": "1", "error": "60", "low": "0"}
+LONG |= {"confidence": "95", "find": "messages", "high": "100", "publish_noise": "yes"}
+SHORT = {**LONG, "question": "count", "users": "1000"}
+
+
+def with_workers(test: Callable[[WorkerPool], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        workers = WorkerPool()
+        try:
+            await test(workers)
+        finally:
+            everybody = set(workers._all)
+            await workers.close()
+            assert all(one.returncode is not None for one in everybody)
+
+    asyncio.run(run())
+
+
+async def items(job: LatestJob, form: dict[str, str]) -> list[dict[str, Any]]:
+    rates = {name: 1000.0 for name in ("encrypted", "ordered", "opened", "tallied")}
+    return [item async for item in job.run("plan", {"form": form, "rates": rates})]
+
+
+def test_a_newer_request_replaces_an_older_one() -> None:
+    async def test(workers: WorkerPool) -> None:
+        job = LatestJob(workers)
+        old = asyncio.create_task(items(job, LONG))
+        while job._running is None or job._running.worker is None:
+            await asyncio.sleep(0.05)
+        worker = job._running.worker
+        between = asyncio.create_task(items(job, LONG))
+        await asyncio.sleep(0)
+        found = await items(job, SHORT)
+        assert any("fleet" in one for one in found) and found[0]["plan"]["query"] == "count"
+        for outdated in (old, between):
+            with pytest.raises(Outdated):
+                await outdated
+        with pytest.raises(ProcessLookupError):
+            await worker.wait()
+            os.kill(worker.pid, 0)
+
+    with_workers(test)
+
+
+def test_a_process_is_reused_and_refusals_are_passed_on() -> None:
+    async def test(workers: WorkerPool) -> None:
+        job = LatestJob(workers)
+        await items(job, SHORT)
+        kept = job._kept
+        with pytest.raises(ShuffleDPError, match="The question must be one of"):
+            await items(job, {**SHORT, "question": "nothing"})
+        assert job._kept is kept is not None
+
+    with_workers(test)
+
+
+def test_a_caller_who_leaves_ends_the_work() -> None:
+    async def test(workers: WorkerPool) -> None:
+        job = LatestJob(workers)
+        asking = asyncio.create_task(items(job, LONG))
+        while job._running is None or job._running.worker is None:
+            await asyncio.sleep(0.05)
+        worker = job._running.worker
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert await worker.wait() != 0
+
+    with_workers(test)
+
+
+def test_two_kinds_of_job_have_two_processes() -> None:
+    async def test(workers: WorkerPool) -> None:
+        jobs = LatestJob(workers), LatestJob(workers)
+        await asyncio.gather(*(items(job, SHORT) for job in jobs))
+        assert jobs[0]._kept is not jobs[1]._kept
+
+    with_workers(test)
