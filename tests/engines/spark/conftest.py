@@ -27,7 +27,7 @@ def spark() -> Iterator[Any]:
     """A local session with two cores, in which a task may fail four times."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from shuffledp.engines.spark import session
+        from shuffledp.spark import session
 
         found = session("local[2,4]", **SETTINGS)
         yield found
