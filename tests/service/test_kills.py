@@ -128,7 +128,7 @@ class Replicated(Programs):
             for at in range(len(self.replica_urls)):
                 self.start_replica(at)
             for url in (self.urls["analyzer"], *self.replica_urls):
-                wait_ready(url, 120)
+                wait_ready(url, 240)
             yield
         finally:
             self.stop()
@@ -142,7 +142,7 @@ class Replicated(Programs):
         if kind == "kill":
             self.kill(name)
             self.start_replica(at)
-            await asyncio.to_thread(wait_ready, self.replica_urls[at], 60)
+            await asyncio.to_thread(wait_ready, self.replica_urls[at], 240)
         elif kind == "stop":
             self.running[name].send_signal(signal.SIGSTOP)
             await asyncio.sleep(1)
@@ -157,7 +157,7 @@ class Replicated(Programs):
         else:
             self.kill("analyzer")
             self.start("analyzer")
-            await asyncio.to_thread(wait_ready, self.urls["analyzer"], 60)
+            await asyncio.to_thread(wait_ready, self.urls["analyzer"], 240)
 
 
 async def _storm(
