@@ -9,7 +9,7 @@ import pytest
 
 import shuffledp
 from shuffledp import GroupsResult
-from shuffledp.engines import spark as cluster
+from shuffledp import spark as cluster
 from shuffledp.errors import DataError, ParameterError, ShuffleDPError, ValueOutOfRange
 
 GROUPS = ["g0", "g1", "g2"]
