@@ -4,6 +4,8 @@ EXTRAS := frames,plot
 ALL := all,docs,test
 PAGES := src/shuffledp/service/pages/client
 
+unexport PYTHONDONTWRITEBYTECODE  # servers of the tests would compile the package at every start
+
 .PHONY: demo test test-unit test-system test-all check proofs dist attack coverage bench bench-service figures client docs document-outputs notebooks clean
 
 demo: .venv/demo-ready  ## plan → randomize → shuffle → analyze on the bundled sample

@@ -231,3 +231,95 @@ apply: ler_wpmul2r; last exact: cost.
 by apply: prodr_ge0 => h _; apply: Pr_ge0; apply: nonneg_batch => ?; exact: hf.
 Qed.
 End Parallel.
+
+(* ---- section 9: values that are rounded at random ----
+   A value w is first mapped to a random value of the randomizer, by draws that the others do not see.
+   If any two values that can come out cost at most E, so do any two values that go in. *)
+Section Rounded.
+Variables (R : realFieldType) (V : eqType) (W : Type) (T : eqType) (m : nat) (E : R).
+Variables (pre : W -> dist R V) (f : V -> dist R (seq T)) (S : V -> Prop).
+Local Notation RO := [lmodType R of R^o].
+Hypotheses (hpre : forall w, nonneg (pre w)) (hone : forall w, total (pre w) = 1).
+Hypothesis hS : forall w, supp (pre w) S.
+Hypothesis hcost : forall v v', S v -> S v' -> costs m E f v v'.
+
+Definition rounded (w : W) : dist R (seq T) := bind (pre w) f.
+(* the values that come out, of all users *)
+Definition choices (ws : seq W) : dist R (seq V) :=
+  foldr (fun w d => bind (pre w) (fun v => bind d (fun vs => ret R (v :: vs)))) (ret R [::]) ws.
+
+Lemma lin_swap (A B : Type) (d : dist R A) (d' : dist R B) (F : A -> B -> R) :
+  lin (V := RO) d (fun a => lin (V := RO) d' (F a))
+  = lin (V := RO) d' (fun b => lin (V := RO) d (fun a => F a b)).
+Proof.
+rewrite /lin; under eq_bigr do rewrite scaler_sumr; rewrite exchange_big /=.
+apply: eq_bigr => b _; rewrite scaler_sumr; apply: eq_bigr => a _.
+by rewrite /GRing.scale /= mulrCA.
+Qed.
+Lemma lin_choices w ws (G : seq V -> R) : lin (V := RO) (choices (w :: ws)) G
+  = lin (V := RO) (pre w) (fun v => lin (V := RO) (choices ws) (fun vs => G (v :: vs))).
+Proof.
+rewrite /= lin_bind; apply: eq_linx => v; rewrite lin_bind.
+by apply: eq_linx => vs; rewrite lin_ret.
+Qed.
+Lemma rounded_batch ws (F : seq T -> R) : lin (V := RO) (batch rounded ws) F
+  = lin (V := RO) (choices ws) (fun vs => lin (V := RO) (batch f vs) F).
+Proof.
+elim: ws F => [|w ws IH] F; first by rewrite /= !lin_ret.
+rewrite lin_choices /= lin_both lin_bind; apply: eq_linx => v.
+rewrite (@eq_linx _ RO _ (f v) _ (fun ts => lin (V := RO) (choices ws)
+  (fun vs => lin (V := RO) (batch f vs) (fun us => F (ts ++ us))))) => [|ts]; last exact: IH.
+by rewrite lin_swap; apply: eq_linx => vs; rewrite lin_both.
+Qed.
+Lemma choices_cat ws1 w ws2 (G : seq V -> R) : lin (V := RO) (choices (ws1 ++ w :: ws2)) G
+  = lin (V := RO) (choices ws1) (fun us => lin (V := RO) (choices ws2)
+      (fun vs => lin (V := RO) (pre w) (fun v => G (us ++ v :: vs)))).
+Proof.
+elim: ws1 G => [|w1 ws1 IH] G; first by rewrite cat0s lin_choices lin_ret lin_swap.
+by rewrite cat_cons !lin_choices; apply: eq_linx => v; rewrite IH.
+Qed.
+Lemma choices_size ws : supp (choices ws) (fun vs => size vs = size ws).
+Proof.
+elim: ws => [|w ws IH]; first exact: supp_ret.
+apply: (@supp_bind _ _ _ _ _ (fun=> True)) => // v _; apply: (supp_bind IH) => vs hvs.
+by apply: supp_ret; rewrite /= hvs.
+Qed.
+Lemma nonneg_choices ws : nonneg (choices ws).
+Proof.
+elim: ws => [|w ws IH]; first exact: nonneg_ret.
+by do 2![apply: nonneg_bind => // ?]; exact: nonneg_ret.
+Qed.
+Lemma lin_le (U : eqType) (d : dist R U) (P : U -> Prop) (F G : U -> R) :
+  nonneg d -> supp d P -> (forall u, P u -> F u <= G u) ->
+  lin (V := RO) d F <= lin (V := RO) d G.
+Proof.
+move=> /allP hd hP h; rewrite /lin !big_seq; apply: ler_sum => -[w u] hwu.
+by apply: ler_wpmul2l; [exact: (hd _ hwu) | apply: h; exact: hP hwu].
+Qed.
+
+Lemma lin_mulE U (a : R) (d : dist R U) (F : U -> R) :
+  a * lin (V := RO) d F = lin (V := RO) d (fun u => a * F u).
+Proof. by rewrite /lin mulr_sumr; apply: eq_bigr => wt _; rewrite /GRing.scale /= mulrCA. Qed.
+Lemma lin_mulrE U (a : R) (d : dist R U) (F : U -> R) :
+  lin (V := RO) d F * a = lin (V := RO) d (fun u => F u * a).
+Proof. by rewrite /lin mulr_suml; apply: eq_bigr => wt _; rewrite /GRing.scale /= mulrA. Qed.
+
+Theorem rounded_costs w w' : costs m E rounded w w'.
+Proof.
+move=> xs1 xs2 v hsz; rewrite !PrE !rounded_batch !choices_cat.
+rewrite [X in _ <= X](_ : _ = lin (V := RO) (choices xs1) (fun us => lin (V := RO) (choices xs2)
+  (fun vs => E * lin (V := RO) (pre w') (fun u => Pr (batch f (us ++ u :: vs)) v)))); last first.
+  rewrite lin_mulE; apply: eq_linx => us; rewrite lin_mulE; apply: eq_linx => vs.
+  by congr (_ * _); apply: eq_linx => u; rewrite PrE.
+apply: (lin_le (nonneg_choices _) (@choices_size _)) => us hus.
+apply: (lin_le (nonneg_choices _) (@choices_size _)) => vs hvs.
+rewrite (@eq_linx _ RO _ _ _ (fun u => Pr (batch f (us ++ u :: vs)) v)) => [|u]; last by rewrite PrE.
+set P := fun u => Pr (batch f (us ++ u :: vs)) v.
+have cost u u' : S u -> S u' -> P u <= E * P u'.
+  by move=> hu hu'; apply: (hcost hu hu'); rewrite hus hvs.
+rewrite lin_mulE -[X in X <= _]mul1r -(hone w') totalE lin_mulrE.
+apply: (lin_le (hpre w') (@hS w')) => u' hu'; rewrite mul1r.
+rewrite -[X in _ <= X]mul1r -(hone w) totalE lin_mulrE.
+by apply: (lin_le (hpre w) (@hS w)) => u hu; rewrite mul1r; exact: cost.
+Qed.
+End Rounded.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import hashlib
 import multiprocessing
 import os
 import resource
@@ -23,7 +24,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -36,7 +36,15 @@ from shuffledp.service.demo import configuration, free_port, new_tokens, wait_re
 from shuffledp.tasks.encryption import encrypt_all, open_all
 from shuffledp.tasks.keys import KeyFolder, PublicKey
 from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
-from shuffledp.tasks.ordering import order_file
+from shuffledp.tasks.parts import (
+    MOST_PART_BYTES,
+    Manifest,
+    PartFacts,
+    Sorter,
+    open_part,
+    part_name,
+    seal_part,
+)
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.signing import SigningKey
 from shuffledp.tasks.task import Task
@@ -131,7 +139,7 @@ def bench_batch(folder: Path, args: argparse.Namespace) -> None:
         f"one batch: {args.reports:,} reports of {task.report_size} messages, "
         f"{total * MESSAGE_BYTES / 1e6:,.0f} MB, every message encrypted"
     )
-    raw, ordered = folder / "raw", folder / "ordered"
+    raw = folder / "raw"
     write_messages(raw, task, total)
     header = BatchHeader(
         task_id=task.id,
@@ -141,13 +149,12 @@ def bench_batch(folder: Path, args: argparse.Namespace) -> None:
         noise_shares=args.reports,
     )
     begin = time.perf_counter()
-    digest = order_file(raw, ordered, header.to_bytes(), 256 << 20)
-    say("canonical order, file to file", f"{time.perf_counter() - begin:.1f} s")
+    manifest = order(raw, folder, header)
+    say("canonical order, to encrypted parts", f"{time.perf_counter() - begin:.1f} s")
     with analyzer(folder) as (base, collector, shuffler):
         register(task, base, collector, SigningKey.generate())
         begin = time.perf_counter()
-        with open(ordered, "rb") as source:
-            call_put(f"{base}/batches/{header.batch_id.hex()}", shuffler, source, digest)
+        deliver(base, shuffler, folder, manifest)
         say("delivered", f"{time.perf_counter() - begin:.1f} s")
         while not call("GET", f"{base}/tasks/{task.id.hex()}/results").json()["results"]:
             if time.perf_counter() - begin > LONGEST_BATCH_SECONDS:
@@ -169,14 +176,36 @@ def write_messages(path: Path, task: Task, total: int) -> None:
             out.write(messages)
 
 
-def call_put(url: str, token: str, source: Any, digest: bytes) -> None:
-    headers = {
-        "Authorization": f"Bearer {token}",
-        "X-Content-SHA256": digest.hex(),
-        "Content-Length": str(os.fstat(source.fileno()).st_size),
-    }
-    chunks = iter(lambda: source.read(1 << 20), b"")
-    httpx.put(url, content=chunks, headers=headers, timeout=600).raise_for_status()
+SECRET = os.urandom(32)
+
+
+def order(raw: Path, folder: Path, header: BatchHeader) -> Manifest:
+    """Brings a file of messages into order, as parts in a folder, as the shuffler does."""
+    sorter = Sorter(folder, 256 << 20)
+    with open(raw, "rb") as source:
+        while data := source.read(MOST_PART_BYTES):
+            sorter.add(data)
+    facts = []
+    for number, part in enumerate(sorter.parts()):
+        sealed = seal_part(part, SECRET, header.batch_id, number)
+        (folder / part_name(number)).write_bytes(sealed)
+        facts.append(PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest()))
+    return Manifest(header=header, parts=tuple(facts))
+
+
+def deliver(base: str, token: str, folder: Path, manifest: Manifest) -> None:
+    """Sends a batch as the shuffler does."""
+    batch, text = manifest.header.batch_id, manifest.to_bytes()
+    path, digest = f"{base}/batches/{batch.hex()}", manifest.digest.hex()
+    with httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=600) as client:
+        while True:
+            answer = client.put(path, content=text, headers={"X-Content-SHA256": digest})
+            if answer.raise_for_status().json()["state"] != "receiving":
+                return
+            for number in answer.json()["missing"]:
+                sealed = (folder / part_name(number)).read_bytes()
+                data = open_part(sealed, SECRET, batch, number)
+                client.put(f"{path}/{digest}/parts/{number}", content=data).raise_for_status()
 
 
 @contextlib.contextmanager
@@ -213,7 +242,7 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=160)
     parser.add_argument("--store", nargs="+", default=["sqlite", "postgres"])
     parser.add_argument(
-        "--processes", type=int, nargs="+", default=[1], help="at the shuffler's public address"
+        "--workers", type=int, nargs="+", default=[1], help="processes of the shuffler"
     )
     parser.add_argument(
         "--core-share",

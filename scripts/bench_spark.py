@@ -108,7 +108,7 @@ def bench_opening(cores: int) -> dict[str, Any]:
     from shuffledp.engines.spark import batch_parts as batches
     from shuffledp.engines.spark.batch_jobs import open_batch, shuffle_batch
     from shuffledp.tasks.opening import AllowedNumbers, count_messages, worker_pool
-    from shuffledp.tasks.replays import first_seen
+    from shuffledp.tasks.replays import first_seen, in_order
     from shuffledp.tasks.wire import BATCH_HEADER_BYTES
 
     with tempfile.TemporaryDirectory() as name:
@@ -119,11 +119,12 @@ def bench_opening(cores: int) -> dict[str, Any]:
         session = cluster.session(f"local[{cores}]")
         batch = folder / "batch"
         shuffle_batch(session, [str(reports)], str(batch), task)
-        (folder / "messages").write_bytes(batch.read_bytes()[BATCH_HEADER_BYTES:])
+        sorted_messages = batch.read_bytes()[BATCH_HEADER_BYTES:]
         pool = worker_pool(cores)
 
         def in_the_pool() -> None:
-            pages = first_seen(folder / "messages", [], folder / "kept", 1 << 15)
+            ordered = in_order(lambda: [sorted_messages], folder, 1 << 28)
+            pages = first_seen(ordered, [], folder / "kept")
             count_messages(
                 pages,
                 key.secret,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from browsers import Browser, running_browser
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
-from tiers import OUTSIDE, tier_of
+from tiers import OUTSIDE, TIERS, tier_of
 
 SPARK = "tests/engines/spark/"
 FIRST = (
@@ -30,6 +30,8 @@ FIRST = (
 """What takes longest, so that no process is left alone with it at the end."""
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 _verdicts: dict[str, list[bool]] = {}
+_seconds: dict[str, dict[str, float]] = {}
+"""How long each test took, setup and teardown included, by tier."""
 
 
 def pytest_configure() -> None:
@@ -40,7 +42,7 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its tier and moves the longest ones to the front."""
     for item in items:
-        tier = tier_of(item.nodeid)
+        tier = tier_of(item.nodeid, getattr(getattr(item, "callspec", None), "params", None))
         if tier is None:
             raise pytest.UsageError(f"{item.nodeid} has no tier; add it to tests/support/tiers.py")
         needs = OUTSIDE & {*getattr(item, "fixturenames", ())}
@@ -71,19 +73,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report: pytest.TestReport = yield  # type: ignore[assignment]
-    marker = item.get_closest_marker("attack")
-    if marker is not None:
-        report.user_properties.append(("attack", marker.args[0]))
+    for marker in item.iter_markers():
+        if marker.name == "attack":
+            report.user_properties.append(("attack", marker.args[0]))
+        elif marker.name in TIERS:
+            report.user_properties.append(("tier", marker.name))
     return report  # type: ignore[return-value]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    name = dict(report.user_properties).get("attack")
+    found = dict(report.user_properties)
+    spent = _seconds.setdefault(str(found.get("tier")), {})
+    spent[report.nodeid] = spent.get(report.nodeid, 0.0) + report.duration
+    name = found.get("attack")
     if name is not None and (report.when == "call" or report.failed):
         _verdicts.setdefault(str(name), []).append(bool(report.passed))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    shown = int(os.environ.get("SHUFFLEDP_SLOWEST", "0"))
+    for tier, spent in sorted(_seconds.items()) if shown else ():
+        slowest = sorted(spent.items(), key=lambda entry: -entry[1])[:shown]
+        terminalreporter.section(f"{tier}: {len(spent)} tests, {sum(spent.values()):.0f} s")
+        for nodeid, seconds in slowest:
+            terminalreporter.write_line(f"{seconds:8.2f} s  {nodeid}")
     if not FULL or not _verdicts:
         return
     width = max(map(len, _verdicts))
@@ -99,8 +112,15 @@ def scale() -> int:
     return 10 if FULL else 1
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A window of Chromium, without a screen."""
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One Chromium for all tests of a process, without a screen."""
     with running_browser() as window:
         yield window
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Browser) -> Browser:
+    """Chromium as if it had just been started, for the tests of one file."""
+    chromium.fresh()
+    return chromium

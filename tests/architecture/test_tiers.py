@@ -28,6 +28,8 @@ def test_the_longest_place_decides() -> None:
     assert tier_of("tests/season/test_season.py::test_x") == "system"
     assert tier_of("tests/cells/test_any.py::test_x[a-b]") == "unit"
     assert tier_of("tests/cellsandmore/test_any.py::test_x") is None
+    for store, tier in (("postgres", "service"), ("sqlite", "system")):
+        assert tier_of(f"tests/service/test_any.py::test_x[{store}]", {"stores": store}) == tier
 
 
 def test_the_makefile_runs_the_tiers_it_says() -> None:

@@ -14,7 +14,7 @@ from service_trio import USERS, Trio
 from shuffledp.cli.main import main
 from shuffledp.errors import ParameterError
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.http.tasks import TaskRegistry
+from shuffledp.service.shuffler.registry import SharedTasks
 from shuffledp.service.store.backups import back_up, restore
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.task import Task
@@ -48,14 +48,14 @@ def test_delivered_reports_are_not_counted_again_after_a_restore(
             await uploaded(trio, task, 4)
             assert (await trio.post(task, encrypt_report(task, 1), token)).status_code == 201
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             return task, next_one, token
 
     async def second(task: Task, next_one: Task, token: str) -> None:
         async with Trio(tmp_path).running() as trio:
             status = await trio.status(task)
             assert status["have"] == 0 and status["next_batch"] == 2
-            assert [batch["state"] for batch in status["batches"]] == ["scrubbed"]
+            assert [batch["state"] for batch in status["batches"]] == ["deleted"]
             again = await trio.post(task, encrypt_report(task, 1), token)
             assert again.status_code == (201 if repeat else 410), again.text
             await uploaded(trio, next_one, USERS)
@@ -84,7 +84,7 @@ def test_a_task_is_closed_though_the_first_start_was_interrupted(
             await asyncio.to_thread(back_up, store, copy)
             await uploaded(trio, task, 5)
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             return task
 
     async def start(task: Task) -> int:
@@ -93,12 +93,12 @@ def test_a_task_is_closed_though_the_first_start_was_interrupted(
             return (await trio.post(task, encrypt_report(task, 1), token)).status_code
 
     async def away(*_: object) -> None:
-        raise StorageUnavailable("away")
+        raise StorageUnavailable("away")  # in the middle of the transaction
 
     task = asyncio.run(first())
     restore(copy, store)
     with monkeypatch.context() as patch:
-        patch.setattr(TaskRegistry, "close", away)
+        patch.setattr(SharedTasks, "store_state", away)
         with pytest.raises(StorageUnavailable):
             asyncio.run(start(task))
     assert asyncio.run(start(task)) == 410
@@ -132,7 +132,7 @@ def test_a_restore_goes_on_where_nothing_was_delivered(tmp_path: Path) -> None:
 @pytest.mark.attack("a whole disk put back from before a delivery")
 def test_a_snapshot_with_its_keys_delivers_the_same_batch(tmp_path: Path) -> None:
     """The batch has the same id and digest again: the analyzer takes it once."""
-    parts = ("shuffler.db", "shuffler-keys")
+    parts = ("shuffler.db", "shuffler-keys", "shuffler-signing.json.seen")
 
     async def closed() -> Task:
         """All reports are there, but the analyzer is away."""
@@ -155,11 +155,12 @@ def test_a_snapshot_with_its_keys_delivers_the_same_batch(tmp_path: Path) -> Non
             (token,) = await trio.enrol()
             assert (await trio.post(task, body, token)).status_code == 201
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             return len(await trio.results(task))
 
     assert asyncio.run(last()) == 1
-    shutil.rmtree(tmp_path / "shuffler-keys")
+    for name in parts[1:]:
+        shutil.rmtree(tmp_path / name)
     for file in tmp_path.glob("shuffler.db*"):
         if file.suffix != ".old":
             file.unlink()

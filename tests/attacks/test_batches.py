@@ -156,7 +156,7 @@ def test_a_restored_shuffler_does_not_publish_old_reports(tmp_path: Path) -> Non
             async with trio.shuffler_running():
                 await trio.upload(task, [1] * 5)
                 await trio.results(task)
-                await trio.scrubbed(task)
+                await trio.deleted(task)
             for file in state():
                 shutil.rmtree(file) if file.is_dir() else file.unlink()
             for file in backup.iterdir():

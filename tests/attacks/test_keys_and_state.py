@@ -135,12 +135,12 @@ def test_many_small_batches_stay_in_a_few_files(
                 kept[number] = rows
             if number == batches - 1:  # copies of one early and one late message
                 rows[0], rows[1] = kept[0][2], kept[batches // 2][3]
-            (tmp_path / "rows").write_bytes(ordered(rows).tobytes())
+            rows = ordered(rows)
             memory = ReplayMemory(folder)
             memory.add(memory.waiting())
             assert memory.batches == number
             pages = list(
-                first_seen(tmp_path / "rows", memory.files(), memory.run_of(f"{number:032x}"), 4)
+                first_seen([rows[:4], rows[4:]], memory.files(), memory.run_of(f"{number:032x}"))
             )
             replayed = sum(copies for _, copies in pages)
             assert replayed == (2 if number == batches - 1 else 0)
@@ -228,8 +228,8 @@ def test_a_batch_for_a_destroyed_key_is_held(tmp_path: Path) -> None:
             await trio.upload(task, [1])
             (found,) = await settled(trio, task)
             assert found["state"] == "held" and "destroyed" in found["reason"]
-            status = await trio.scrubbed(task)  # the shuffler is done with it
-            assert status["batches"][0]["state"] == "scrubbed"
+            status = await trio.deleted(task)  # the shuffler is done with it
+            assert status["batches"][0]["state"] == "deleted"
             assert list((tmp_path / "analyzer").glob("*.messages")) == []
 
     asyncio.run(run())
@@ -257,7 +257,7 @@ def test_a_missing_key_file_holds_nothing_for_good(tmp_path: Path) -> None:
 
 @pytest.mark.attack("reports under a retired key wait for ever")
 def test_waiting_reports_are_discarded_with_a_reason(tmp_path: Path) -> None:
-    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.shuffler.report_keys import FolderKeys
 
     async def run() -> None:
         trio = Trio(tmp_path)
@@ -266,8 +266,8 @@ def test_waiting_reports_are_discarded_with_a_reason(tmp_path: Path) -> None:
             await trio.register(task)
             await trio.upload(task, [1] * 7)
             trio.keys.retire(1)
-        keys = ReportKeys(trio.shuffler_config.report_keys_folder)  # as `shuffler discard` does
-        keys.open(seconds=0)
+        keys = FolderKeys(trio.shuffler_config.report_keys_folder)  # as `shuffler discard` does
+        keys.open_alone()
         keys.destroy(task.id, 1, "discarded: the key was retired")
         keys.close()
         async with trio.running():

@@ -284,3 +284,51 @@ def test_a_report_id_with_other_bytes(tmp_path: Path) -> None:
             assert (await trio.status(task))["have"] == 1
 
     asyncio.run(walk())
+
+
+@pytest.mark.attack("slow uploads to a task that does not exist")
+def test_slow_uploads_to_an_unknown_task(stage: Stage) -> None:
+    """They are answered and disconnected at once, however much they say is to come."""
+    head = (
+        f"POST /tasks/{bytes(32).hex()}/reports HTTP/1.1\r\nHost: x\r\n"
+        "Authorization: Bearer each-x\r\nContent-Length: 99999999999999\r\n\r\na"
+    ).encode()
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connect(stage.url)) for _ in range(MOST_PER_ADDRESS - 5)]
+        for client in clients:
+            client.sendall(head)
+        assert {status_of(client) for client in clients} == {404}
+        end = time.monotonic() + REQUEST_SECONDS
+        while time.monotonic() < end and not all(_closed(client) for client in clients):
+            time.sleep(0.1)
+        assert all(_closed(client) for client in clients)
+    stage.honest()
+
+
+@pytest.mark.attack("a declared length that buys time")
+def test_a_declared_length_buys_no_time(stage: Stage) -> None:
+    """An enrolled client declares a long body and sends a byte now and then."""
+    (token,) = stage.programs.enrol(1)
+    with connect(stage.url) as client:
+        begun = time.monotonic()
+        client.sendall(stage.upload_head(token))
+        while time.monotonic() - begun < 30 and not _closed(client):
+            with contextlib.suppress(OSError):
+                client.send(b"a")
+            time.sleep(0.2)
+        assert time.monotonic() - begun < REQUEST_SECONDS + 3
+
+
+@pytest.mark.attack("slow sealed requests")
+def test_slow_sealed_requests_hold_nothing_from_others(stage: Stage) -> None:
+    """Eighty senders that declare two megabytes each and send one byte: others are answered."""
+    head = (
+        "POST /.well-known/ohttp-gateway HTTP/1.1\r\nHost: x\r\n"
+        f"Content-Length: {stage.large.report_bytes}\r\n\r\na"
+    ).encode()
+    with contextlib.ExitStack() as stack:
+        for _ in range(80):
+            stack.enter_context(connect(stage.url)).sendall(head)
+        time.sleep(0.5)
+        answer = httpx.post(f"{stage.url}/.well-known/ohttp-gateway", content=b"x" * 100)
+        assert answer.status_code == 400, answer.text  # understood, not refused for want of room

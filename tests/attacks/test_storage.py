@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import postgres_server as postgres
@@ -43,22 +46,28 @@ class Place:
         return [piece for piece in pieces if any(piece in content for content in contents)]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    roles = ("shuffler", "analyzer")
-    own = (tmp_path / "shuffler", tmp_path / "shuffler-keys")
-    if request.param == "sqlite":
-        database = [tmp_path / f"shuffler.db{end}" for end in ("", "-wal", "-shm", ".lock")]
-        stores = {role: f"sqlite:{tmp_path}/{role}.db" for role in roles}
-        yield Place(tmp_path, stores, (*own, *database))
-        return
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[Path, str]]:
+    """PostgreSQL's programs, and the folder of a server whose files are searched."""
     programs = postgres.programs()
     if programs is None:
         missing("PostgreSQL", postgres.HOW)
         return
     with postgres.running(programs) as folder:
-        stores = {role: postgres.new_database(programs, folder) for role in roles}
-        yield Place(tmp_path, stores, (*own, Path(folder, "data")))
+        yield programs, folder
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    roles = ("shuffler", "analyzer")
+    own = (tmp_path / "shuffler", tmp_path / "shuffler-keys")
+    if request.param == "sqlite":
+        database = [tmp_path / f"shuffler.db{end}" for end in ("", "-wal", "-shm", ".lock")]
+        stores = {role: f"sqlite:{tmp_path}/{role}.db" for role in roles}
+        return Place(tmp_path, stores, (*own, *database))
+    programs, folder = request.getfixturevalue("server")
+    stores = {role: postgres.new_database(programs, folder) for role in roles}
+    return Place(tmp_path, stores, (*own, Path(folder, "data")))
 
 
 def traces(bodies: Iterable[bytes]) -> list[bytes]:
@@ -81,11 +90,11 @@ def test_nothing_readable_is_left_of_delivered_reports(place: Place) -> None:
             task = trio.task(batch={"top_up": "full"}, order="uniform")
             await trio.register(task)
             bodies = await trio.upload(task, [1] * (USERS - 1))
-            rows = await trio.shuffler.database.rows("SELECT number, messages FROM reports")
+            rows = await trio.shuffler.database.rows("SELECT name, messages FROM reports")
             stored = [messages for _, messages in rows]
             (secret,) = secrets(trio)
             key = trio.shuffler.report_keys.key(task.id, 1)
-            opened = {key.decrypt(messages, number) for number, messages in rows}
+            opened = {key.decrypt(messages, name) for name, messages in rows}
             assert opened == {body[REPORT_HEADER_BYTES:] for body in bodies}
             found = place.found(*(text[:64] for text in stored))
             assert len(found) > USERS / 2  # PostgreSQL's log has headers in between
@@ -93,11 +102,59 @@ def test_nothing_readable_is_left_of_delivered_reports(place: Place) -> None:
             assert place.found(*traces(bodies)) == []
             bodies += await trio.upload(task, [1])
             await trio.results(task)
-            assert (await trio.scrubbed(task))["batches"][0]["state"] == "scrubbed"
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
             assert place.found(secret, *traces(bodies)) == [] and secrets(trio) == []
         assert place.found(secret, *traces(bodies)) == []
 
     asyncio.run(walk())
+
+
+@contextlib.contextmanager
+def disk(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """(where it is mounted, its raw image) of a small ext4 disk."""
+    image, place = folder / "disk.img", folder / "disk"
+    place.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(48 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    try:
+        yield place, image
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.attack("delivered reports in the raw blocks of a disk")
+def test_the_raw_disk_holds_nothing_readable(tmp_path: Path) -> None:
+    """Store, spool and keys on one disk: after the delivery no message and no key of the batch is
+    in any block, used or free. Twin: before, the key is there."""
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        missing("a disk to mount", "run as root, with e2fsprogs")
+
+    async def walk(place: Path, image: Path) -> None:
+        def found(*pieces: bytes) -> list[bytes]:
+            subprocess.run(["sync", "-f", str(place)], check=True)
+            raw = image.read_bytes()
+            return [piece for piece in pieces if piece in raw]
+
+        stores = {"shuffler": f"sqlite:{place}/shuffler.db", "analyzer": f"sqlite:{tmp_path}/a.db"}
+        trio = Trio(tmp_path, stores)
+        trio.shuffler_config = replace(trio.shuffler_config, spool=f"{place}/spool", memory_mb=1)
+        async with trio.running():
+            task = trio.task(batch={"top_up": "full"})
+            await trio.register(task)
+            bodies = await trio.upload(task, [1] * (USERS - 1))
+            key = trio.shuffler.report_keys.key(task.id, 1)
+            assert found(key.secret) == [key.secret]
+            bodies += await trio.upload(task, [1])
+            await trio.results(task)
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
+            gone = (key.secret, key.parts_secret, key.order_secret, *traces(bodies))
+            assert found(*gone) == []
+        assert found(*gone) == []
+
+    with disk(tmp_path) as (place, image):
+        asyncio.run(walk(place, image))
 
 
 @pytest.mark.attack("left-overs under the key of a delivered batch")
@@ -145,7 +202,7 @@ def test_a_crash_while_scrubbing(place: Place, monkeypatch: pytest.MonkeyPatch) 
 
     async def second(task: Task) -> None:
         async with Trio(place.folder, place.stores).running() as trio:
-            assert (await trio.scrubbed(task))["batches"][0]["state"] == "scrubbed"
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
             assert (await trio.status(task))["have"] == 3
             await trio.upload(task, [1] * (USERS - 3))
             assert len(await trio.results(task, 2)) == 2
@@ -233,7 +290,7 @@ def test_a_commit_that_fills_several_batches(tmp_path: Path) -> None:
                 )
                 for number, token in enumerate(senders)
             ]
-            verdicts = await trio.shuffler.intake.lane.accept(lambda: arrivals)
+            verdicts = await trio.shuffler.accepting.accept_all(lambda: arrivals)
             assert verdicts == [Verdict.ACCEPTED] * (2 * USERS + 1) + [Verdict.TOKEN_USED]
 
     asyncio.run(walk())

@@ -1,7 +1,7 @@
 """Counts, sums, means and histograms on a grid of users, ε and data: intervals hold the truth as
 often as they say, and estimates have no bias.
 
-`make coverage` measures the whole grid and prints a table; `make test` a small part of it.
+`make coverage` measures the whole grid and prints a table; `make test-all` a small part of it.
 """
 
 from __future__ import annotations

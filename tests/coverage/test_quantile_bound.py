@@ -1,7 +1,7 @@
 """Where the former estimator of quantiles errs less than any estimator can that mirrors its answers
 when the data are mirrored: both cannot be had.
 
-`make coverage` looks for such cells on the grid and prints them; `make test` shows some.
+`make coverage` looks for such cells on the grid and prints them; `make test-all` shows some.
 """
 
 from __future__ import annotations

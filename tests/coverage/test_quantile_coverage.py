@@ -2,7 +2,7 @@
 noise does not shift the estimate to first order, and where it errs more than the former estimator,
 which took the first crossing, that one leaned towards the data by luck.
 
-`make coverage` measures the whole grid and prints a table; `make test` a small part of it.
+`make coverage` measures the whole grid and prints a table; `make test-all` a small part of it.
 """
 
 from __future__ import annotations

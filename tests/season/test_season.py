@@ -80,7 +80,7 @@ def first_week(season: Season) -> None:
         half = season.wave(last[: BATCH // 2], task, kills)
         copying.result()
     season.batch(half, season.wave(last[BATCH // 2 :], task))
-    season.shuffler_has_scrubbed(task)
+    season.shuffler_has_deleted(task)
     with season.stage.telling():
         season.backups.lose_and_restore(season.stage, "old", lost)
         # whether the copies know them or not

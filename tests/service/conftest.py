@@ -32,12 +32,3 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
         return {role: f"sqlite:{tmp_path}/{role}.db" for role in ("shuffler", "analyzer")}
     fresh = request.getfixturevalue("postgres_database")
     return {role: fresh() for role in ("shuffler", "analyzer")}
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def more_stores(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """Two further stores of a shuffler, by their names."""
-    if request.param == "sqlite":
-        return {name: f"sqlite:{tmp_path}/{name}.db" for name in ("b", "c")}
-    fresh = request.getfixturevalue("postgres_database")
-    return {name: fresh() for name in ("b", "c")}

@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from service_deliveries import batch_of, deliver, made_reports, stored_tally
+import service_deliveries
+from service_deliveries import (
+    batch_of,
+    deliver,
+    made_reports,
+    send_manifest,
+    send_part,
+    stored_tally,
+)
 from service_states import settled
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
+from shuffledp.tasks import parts
 from shuffledp.tasks.encryption import encrypt_all
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.results import result_lines
@@ -127,13 +136,57 @@ def test_deliveries_that_are_refused(tmp_path: Path) -> None:
         assert (await deliver(trio, batch, body, digest="0" * 64)).status_code == 422
         assert (await deliver(trio, batch, body, digest="zz")).status_code == 400
         assert (await deliver(trio, os.urandom(16), body)).status_code == 400
-        assert (await deliver(trio, batch, b"short")).status_code == 413
-        assert (await deliver(trio, batch, b"X" + body[1:])).status_code == 422
-        unknown = task.id[::-1]
-        stranger = body[:5] + unknown + body[37:]
-        assert (await deliver(trio, batch, stranger)).status_code == 404
+        text = body.manifest.to_bytes()
+        assert (await send_manifest(trio, batch, b"short")).status_code == 400
+        assert (await send_manifest(trio, batch, b" " + text)).status_code == 400
+        assert (await send_manifest(trio, batch, text + b" " * (16 << 20))).status_code == 413
+        stranger = text.replace(task.id.hex().encode(), task.id[::-1].hex().encode())
+        assert (await send_manifest(trio, batch, stranger)).status_code == 404
+        headers = {"X-Parts-Folder": "../../x", "X-Parts-Key": "0" * 64}
+        assert (await send_manifest(trio, batch, text, **headers)).status_code == 400
+        headers["X-Parts-Folder"] = f"{batch.hex()}/{'0' * 16}"
+        assert (await send_manifest(trio, batch, text, **headers)).status_code == 422  # no bucket
         assert list((tmp_path / "analyzer").glob("*")) == []
         assert (await deliver(trio, batch, body)).status_code == 201
+
+    run_trio(tmp_path, walk)
+
+
+def test_a_delivery_goes_on_where_it_broke_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts come in any order, twice, damaged, or from two shufflers; a batch that is not complete
+    may be ordered again, a complete one may not."""
+    monkeypatch.setattr(parts, "PART_ROWS", 16)
+    monkeypatch.setattr(service_deliveries, "MOST_PART_BYTES", 16 * MESSAGE_BYTES)
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, plus, minus = made_reports(task)
+        joined = b"".join(messages)
+        batch, first = batch_of(task, joined)
+        _, unsorted = batch_of(task, joined, batch, sort=False)
+        count = len(first.parts)
+        assert count > 3
+        early = await send_part(trio, first, 0, first.parts[0])
+        assert early.status_code == 409  # no manifest yet
+        answer = await send_manifest(trio, batch, first.manifest.to_bytes())
+        assert (answer.status_code, answer.json()["missing"]) == (202, list(range(count)))
+        wrong = await send_part(trio, first, 1, first.parts[0])
+        assert wrong.status_code == 422
+        for number in (2, 0, 2):
+            sent = await send_part(trio, first, number, first.parts[number])
+            assert sent.status_code == 201
+        answer = await send_manifest(trio, batch, first.manifest.to_bytes())
+        assert answer.json()["missing"] == [one for one in range(count) if one not in (0, 2)]
+        # the shuffler's machine is gone, and another one has ordered the batch again
+        assert (await deliver(trio, batch, unsorted)).status_code == 201
+        late = await send_part(trio, first, 1, first.parts[1])
+        assert late.status_code == 409
+        assert (await deliver(trio, batch, first)).status_code == 409
+        assert len(await trio.results(task)) == 1
+        found = await stored_tally(trio, batch)
+        assert (found["plus"], found["minus"]) == ([plus], [minus])
+        assert not list((tmp_path / "analyzer").glob(f"{batch.hex()}*"))
 
     run_trio(tmp_path, walk)
 

@@ -82,9 +82,9 @@ def test_the_example_configuration_has_no_unknown_settings() -> None:
     assert load_config(file, AnalyzerConfig, environ).port == 8802
 
 
-def test_no_processes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_workers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "service.toml"
     file.write_text(GOOD)
     monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "d")
-    with pytest.raises(ConfigError, match="processes must be at least 1"):
-        serve_role("shuffler", str(file), processes=0)
+    with pytest.raises(ConfigError, match="workers must be at least 1"):
+        serve_role("shuffler", str(file), workers=0)

@@ -23,6 +23,16 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 BOARD = ROOT / "deploy" / "grafana" / "shuffledp.json"
 MANIFESTS = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+KINDS = {
+    "analyzer": ["StatefulSet"],
+    "shuffler": [
+        "Deployment",
+        "PodDisruptionBudget",
+        "HorizontalPodAutoscaler",
+        "PersistentVolumeClaim",
+    ],
+}
+"""What runs the server, and what belongs to that."""
 DURATION = re.compile(r"\d+[smhd]")
 Labels = dict[str, set[str]]
 Samples = dict[str, Labels]
@@ -167,10 +177,10 @@ def test_manifests_follow_the_schema_of_kubernetes(file: Path) -> None:
     version = checker.latest_version()
     documents = list(yaml.safe_load_all(file.read_text("utf-8")))
     kinds = [document["kind"] for document in documents]
-    assert {"ConfigMap", "Service", "NetworkPolicy", "StatefulSet"} == set(kinds)
+    assert {"ConfigMap", "Service", "NetworkPolicy", *KINDS[file.stem]} == set(kinds)
     for document in documents:
         checker.validate(document, version, strict=True)
-    wrong = json.loads(json.dumps(documents[kinds.index("StatefulSet")]))
+    wrong = json.loads(json.dumps(documents[kinds.index(KINDS[file.stem][0])]))
     wrong["spec"]["template"]["spec"]["containers"][0]["port"] = 1
     with pytest.raises(checker.ValidationError):
         checker.validate(wrong, version, strict=True)
@@ -188,14 +198,22 @@ def test_manifests_fit_the_servers(
     assert set(tomllib.loads(config_file.read_text("utf-8"))) == {file.stem}
     monkeypatch.setenv("SHUFFLEDP_SHUFFLER_DELIVER_TOKEN", "secret")
     config = load_config(config_file, ROLE_CONFIGS[file.stem])
-    (container,) = by_kind["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    work = by_kind[KINDS[file.stem][0]]["spec"]
+    (container,) = work["template"]["spec"]["containers"]
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
     inside = int(config.operators_listen.rpartition(":")[2])
     assert ports == {"public": config.port, "operators": inside}
     assert container["args"][:2] == [file.stem, "serve"]
     for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"] == {"path": path, "port": "operators"}
-    assert by_kind["StatefulSet"]["spec"]["replicas"] == 1  # the store has one writer
+    assert work["replicas"] == (3 if file.stem == "shuffler" else 1)  # its store has one writer
+    if file.stem == "shuffler":
+        assert config.store.startswith("postgresql:")
+        assert by_kind["PodDisruptionBudget"]["spec"]["minAvailable"] < work["replicas"]
+        scaler = by_kind["HorizontalPodAutoscaler"]["spec"]
+        assert scaler["minReplicas"] == work["replicas"]
+        assert scaler["scaleTargetRef"]["name"] == by_kind["Deployment"]["metadata"]["name"]
+        assert by_kind["PersistentVolumeClaim"]["spec"]["accessModes"] == ["ReadWriteMany"]
     public = [
         document["spec"]["ports"]
         for document in documents

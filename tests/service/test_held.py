@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
-from service_deliveries import batch_of, made_reports
+from service_deliveries import batch_of, deliver_to, made_reports
 from service_programs import Programs
-from service_trio import ANALYZER_OPERATOR, DELIVERY, USERS, Trio, bearing
+from service_trio import ANALYZER_OPERATOR, USERS, Trio
 
 from shuffledp.service.errors import Refused
 
@@ -48,12 +46,7 @@ def test_held_batches_are_shown_and_discarded(
     batch, body = batch_of(task, messages[0] * USERS)
     with programs.both() as (_, analyzer):
         programs.register(task)
-        digest = hashlib.sha256(body).hexdigest()
-        httpx.put(
-            f"{analyzer}/batches/{batch.hex()}",
-            content=body,
-            headers=bearing(DELIVERY) | {"X-Content-SHA256": digest},
-        ).raise_for_status()
+        deliver_to(analyzer, batch, body)
         shown = ""
         for _ in range(200):
             shown = run("result", "--task", tmp_path / "task.json", "--analyzer", analyzer)

@@ -58,7 +58,7 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
                 await trio.register(one)
             await trio.upload(task, [1] * 25)  # a batch of 20, and 5 that wait
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             assert await _archive(trio.to_shuffler, task, OPERATOR, False) == "task-open"
             await _close(trio, task)
             assert await _archive(trio.to_shuffler, task, OPERATOR, False) == "task-waiting"
@@ -159,7 +159,7 @@ def test_nothing_is_forgotten_unless_asked_for(tmp_path: Path) -> None:
             await trio.register(task)
             await trio.upload(task, [1] * 20)
             await trio.results(task)
-            await trio.scrubbed(task)
+            await trio.deleted(task)
             trio.seconds_ahead = 1000 * DAY_SECONDS
             await trio.shuffler.retention().once()
             await trio.analyzer.retention().once()

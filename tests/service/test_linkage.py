@@ -50,7 +50,7 @@ def artefacts(tmp_path: Path, value: int, lines: io.StringIO) -> dict[str, Any]:
             for _ in range(USERS + 3):
                 bodies += await trio.upload(task, [value])
             await trio.results(task)
-            status = await trio.scrubbed(task)
+            status = await trio.deleted(task)
             metrics = (await trio.to_shuffler.get("/metrics")).text
             found.update(
                 sizes=[len(body) for body in bodies],

@@ -30,7 +30,7 @@ def test_both_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
             ).raise_for_status()
         httpx.post(reports, headers=bearing("t"), content=b"x")
         browser.wait(f"document.body.innerText.includes('13 of {USERS}')")
-        browser.wait("document.querySelectorAll('.chips .scrubbed').length == 3")
+        browser.wait("document.querySelectorAll('.chips .deleted').length == 3")
         assert browser.run("document.querySelector('h2').innerText") == task.name
         assert browser.run("document.querySelectorAll('h2 b').length") == 0
         assert browser.run("document.querySelector('progress').value") == 13

@@ -23,7 +23,7 @@ def test_a_full_batch_becomes_a_result(tmp_path: Path, stores: dict[str, str], c
             assert abs(result["result"]["estimate"] - 12) < 60
             dropped = result["dropped"]
             assert dropped["replayed"] == dropped["unopened"] == dropped["malformed"] == 0
-            status = await trio.scrubbed(task)
-            assert status["batches"][0]["state"] == "scrubbed" and status["have"] == 0
+            status = await trio.deleted(task)
+            assert status["batches"][0]["state"] == "deleted" and status["have"] == 0
 
     asyncio.run(walk())

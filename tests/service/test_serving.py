@@ -127,7 +127,7 @@ def test_metrics_are_prometheus_text(tmp_path: Path) -> None:
             assert 'rejected_total{reason="size",task="1"} 1.0' in text
             other = (await trio.to_analyzer.get("/metrics")).text
             assert "shuffledp_analyzer_batches_total" in other and "shuffler" not in other
-            assert 'batches_total{state="scrubbed"} 1.0' in text
+            assert 'batches_total{state="deleted"} 1.0' in text
 
     asyncio.run(walk())
 
@@ -144,7 +144,7 @@ def test_a_batch_for_a_destroyed_key_is_taken_and_held(tmp_path: Path) -> None:
                 await trio.post(task, encrypt_report(task, 1), token)
             (found,) = await settled(trio, task)
             assert found["state"] == "held" and "destroyed" in found["reason"]
-            assert (await trio.scrubbed(task))["batches"][0]["state"] == "scrubbed"
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
 
     asyncio.run(walk())
 

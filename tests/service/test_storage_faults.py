@@ -33,6 +33,7 @@ async def fill(database: Database) -> None:
     """Leaves room for a few reports: SQLite by its own limit; PostgreSQL by raising, inside the
     server, the error that a full disk gives."""
     if isinstance(database, SqliteDatabase):
+        await database._call(lambda: database._connection.execute("VACUUM"))  # no free pages
         ((pages,),) = await database.rows("PRAGMA page_count")
         await database.rows(f"PRAGMA max_page_count={pages + 3}")
     else:
@@ -137,7 +138,8 @@ def test_a_database_that_goes_away_comes_back(tmp_path: Path, stores: dict[str, 
                 await database._call(lambda: database._connection.execute("PRAGMA query_only=0"))
             else:
                 assert isinstance(database, PostgresDatabase)
-                database._connection.terminate()
+                for connection in (*database._idle, *database._busy):
+                    connection.terminate()
             codes = []
             for token in tokens:
                 codes.append((await trio.post(task, encrypt_report(task, 1), token)).status_code)
@@ -171,7 +173,7 @@ def test_a_commit_whose_outcome_was_not_heard(
             real = database.run
             broken: list[int] = []
 
-            async def deaf(work: Work[T]) -> T:
+            async def deaf(work: Work[T], *, atomic: bool = True) -> T:
                 breaks: list[int] = []
 
                 async def watched(transaction: Transaction) -> T:
@@ -187,7 +189,7 @@ def test_a_commit_whose_outcome_was_not_heard(
                             raise StorageUnavailable("not heard")
                     return result
 
-                result = await real(watched)
+                result = await real(watched, atomic=True)  # what is undone is undone whole
                 if breaks:
                     raise StorageUnavailable("not heard")
                 return result

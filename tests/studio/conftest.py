@@ -1,11 +1,10 @@
-"""A running studio, and a window of Chromium to use it in."""
+"""A running studio."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from browsers import Browser, running_browser
 from studio_program import Started, start
 
 
@@ -17,10 +16,3 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     started.stop()
     assert started.process.stdout is not None
     started.process.stdout.close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A window of Chromium."""
-    with running_browser() as window:
-        yield window

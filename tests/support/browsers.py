@@ -20,6 +20,7 @@ from shuffledp.service.demo import free_port
 
 PICTURES = os.environ.get("SHUFFLEDP_PICTURES")
 """A folder for screenshots, for those who want to look."""
+WINDOW = (1100, 900)
 CHROMIUM = {
     "goog:chromeOptions": {
         "args": [
@@ -31,7 +32,7 @@ CHROMIUM = {
             "--disable-component-update",
             "--disable-sync",
             "--no-first-run",
-            "--window-size=1100,900",
+            f"--window-size={WINDOW[0]},{WINDOW[1]}",
         ]
     },
     "goog:loggingPrefs": {"browser": "ALL"},
@@ -115,6 +116,21 @@ class Browser:
 
     def size(self, width: int, height: int) -> None:
         self.call("window/rect", width=width, height=height)
+
+    def fresh(self) -> None:
+        """One empty tab of the usual size, nothing stored, nothing logged (Chromium only)."""
+        kept = self.new_tab()
+        for handle in self._http.get(f"{self._session}/window/handles").json()["value"]:
+            if handle != kept:
+                self.turn_to(handle)
+                self.close_tab()
+        self.turn_to(kept)
+        command = {"cmd": "Storage.clearDataForOrigin"}
+        self.call("goog/cdp/execute", **command, params={"origin": "*", "storageTypes": "all"})
+        self.narrow(0)
+        self.dark(False)
+        self.size(*WINDOW)
+        self.complaints()
 
     def complaints(self) -> list[str]:
         return [line["message"] for line in self.call("se/log", type="browser")]

@@ -72,6 +72,7 @@ def running(place: Path, *settings: str) -> Iterator[str]:
                 "postgres",
                 "-A",
                 "trust",
+                "--no-sync",  # nothing of it outlives the tests
                 "--no-instructions",
             ],
             check=True,

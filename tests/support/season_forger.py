@@ -6,14 +6,15 @@ from __future__ import annotations
 import sys
 
 from shuffledp.cli.main import main
+from shuffledp.service import workers
 from shuffledp.service.http.tasks import RegisteredTask
-from shuffledp.service.shuffler import door, doors, uploads
+from shuffledp.service.shuffler import uploads
 from shuffledp.service.shuffler.admission import Admission, admission
 from shuffledp.service.tokens import token_hash
 
 FORGED_PREFIX = "forged-"
-DOOR = "shuffler.door"
-"""The only word with which this program is started as one of the shuffler's further processes."""
+WORKER = "service.workers"
+"""The only word with which this program is started as one of the shuffler's processes."""
 
 
 def forging_admission(entry: RegisteredTask, token: str) -> Admission:
@@ -25,8 +26,8 @@ def forging_admission(entry: RegisteredTask, token: str) -> Admission:
 
 if __name__ == "__main__":
     uploads.admission = forging_admission  # type: ignore[attr-defined]
-    if sys.argv[1:] == [DOOR]:
-        door.main()
+    if sys.argv[1:] == [WORKER]:
+        workers.main()
     else:
-        doors.DOOR = (__file__, DOOR)
+        workers.COMMAND = (__file__, WORKER)
         sys.exit(main())

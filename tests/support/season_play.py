@@ -143,19 +143,19 @@ class Season:
         self.waves.append(whole)
         self.stage.results(task.id, sum(wave.task == task for wave in self.waves))
 
-    def shuffler_has_scrubbed(self, task: Task) -> None:
+    def shuffler_has_deleted(self, task: Task) -> None:
         """Waits until the shuffler has deleted all delivered reports of a task."""
         url = f"{self.stage.urls['shuffler']}/status"
 
-        def scrubbed() -> bool:
+        def deleted() -> bool:
             with contextlib.suppress(httpx.TransportError):
                 tasks = self.stage.http.get(url).json()["tasks"]
                 found = next(one for one in tasks if one["task"] == task.id.hex())
-                return {batch["state"] for batch in found["batches"]} == {"scrubbed"}
+                return {batch["state"] for batch in found["batches"]} == {"deleted"}
             return False
 
         with self.stage.telling():
-            assert wait_for(scrubbed, PATIENCE_SECONDS), "a delivered batch is not scrubbed"
+            assert wait_for(deleted, PATIENCE_SECONDS), "a delivered batch is not deleted"
 
 
 def make_series(stage: Stage, folder: Path) -> list[Task]:

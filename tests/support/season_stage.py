@@ -26,10 +26,9 @@ from shuffledp.service.demo import configuration, free_port, new_tokens
 from shuffledp.tasks.clock import DAY_SECONDS
 
 ROLES = ("analyzer", "shuffler", "issuer", "relay")
-KILLED = (*ROLES, "door")
-"""What is killed: the shuffler is the process that closes batches, a door one that stores
-reports."""
-DOORS = 2
+KILLED = (*ROLES, "worker")
+"""What is killed: the shuffler is the parent of its workers."""
+WORKERS = 2
 COMMAND = ("-m", "shuffledp.cli.main")
 PATIENCE_SECONDS = 180.0
 LOG_LINES = 12
@@ -128,49 +127,49 @@ class Stage:
             self.http.close()
 
     def _start(self, role: str) -> None:
-        doors = ("--processes", str(DOORS)) if role == "shuffler" else ()
+        workers = ("--workers", str(WORKERS)) if role == "shuffler" else ()
         words = (role, "serve", "--config", str(self.config), "--allow-origin", self._origin)
         with open(self.folder / f"{role}.log", "ab") as log:
             self._running[role] = subprocess.Popen(
-                [sys.executable, *self._programs[role], *words, *doors],
+                [sys.executable, *self._programs[role], *words, *workers],
                 env=self._environment(),
                 stdout=log,
                 stderr=log,
             )
 
     def wait_ready(self, role: str) -> None:
-        """Waits until a server answers, and all doors of the shuffler are there."""
+        """Waits until a server answers, and all workers of the shuffler are there."""
 
         def ready() -> bool:
             with contextlib.suppress(httpx.TransportError):
                 answer = self.http.get(f"{self.urls[role]}/readyz")
                 return answer.status_code == 200 and (
-                    role != "shuffler" or len(self.doors()) == DOORS
+                    role != "shuffler" or len(self.workers()) == WORKERS
                 )
             return False
 
         with self.telling():
             assert wait_for(ready, PATIENCE_SECONDS), f"the {role} is not ready"
 
-    def doors(self) -> list[int]:
-        """The ids of the processes that answer the shuffler's public address."""
+    def workers(self) -> list[int]:
+        """The ids of the shuffler's processes."""
         writer = self._running["shuffler"].pid
         with contextlib.suppress(OSError):
             children = Path(f"/proc/{writer}/task/{writer}/children").read_text().split()
-            return [int(child) for child in children if _is_door(child)]
+            return [int(child) for child in children if _is_worker(child)]
         return []
 
     def kill(self, name: str) -> None:
-        """kill −9 of a server or a door; a server is started again, doors are by the shuffler."""
-        if name == "door":
+        """kill −9 of a server or a worker. A server is started again, a worker is by its parent."""
+        if name == "worker":
             with contextlib.suppress(ProcessLookupError):
-                os.kill(random.choice(self.doors()), signal.SIGKILL)
+                os.kill(random.choice(self.workers()), signal.SIGKILL)
         else:
             self._running[name].kill()
             self._running[name].wait()
             self._start(name)
         self.kills[name] += 1
-        self.wait_ready("shuffler" if name == "door" else name)
+        self.wait_ready("shuffler" if name == "worker" else name)
 
     def stop(self, *roles: str) -> None:
         """Ends servers as an operator does."""
@@ -226,7 +225,7 @@ class Stage:
         return found
 
 
-def _is_door(process: str) -> bool:
+def _is_worker(process: str) -> bool:
     with contextlib.suppress(OSError):
-        return b"shuffler.door" in Path(f"/proc/{process}/cmdline").read_bytes()
+        return b"service.workers" in Path(f"/proc/{process}/cmdline").read_bytes()
     return False

@@ -194,11 +194,11 @@ class Trio:
         tasks: list[dict[str, Any]] = (await self.to_shuffler.get("/status")).json()["tasks"]
         return next(one for one in tasks if one["task"] == task.id.hex())
 
-    async def scrubbed(self, task: Task) -> dict[str, Any]:
-        """The shuffler's status of a task, after its first batch was scrubbed."""
-        for _ in range(100):
+    async def deleted(self, task: Task) -> dict[str, Any]:
+        """The shuffler's status of a task, after its first batch was delivered and deleted."""
+        for _ in range(200):
             status = await self.status(task)
-            if status["batches"] and status["batches"][0]["state"] == "scrubbed":
+            if status["batches"] and status["batches"][0]["state"] == "deleted":
                 break
             await asyncio.sleep(0.05)
         return status

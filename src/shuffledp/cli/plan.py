@@ -13,6 +13,7 @@ from shuffledp.cli.output import Commands, add_command, add_group, facts, write_
 from shuffledp.cli.query_arguments import add_arguments, as_phrase, given
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted
+from shuffledp.plans.machine_checked import machine_checked
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.text import describe_plan
 from shuffledp.queries.base import Query
@@ -123,12 +124,17 @@ def run(args: argparse.Namespace, query: AnyQuery) -> None:
         data["fleet"] = fleet.to_dict()
         tables.append(facts(f"Fleet for {counted(fleet.users, 'user')}", fleet.rows()))
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    write_output(args, text, data, lambda console: console.print(plan_table(plan), *tables))
+    verbose = getattr(args, "verbose", False)
+    write_output(
+        args, text, data, lambda console: console.print(plan_table(plan, verbose=verbose), *tables)
+    )
 
 
-def plan_table(plan: AnyPlan) -> Any:
-    """A plan as a table."""
+def plan_table(plan: AnyPlan, *, verbose: bool = False) -> Any:
+    """A plan as a table; if `verbose`, also whether its theorems are machine-checked."""
     rows = describe_plan(plan)
+    if verbose:
+        rows.append(("theorems", machine_checked(plan.certificate)))
     if plan.report_size > MOST_REPORT_SIZE:
         rows.append(
             ("warning", f"the service takes at most {MOST_REPORT_SIZE:,} messages in a report")

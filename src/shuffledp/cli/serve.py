@@ -110,10 +110,10 @@ def add_serve(actions: Commands, name: str) -> None:
     )
     if name == "shuffler":
         serve.add_argument(
-            "--processes",
+            "--workers",
             type=int,
             metavar="N",
-            help="processes that answer the public address and store reports (1)",
+            help="processes that share the public address (1; more need PostgreSQL)",
         )
     serve.set_defaults(role=name)
 
@@ -121,13 +121,13 @@ def add_serve(actions: Commands, name: str) -> None:
 def run_serve(args: argparse.Namespace) -> None:
     from shuffledp.service.roles import serve_role
 
-    serve_role(args.role, args.config, args.allow_origin, getattr(args, "processes", None))
+    serve_role(args.role, args.config, args.allow_origin, getattr(args, "workers", None))
 
 
 def run_discard(args: argparse.Namespace) -> None:
     from shuffledp.service.http.config import load_config
     from shuffledp.service.shuffler.config import ShufflerConfig
-    from shuffledp.service.shuffler.report_keys import ReportKeys
+    from shuffledp.service.shuffler.report_keys import FolderKeys
 
     number = whole(args.batch, "batch")
     if not re.fullmatch("[0-9a-f]{64}", args.task):
@@ -138,8 +138,13 @@ def run_discard(args: argparse.Namespace) -> None:
             f"The reason is too long or has control characters; give one line of at most "
             f"{LONGEST_REASON} characters."
         )
-    keys = ReportKeys(load_config(args.config, ShufflerConfig).report_keys_folder)
-    keys.open(seconds=0)
+    config = load_config(args.config, ShufflerConfig)
+    if config.keys_command:
+        raise ParameterError(
+            "The batch keys are kept by keys_command; destroy the key with that program."
+        )
+    keys = FolderKeys(config.report_keys_folder)
+    keys.open_alone()
     try:
         keys.destroy(bytes.fromhex(args.task), number, reason)
     finally:

@@ -16,10 +16,10 @@ def main() -> int:
     parser.add_argument("role", choices=sorted(ROLE_CONFIGS))
     parser.add_argument("--config", help="the TOML file")
     parser.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN")
-    parser.add_argument("--processes", type=int, help="at the shuffler's public address")
+    parser.add_argument("--workers", type=int, help="processes at the shuffler's public address")
     args = parser.parse_args()
     try:
-        serve_role(args.role, args.config, args.allow_origin, args.processes)
+        serve_role(args.role, args.config, args.allow_origin, args.workers)
     except ShuffleDPError as error:
         print(str(error), file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 """Reading a server's answer: no more of it than a limit, and its JSON with bounds.
 
-Whoever asks does not trust whoever answers: an answer may be as long and as deep as its sender
-likes.
+The server is not trusted: its answer may be as long and as deep as it likes. Answers are asked for
+without compression and are never unpacked: a few kilobytes can unpack to gigabytes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def bounded_request(
     client: httpx.Client, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
 ) -> httpx.Response:
     """The answer to a request; raises `AnswerTooLong` if it has more than `most` bytes."""
-    with client.stream(method, url, **content) as answer:
+    with client.stream(method, url, **_plain(content)) as answer:
+        _check_plain(answer)
         parts, size = [], 0
-        for part in answer.iter_bytes():
+        for part in [answer.content] if answer.is_stream_consumed else answer.iter_raw():
             size += len(part)
             _check(size, most)
             parts.append(part)
@@ -39,13 +40,30 @@ async def bounded_request_async(
     client: httpx.AsyncClient, method: str, url: str, most: int = MOST_ANSWER_BYTES, **content: Any
 ) -> httpx.Response:
     """`bounded_request` with `await`."""
-    async with client.stream(method, url, **content) as answer:
+    async with client.stream(method, url, **_plain(content)) as answer:
+        _check_plain(answer)
         parts, size = [], 0
-        async for part in answer.aiter_bytes():
-            size += len(part)
-            _check(size, most)
-            parts.append(part)
+        if answer.is_stream_consumed:  # it was made in this process
+            parts.append(answer.content)
+            _check(len(answer.content), most)
+        else:
+            async for part in answer.aiter_raw():
+                size += len(part)
+                _check(size, most)
+                parts.append(part)
     return _read(answer, parts)
+
+
+def _plain(content: dict[str, Any]) -> dict[str, Any]:
+    """The options of a request that asks for an answer without compression."""
+    headers = httpx.Headers(content.get("headers"))
+    headers["Accept-Encoding"] = "identity"
+    return content | {"headers": headers}
+
+
+def _check_plain(answer: httpx.Response) -> None:
+    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        raise AnswerTooLong("The answer is compressed, though that was not asked for.")
 
 
 def _read(answer: httpx.Response, parts: list[bytes]) -> httpx.Response:

@@ -18,6 +18,7 @@ from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.relay.config import RelayConfig
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.store import check_database
+from shuffledp.service.store.spool import is_bucket, open_spool
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.signing import SigningKey
 
@@ -32,17 +33,13 @@ def check_config(config: ServerConfig, path: str | Path | None = None) -> list[s
     if config.operators_listen:
         found += _listen("operators_listen", config.operators_listen)
     if not isinstance(config, RelayConfig):
-        found += [
-            *_folder("spool", config.spool, made=True),
-            *_store(config.store, config.table, "store"),
-        ]
+        found += [*_spool(config.spool), *_store(config.store, config.table, "store")]
     if isinstance(config, ShufflerConfig | AnalyzerConfig):
         found += _signing(config)
     if isinstance(config, ShufflerConfig):
         found += _folder("report_keys", config.report_keys_folder, made=True)
         found += _folder("gateway_keys", config.gateway_keys_folder, made=True)
-        for name, url in config.store_urls.items():
-            found += _store(url, config.table, f"more_stores, {name}")
+        found += _folder("memory", config.memory_folder, made=True)
     if isinstance(config, IssuerConfig):
         found += _folder("keys", config.keys, made=True)
     if isinstance(config, AnalyzerConfig):
@@ -89,6 +86,16 @@ def _folder(name: str, path: str, *, made: bool = False) -> Iterator[str]:
             f"{name}: nothing can be written in {folder} ({error.strerror}); make the folder, or "
             "give the server's user the right to write there."
         )
+
+
+def _spool(place: str) -> Iterator[str]:
+    if not is_bucket(place):
+        yield from _folder("spool", place, made=True)
+        return
+    try:
+        open_spool(place).prepare()
+    except ShuffleDPError as error:
+        yield f"spool: {error}"
 
 
 def _signing(config: ServerConfig) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The whole service on this machine: two servers, simulated users, the estimate and the truth."""
+"""The whole service on this machine: its servers, simulated users, the estimate and the truth."""
 
 from __future__ import annotations
 
@@ -200,8 +200,8 @@ shuffler = "http://127.0.0.1:{ports["shuffler"]}"
     return (issuer if "issuer" in ports else "") + (relay if "relay" in ports else "")
 
 
-def wait_ready(url: str, seconds: float = 30.0) -> None:
-    """Waits until a server says that it is ready; raises `Unreachable` after so many seconds."""
+def wait_ready(url: str, seconds: float = 120.0) -> None:
+    """Waits until a server is ready; raises `Unreachable` if it is not in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(httpx.TransportError):
@@ -212,7 +212,7 @@ def wait_ready(url: str, seconds: float = 30.0) -> None:
 
 
 def simulated(users: int) -> list[int]:
-    """Values of simulated users: about three in ten hold 1."""
+    """Values of simulated users: about three in ten are 1."""
     return [int(SYSTEM.below(10) < 3) for _ in range(users)]
 
 

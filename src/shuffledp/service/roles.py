@@ -22,11 +22,11 @@ ROLE_CONFIGS: dict[str, type[ServerConfig]] = {
 
 
 def serve_role(
-    name: str, path: str | None, allow_origins: Sequence[str] = (), processes: int | None = None
+    name: str, path: str | None, allow_origins: Sequence[str] = (), workers: int | None = None
 ) -> None:
     """Runs a server with the configuration in a TOML file, until SIGTERM. All
     files that it makes can be read by its own user only. `allow_origins` adds to the origins that
-    the configuration names; `processes` replaces its number for the shuffler."""
+    the configuration names; `workers` replaces its number for the shuffler."""
     from shuffledp.service.analyzer.app import Analyzer
     from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.http.logs import plain_reason
@@ -36,9 +36,7 @@ def serve_role(
     os.umask(0o077)
     try:
         if name == "shuffler":
-            _serve_shuffler(
-                load_config(path, ShufflerConfig, allow_origins=allow_origins), processes
-            )
+            _serve_shuffler(load_config(path, ShufflerConfig, allow_origins=allow_origins), workers)
         elif name == "issuer":
             serve(Issuer(load_config(path, IssuerConfig, allow_origins=allow_origins)))
         elif name == "relay":
@@ -49,16 +47,16 @@ def serve_role(
         raise ConfigError(f"The {name} cannot start: {plain_reason(error)}") from None
 
 
-def _serve_shuffler(config: ShufflerConfig, processes: int | None) -> None:
+def _serve_shuffler(config: ShufflerConfig, workers: int | None) -> None:
     from shuffledp.service.http.lifecycle import serve
     from shuffledp.service.shuffler.app import Shuffler
-    from shuffledp.service.shuffler.doors import serve_with_doors
+    from shuffledp.service.workers import serve_workers
 
-    config = replace(config, processes=config.processes if processes is None else processes)
+    config = replace(config, workers=config.workers if workers is None else workers)
     found = config.problems()
     if found:
         raise ConfigError("The shuffler's configuration: " + "; ".join(found) + ".")
-    if config.processes == 1:
+    if config.workers == 1:
         serve(Shuffler(config))
     else:
-        serve_with_doors(config)
+        serve_workers(config)

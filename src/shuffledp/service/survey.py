@@ -1,8 +1,8 @@
 """The example survey of `shuffledp demo --browser`: the collector's web site on this machine.
 
-People answer in their browsers, with the client of clients/js, whose bundle lies in `pages/client`;
+People answer in their browsers, with the client of clients/js, whose bundle is in `pages/client`;
 simulated users send the other answers. The page asks this site for a token, as a real site would
-after it knows that a person is there; reports go from the browser to the shuffler itself, or
+once it knows that a person is there. Reports go from the browser straight to the shuffler, or
 through a relay.
 """
 
@@ -26,6 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shuffledp.numbers.exact import counted
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.service.client.collector import results
 from shuffledp.service.demo import Say, Servers, free_port, local_servers, send_all, simulated
@@ -115,7 +116,7 @@ class Survey:
 
 
 def make_survey(servers: Servers, users: int, epsilon: str, question: str) -> Survey:
-    """A survey of so many users, registered at all servers."""
+    """A survey of `users` people, registered at all servers."""
     plan = plan_count(users, epsilon, padded=True)
     task = Task.create(
         plan.to_dict(),
@@ -156,17 +157,19 @@ def run_survey(
             servers.introduce(say)
             survey = make_survey(servers, users, epsilon, question)
             values = simulated(users - browsers)
-            crowd = threading.Thread(target=_crowd, args=(survey, values, say), daemon=True)
-            crowd.start()
+            simulation = threading.Thread(
+                target=_send_simulated, args=(survey, values, say), daemon=True
+            )
+            simulation.start()
             say(f"{sum(values):,} of the {len(values):,} simulated users say yes")
-            say(f"open {site} in a browser, or in {browsers:,}; stop with Ctrl-C")
+            say(f"Open {site} in {counted(browsers, 'browser')}; stop with Ctrl-C")
             ready(site)
             config = uvicorn.Config(
                 survey.app(),
                 "127.0.0.1",
                 port,
                 log_level="warning",
-                timeout_graceful_shutdown=STOP_SECONDS,  # an open page must not hold the end up
+                timeout_graceful_shutdown=STOP_SECONDS,  # an open page must not delay the end
             )
             uvicorn.Server(config).run()
     except KeyboardInterrupt:
@@ -178,7 +181,7 @@ def run_survey(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _crowd(survey: Survey, values: list[int], say: Say) -> None:
+def _send_simulated(survey: Survey, values: list[int], say: Say) -> None:
     """Sends the simulated users' answers, spread over some seconds."""
     tokens = survey.servers.enrol(len(values))
     pause = ARRIVAL_SECONDS / len(values)

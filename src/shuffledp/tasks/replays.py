@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from shuffledp.documents.files import sync, write_whole
 from shuffledp.tasks.errors import StateLost
-from shuffledp.tasks.ordering import Rows, order_file, read_rows
+from shuffledp.tasks.ordering import PAGE_ROWS, Rows
+from shuffledp.tasks.parts import Sorter, as_rows
 from shuffledp.tasks.wire import ENCAPSULATED_KEY_BYTES, MESSAGE_BYTES
 
 KEPT_KEY_BYTES = 16
@@ -40,42 +41,47 @@ def texts(rows: Rows, width: int) -> Texts:
     return found
 
 
-def in_canonical_order(file: Path) -> bool:
-    """Whether the messages in a file are in canonical order."""
+def in_canonical_order(parts: Iterable[bytes]) -> bool:
+    """Whether the messages in these parts are in canonical order."""
     last: Any = None
-    with open(file, "rb") as source:
-        for rows in read_rows(source):
-            names = texts(rows, MESSAGE_BYTES)
-            if (last is not None and names[0] < last) or (names[1:] < names[:-1]).any():
-                return False
-            last = names[-1]
+    for data in parts:
+        names = texts(as_rows(data), MESSAGE_BYTES)
+        if (last is not None and names[0] < last) or (names[1:] < names[:-1]).any():
+            return False
+        last = names[-1]
     return True
 
 
-def put_in_order(file: Path, memory: int) -> None:
-    """Sorts the messages in a file into canonical order, unless they are."""
-    if in_canonical_order(file):
-        return
-    target = file.with_name(f"{file.name}.ordered")
-    order_file(file, target, b"", memory)
-    sync(target)
-    target.replace(file)
-    sync(file.parent)
+def in_order(parts: Callable[[], Iterable[bytes]], folder: Path, memory: int) -> Iterator[Rows]:
+    """The messages of a batch in canonical order, page by page; `parts` gives its parts, in any
+    order, as often as it is called. What is sorted on disk is in `folder`, about `memory` bytes are
+    held at a time."""
+    if in_canonical_order(parts()):
+        found: Iterable[bytes] = parts()
+    else:
+        sorter = Sorter(folder, memory)
+        for data in parts():
+            sorter.add(data)
+        found = sorter.parts()
+    for data in found:
+        rows = as_rows(data)
+        for start in range(0, len(rows), PAGE_ROWS):
+            yield rows[start : start + PAGE_ROWS]
 
 
 def first_seen(
-    file: Path, earlier: Iterable[Path], remember: Path, page: int
+    pages: Iterable[Rows], earlier: Iterable[Path], remember: Path
 ) -> Iterator[tuple[Rows, int]]:
-    """(new rows, number of copies) of a file in canonical order, page by page.
+    """(new rows, number of copies) of each page of a batch in canonical order.
 
-    Ensures: after the last page, `remember` holds the beginnings of all encapsulated keys of this
-    file, on disk.
+    Ensures: after the last page, `remember` holds the beginnings of all encapsulated keys of the
+    batch, on disk.
     """
     known = [np.memmap(path, f"S{KEPT_KEY_BYTES}", "r") for path in earlier if path.stat().st_size]
     part = remember.with_suffix(".part")
     last: Any = None
-    with open(file, "rb") as source, open(part, "wb") as out:
-        for rows in read_rows(source, page):
+    with open(part, "wb") as out:
+        for rows in pages:
             names = texts(rows, ENCAPSULATED_KEY_BYTES)
             fresh = np.ones(len(rows), bool)
             fresh[1:] = names[1:] != names[:-1]

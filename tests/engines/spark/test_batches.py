@@ -24,7 +24,7 @@ from shuffledp.tasks.errors import BatchHeld, TaskError
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages
 from shuffledp.tasks.ordering import ORDER_SECRET_BYTES, order_file
-from shuffledp.tasks.replays import first_seen, put_in_order
+from shuffledp.tasks.replays import first_seen, in_order
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.results import OpenedBatch, publish_batch
 from shuffledp.tasks.rules import BatchRule
@@ -126,10 +126,9 @@ def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
 
 
 def opened_on_one_machine(file: Path, task: Task, key: PrivateKey, earlier: list[Path]) -> Tally:
-    messages = file.with_suffix(".messages")
-    messages.write_bytes(file.read_bytes()[BATCH_HEADER_BYTES:])
-    put_in_order(messages, 1 << 20)
-    pages = first_seen(messages, earlier, file.with_suffix(".kept"), 1000)
+    messages = file.read_bytes()[BATCH_HEADER_BYTES:]
+    rows = in_order(lambda: [messages], file.parent, 1 << 20)
+    pages = first_seen(rows, earlier, file.with_suffix(".kept"))
     with ThreadPoolExecutor(2) as pool:
         return count_messages(
             pages,

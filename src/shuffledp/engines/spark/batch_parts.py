@@ -166,10 +166,8 @@ class OpenPart:
             yield _pairs(numbers, counts)
 
     def _count(self, rows: Rows, folder: Path) -> tuple[list[int], list[int]]:
-        (folder / "rows").write_bytes(rows.tobytes())
-        pages = first_seen(
-            folder / "rows", [Path(path) for path in self.earlier], folder / "kept", PAGE_ROWS
-        )
+        cut = (rows[start : start + PAGE_ROWS] for start in range(0, len(rows), PAGE_ROWS))
+        pages = first_seen(cut, [Path(path) for path in self.earlier], folder / "kept")
         found: dict[int, int] = dict.fromkeys(DROPPED_NUMBERS.values(), 0)
         for fresh, replayed in pages:
             found[DROPPED_NUMBERS["replayed"]] += replayed

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections import Counter
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +15,12 @@ from shuffledp.service.analyzer import operations
 from shuffledp.service.analyzer.care import AnalyzerCare, AnalyzerRetention
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.publishing import Publishing
-from shuffledp.service.analyzer.receiving import Announcement, Download, announced, check_delivery
+from shuffledp.service.analyzer.receiving import (
+    Inbox,
+    Receiving,
+    check_delivery,
+    read_manifest,
+)
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.analyzer.series import SeriesResults, take_place
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
@@ -68,7 +71,9 @@ class Analyzer(Role):
         self.log.open(self.database, self.signing)
         self.series.open(self.tasks, self._results_of)
         self.tasks.admit = self._admit
-        self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics)
+        self.inbox = Inbox(self.config)
+        self.receiving = Receiving(self.inbox, self.store)
+        self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics, self.inbox)
         return [self.publishing.run()]
 
     async def stop(self) -> None:
@@ -98,6 +103,8 @@ class Analyzer(Role):
         return [
             Served(operations.KEYS, self.answer_keys),
             Served(operations.DELIVER, self.answer_batch),
+            Served(operations.DELIVER_PART, self.answer_part),
+            Served(operations.BATCH_STATE, self.answer_batch_state),
             Served(operations.DISCARD, self.answer_discard),
             Served(operations.RESTORE, self.answer_restore),
             Served(operations.RESULTS, self.answer_results),
@@ -137,27 +144,43 @@ class Analyzer(Role):
         return JSONResponse({"keys": keys})
 
     async def answer_batch(self, request: Request) -> Response:
-        """Stores a delivery, once per (batch id, digest)."""
+        """Takes a batch's manifest, and says which parts are missing; the same again and again,
+        until the batch is complete."""
         require(request, self.config.shuffler_token_sha256, "shuffler")
-        said = announced(request, self.config.most_batch_mb << 20)
-        known = await self.store.find(said.batch_id)
-        if known is not None:
-            return self._answer_known(known, said.digest)
-        part = Path(self.config.spool, f"{said.batch_id.hex()}-{os.urandom(4).hex()}.part")
-        download = Download(request, part, said.length)
-        header = await download.header()
-        entry = self.tasks.find(header.task_id.hex())
-        if entry.state == "archived":
-            raise Problem(410, "task-archived", "This task is archived; it takes no more batches.")
-        await asyncio.to_thread(check_delivery, said, header, entry.task)
-        self._check_openable(entry.task)
-        target = self.publishing.messages_file(said.batch_id, said.digest)
-        await download.messages(said.digest, target)
-        if not await self.store.receive(header, entry.number, said.digest):
-            return await self._answer_second(said, target)
-        self.publishing.note(said.batch_id, "received", header.reports)
+        manifest = await read_manifest(request)
+        entry = self.tasks.find(manifest.header.task_id.hex())
+        known = await self.store.find(manifest.header.batch_id)
+        if known is None or known.state == "receiving":
+            if entry.state == "archived":
+                raise Problem(
+                    410, "task-archived", "This task is archived; it takes no more batches."
+                )
+            await asyncio.to_thread(check_delivery, manifest, entry.task)
+            self._check_openable(entry.task)
+        shared = self.inbox.shared(request)
+        batch = await self.receiving.begin(manifest, entry.number, shared)
+        if batch.state != "receiving":
+            return JSONResponse({"state": batch.state})
+        missing = await self.receiving.advance(batch, manifest)
+        if batch.state == "receiving":
+            return JSONResponse({"state": "receiving", "missing": missing}, 202)
+        self.publishing.note(batch.id, "received", batch.reports)
         self.publishing.arrived.set()
         return JSONResponse({"state": "received"}, 201)
+
+    async def answer_part(self, request: Request) -> Response:
+        """Takes one part of a batch."""
+        require(request, self.config.shuffler_token_sha256, "shuffler")
+        return await self.receiving.take_part(request)
+
+    async def answer_batch_state(self, request: Request) -> Response:
+        """Says whether a batch is complete here, for the shuffler."""
+        require(request, self.config.shuffler_token_sha256, "shuffler")
+        name = request.path_params["batch"]
+        known = await self.store.find(bytes.fromhex(name)) if BATCH_NAME.fullmatch(name) else None
+        if known is None:
+            raise Problem(404, "batch-unknown", "No such batch was received; see the status.")
+        return JSONResponse({"state": known.state, "sha256": known.digest.hex()})
 
     def _check_openable(self, task: Task) -> None:
         """Refuses a delivery while its key's file is missing. A batch for a key that was destroyed
@@ -193,21 +216,6 @@ class Analyzer(Role):
         log("ledger restored", level="warning")
         self.publishing.arrived.set()
         return JSONResponse({"lines": written})
-
-    @staticmethod
-    def _answer_known(known: StoredBatch, digest: bytes) -> Response:
-        """The answer to a batch that is stored already."""
-        if known.digest != digest:
-            raise Problem(409, "batch-differs", "Another batch has this id; deliver each once.")
-        return JSONResponse({"state": known.state})
-
-    async def _answer_second(self, said: Announcement, target: Path) -> Response:
-        """The answer when one batch came over two connections at once: the first one counts."""
-        known = await self.store.find(said.batch_id)
-        assert known is not None
-        if known.digest != said.digest or known.state != "received":
-            target.unlink(missing_ok=True)
-        return self._answer_known(known, said.digest)
 
     async def _results_of(self, entry: RegisteredTask) -> tuple[list[dict[str, Any]], int]:
         """What was published for a task, and how many results were forgotten."""

@@ -32,8 +32,11 @@ class AnalyzerConfig(ServerConfig):
     result_days: int = 0
     """Published results and their counts are deleted after so many days; 0: never."""
     confidence_percent: int = 95
-    most_batch_mb: int = 4096
-    """Larger deliveries are refused."""
+    most_batch_mb: int = 2_097_152
+    """Larger batches are refused, and so are those for which the disk has no room."""
+    parts: str = ""
+    """The bucket that is shared with the shuffler (its `spool`), for example s3://…; empty: parts
+    come by HTTP."""
 
     def problems(self) -> list[str]:
         found = super().problems()

@@ -6,6 +6,7 @@ from shuffledp.documents.schema import JsonSchema
 from shuffledp.service.http.operations import (
     BATCH_NAME,
     KEY_HEX,
+    NEEDS_BODY,
     NEEDS_JSON,
     NEEDS_TASK,
     SERIES_NAME,
@@ -47,21 +48,48 @@ KEYS = Operation(
 DELIVER = Operation(
     method="PUT",
     path="/batches/{batch}",
-    summary="Stores a batch, once for each id and digest",
+    summary="Takes a batch's manifest and says which parts are missing, until it is complete",
     who="shuffler",
-    body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
+    body=Content("application/json", {"type": "object"}),
     headers={"X-Content-SHA256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
-    answers=dict.fromkeys((200, 201), json_object(state=STATE)),
+    answers={
+        **dict.fromkeys((200, 201), json_object(state=STATE)),
+        202: json_object(
+            state={"enum": ["receiving"]}, missing={"type": "array", "items": {"type": "integer"}}
+        ),
+    },
     problems={
         **NEEDS_TASK,
-        400: ("batch-name", "interrupted"),
+        **NEEDS_BODY,
+        400: ("batch-name", "interrupted", "malformed"),
         409: ("batch-differs",),
         410: ("task-archived",),
-        411: ("length",),
-        413: ("batch-size",),
-        422: ("digest", "invalid", "long-batch", "short-batch", "top-up"),
+        413: ("batch-size", "size"),
+        422: ("bucket", "digest", "invalid", "long-batch", "short-batch", "top-up"),
         503: ("key-missing",),
     },
+)
+DELIVER_PART = Operation(
+    method="PUT",
+    path="/batches/{batch}/{digest}/parts/{part}",
+    summary="Takes one part of a batch; the same again changes nothing",
+    who="shuffler",
+    body=Content("application/octet-stream", {"type": "string", "format": "binary"}),
+    answers=dict.fromkeys((200, 201), json_object(state=STATE)),
+    problems={
+        **NEEDS_BODY,
+        400: ("batch-name", "interrupted"),
+        409: ("batch-differs",),
+        422: ("digest",),
+    },
+)
+BATCH_STATE = Operation(
+    method="GET",
+    path="/batches/{batch}",
+    summary="Whether a batch is complete at the analyzer",
+    who="shuffler",
+    answers={200: json_object(state=STATE, sha256={"type": "string"})},
+    problems={404: ("batch-unknown",)},
 )
 DISCARD = Operation(
     method="POST",

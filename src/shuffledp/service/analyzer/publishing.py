@@ -12,6 +12,7 @@ from pathlib import Path
 from shuffledp.errors import BudgetExceeded, ShuffleDPError
 from shuffledp.service.analyzer.budget import Budget
 from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.analyzer.receiving import Inbox
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.logs import log
@@ -20,8 +21,7 @@ from shuffledp.service.http.tasks import TaskRegistry
 from shuffledp.tasks.errors import BatchHeld, StateLost
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages, worker_pool
-from shuffledp.tasks.ordering import PAGE_ROWS
-from shuffledp.tasks.replays import ReplayMemory, first_seen, put_in_order
+from shuffledp.tasks.replays import ReplayMemory, first_seen, in_order
 from shuffledp.tasks.results import publish_batch
 from shuffledp.tasks.task import Task
 
@@ -35,10 +35,15 @@ class Publishing:
     """Opens and counts the batches that were received, and publishes their results."""
 
     def __init__(
-        self, config: AnalyzerConfig, store: AnalyzerStore, tasks: TaskRegistry, metrics: Metrics
+        self,
+        config: AnalyzerConfig,
+        store: AnalyzerStore,
+        tasks: TaskRegistry,
+        metrics: Metrics,
+        inbox: Inbox,
     ) -> None:
         self._config, self._store, self._tasks = config, store, tasks
-        self._metrics = metrics
+        self._metrics, self._inbox = metrics, inbox
         self._keys = KeyFolder(config.keys)
         self._spool = Path(config.spool)
         self.budget = Budget(config, store, tasks)
@@ -50,8 +55,6 @@ class Publishing:
         self.failing: dict[bytes, str] = {}
         """Why a batch could not be published yet, in words, by the batch's id; b"" stands for the
         store."""
-        for left in (*self._spool.glob("*.part"), *self._spool.glob("*.messages.*")):
-            left.unlink()
 
     def interrupt(self) -> None:
         """Makes the opening of a batch end soon; it begins anew after the next start."""
@@ -106,7 +109,7 @@ class Publishing:
         if held.code == "implausible":  # it was charged
             await self.budget.note()
         await self._store.hold(batch, str(held))
-        self.messages_file(batch.id, batch.digest).unlink(missing_ok=True)
+        await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
         self.failing.pop(batch.id, None)
         self._metrics.count("batches", state="held")
         log(
@@ -121,7 +124,7 @@ class Publishing:
         """Discards a batch and its messages; False if it is published, or worked on just now."""
         if self._working == batch.id or not await self._store.discard(batch, reason):
             return False
-        self.messages_file(batch.id, batch.digest).unlink(missing_ok=True)
+        await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
         self.failing.pop(batch.id, None)
         self.note(batch.id, batch.state, batch.reports)
         return True
@@ -133,7 +136,7 @@ class Publishing:
         memory = await self._memory(task)
         tally = await asyncio.to_thread(self._open, batch, task, key, memory)
         await self._store.count(batch, tally)
-        self.messages_file(batch.id, batch.digest).unlink(missing_ok=True)
+        await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
         self.note(batch.id, batch.state, batch.reports)
 
     def _no_key(self, task: Task) -> ShuffleDPError:
@@ -172,11 +175,14 @@ class Publishing:
         return memory
 
     def _open(self, batch: StoredBatch, task: Task, key: PrivateKey, memory: ReplayMemory) -> Tally:
-        file = self.messages_file(batch.id, batch.digest)
-        put_in_order(file, self._config.memory_mb << 20)
         memory.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        pages = in_order(
+            lambda: self._inbox.parts(batch.id, batch.digest),
+            self._spool,
+            self._config.memory_mb << 20,
+        )
         return count_messages(
-            first_seen(file, memory.files(), memory.run_of(batch.id.hex()), PAGE_ROWS),
+            first_seen(pages, memory.files(), memory.run_of(batch.id.hex())),
             key.secret,
             task.key.info(task.id),
             AllowedNumbers.of(task.protocol),
@@ -201,10 +207,6 @@ class Publishing:
     def key_of(self, task: Task) -> PrivateKey | None:
         """The private key of a task; None if it was destroyed or is another one."""
         return self._keys.holds(task.key)
-
-    def messages_file(self, batch_id: bytes, digest: bytes) -> Path:
-        """Where the messages of a batch are stored until they are counted."""
-        return self._spool / f"{batch_id.hex()}-{digest.hex()[:16]}.messages"
 
     def note(self, batch_id: bytes, state: str, reports: int) -> None:
         """Counts and logs that a batch has reached a state."""

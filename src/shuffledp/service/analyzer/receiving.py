@@ -1,65 +1,198 @@
-"""A delivery from the shuffler: its announcement is checked, its messages are written to disk."""
+"""Deliveries from the shuffler: a manifest, then its parts, in any order and as often as needed.
+
+The manifest is sent again and again: the answer says which parts are still missing, until the batch
+is complete. A batch that is not complete may be replaced by another manifest, because the shuffler
+may have had to order it again; a complete one never.
+
+Every batch has a folder in the spool with its manifest and its parts. Where shuffler and analyzer
+share a bucket, the folder holds instead where the parts are and the key to open them, which is
+overwritten when the batch was counted.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from shuffledp.documents.files import sync
+from shuffledp.documents.files import write_whole
+from shuffledp.service.analyzer.config import AnalyzerConfig
+from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
+from shuffledp.service.errors import StorageUnavailable
+from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.problems import Problem
-from shuffledp.tasks.errors import BatchRefused
+from shuffledp.service.store.private import erase, private_folder
+from shuffledp.service.store.spool import Spool, open_spool
+from shuffledp.tasks.errors import BatchRefused, StateLost, TaskError
+from shuffledp.tasks.parts import (
+    MANIFEST_NAME,
+    MOST_MANIFEST_BYTES,
+    MOST_PART_BYTES,
+    Manifest,
+    check_part,
+    open_part,
+    part_name,
+)
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import BATCH_HEADER_BYTES, BatchHeader, read_batch_header
+from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES
 
 REFUSAL_STATUS = {"batch-size": 413}
 """HTTP statuses of refused batches; 422 where none is named."""
+MOST_ASKED = 64
+"""Parts that one answer asks for, and that one request checks in a bucket."""
+KEY_FILE, FOLDER_FILE, CHECKED_FILE = "key", "folder", "checked"
+FOLDER = re.compile(r"[0-9a-f]{32}/[0-9a-f]{16}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Announcement:
-    """What a delivery says about itself before its first byte."""
+class Inbox:
+    """The folders of the batches that are being received or opened."""
 
-    batch_id: bytes
-    digest: bytes
-    length: int
+    def __init__(self, config: AnalyzerConfig) -> None:
+        self._spool, self._most = Path(config.spool), config.most_batch_mb << 20
+        self._bucket: Spool | None = open_spool(config.parts) if config.parts else None
+
+    def folder(self, batch_id: bytes, digest: bytes) -> Path:
+        """Where a batch is kept until it is counted."""
+        return self._spool / f"{batch_id.hex()}-{digest.hex()[:16]}"
+
+    def begin(self, manifest: Manifest, shared: tuple[str, bytes] | None) -> None:
+        """Makes the folder of a batch; `shared` says where in the bucket its parts are, and their
+        key."""
+        folder = self.folder(manifest.header.batch_id, manifest.digest)
+        private_folder(folder)
+        if shared is not None:
+            write_whole(folder / FOLDER_FILE, shared[0], durable=True, secret=True)
+            write_whole(folder / KEY_FILE, shared[1], durable=True, secret=True)
+        write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
+
+    def missing(self, manifest: Manifest) -> list[int]:
+        """The first parts that are not here yet."""
+        folder = self.folder(manifest.header.batch_id, manifest.digest)
+        found: list[int] = []
+        for number in range(len(manifest.parts)):
+            if not (folder / part_name(number)).exists():
+                found.append(number)
+                if len(found) == MOST_ASKED:
+                    break
+        return found
+
+    def check_shared(self, manifest: Manifest) -> bool:
+        """Checks the next parts in the bucket; whether all were checked."""
+        folder = self.folder(manifest.header.batch_id, manifest.digest)
+        file = folder / CHECKED_FILE
+        done = int(file.read_text()) if file.exists() else 0
+        for number in range(done, min(done + MOST_ASKED, len(manifest.parts))):
+            check_part(self._read(folder, manifest, number), manifest.parts[number])
+            done = number + 1
+        write_whole(file, str(done))
+        return done == len(manifest.parts)
+
+    def write(self, manifest: Manifest, number: int, data: bytes) -> None:
+        """Stores a part, durably."""
+        check_part(data, manifest.parts[number])
+        folder = self.folder(manifest.header.batch_id, manifest.digest)
+        write_whole(folder / part_name(number), data, durable=True, secret=True)
+
+    def parts(self, batch_id: bytes, digest: bytes) -> Iterator[bytes]:
+        """The messages of all parts, in order."""
+        folder = self.folder(batch_id, digest)
+        manifest = self.manifest(batch_id, digest)
+        if manifest is None:
+            raise StateLost(
+                "The parts of this batch are missing in the spool; bring the folder back, or "
+                "discard the batch."
+            )
+        for number, facts in enumerate(manifest.parts):
+            data = self._read(folder, manifest, number)
+            check_part(data, facts)
+            yield data
+
+    def _read(self, folder: Path, manifest: Manifest, number: int) -> bytes:
+        place = folder / FOLDER_FILE
+        if not place.exists():
+            return (folder / part_name(number)).read_bytes()
+        sealed = None
+        if self._bucket is not None:
+            sealed = self._bucket.read(place.read_text(), part_name(number))
+        if sealed is None:
+            raise TaskError("A part is missing in the bucket; deliver the batch again.")
+        key = (folder / KEY_FILE).read_bytes()
+        return open_part(sealed, key, manifest.header.batch_id, number)
+
+    def manifest(self, batch_id: bytes, digest: bytes) -> Manifest | None:
+        """The manifest of a batch that is kept here."""
+        file = self.folder(batch_id, digest) / MANIFEST_NAME
+        return Manifest.from_bytes(file.read_bytes()) if file.exists() else None
+
+    def remove(self, batch_id: bytes, digest: bytes) -> None:
+        """Removes a batch that was counted or given up: its key first."""
+        folder = self.folder(batch_id, digest)
+        erase(folder / KEY_FILE)
+        place = folder / FOLDER_FILE
+        if place.exists() and self._bucket is not None:
+            self._bucket.remove(place.read_text().partition("/")[0])
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def shared(self, request: Request) -> tuple[str, bytes] | None:
+        """(folder, key) of a batch in the bucket, if a request says so."""
+        folder, key = request.headers.get("x-parts-folder"), request.headers.get("x-parts-key", "")
+        if folder is None:
+            return None
+        if not FOLDER.fullmatch(folder) or not re.fullmatch("[0-9a-f]{64}", key):
+            raise Problem(400, "batch-name", "Name the batch's folder, and its key of 64 digits.")
+        if self._bucket is None:
+            raise Problem(
+                422, "bucket", "No bucket is shared here; set parts, or deliver parts by HTTP."
+            )
+        return folder, bytes.fromhex(key)
+
+    def check_room(self, manifest: Manifest, *, shared: bool) -> None:
+        """Refuses a batch that is larger than the limit, or than the disk's room."""
+        size = manifest.messages * MESSAGE_BYTES
+        room = self._most
+        if not shared:
+            room = min(room, shutil.disk_usage(self._spool).free - (64 << 20))
+        if size > room:
+            raise Problem(
+                413,
+                "batch-size",
+                "A batch of this size is not taken; make room on the disk, or raise most_batch_mb.",
+                have=size,
+                need=max(room, 0),
+            )
 
 
-def announced(request: Request, most: int) -> Announcement:
-    """The announcement in a request's path and headers; refuses more than `most` bytes."""
+async def read_manifest(request: Request) -> Manifest:
+    """The manifest in a request; refuses one that is not what the path and the digest say."""
     batch, digest = request.path_params["batch"], request.headers.get("x-content-sha256", "")
-    length = request.headers.get("content-length", "")
     if not re.fullmatch("[0-9a-f]{32}", batch) or not re.fullmatch("[0-9a-f]{64}", digest):
         raise Problem(
             400,
             "batch-name",
             "Name the batch by 32 hexadecimal digits and send its SHA-256 as X-Content-SHA256.",
         )
-    if not re.fullmatch("[0-9]{1,15}", length):
-        raise Problem(411, "length", "Send a Content-Length.")
-    if not BATCH_HEADER_BYTES <= int(length) <= most:
-        raise Problem(
-            413,
-            "batch-size",
-            "A batch of this size is not taken; raise most_batch_mb.",
-            have=int(length),
-            need=most,
-        )
-    return Announcement(bytes.fromhex(batch), bytes.fromhex(digest), int(length))
-
-
-def check_delivery(said: Announcement, header: BatchHeader, task: Task) -> None:
-    """Raises a `Problem` unless the batch is the announced one and follows its task's rule."""
-    if header.batch_id != said.batch_id:
-        raise Problem(400, "batch-name", "The batch's header names another batch.")
+    body = await read_body(request, MOST_MANIFEST_BYTES)
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise Problem(422, "digest", "The manifest was damaged on its way; deliver it again.")
     try:
-        task.check_batch(header, said.length)
+        manifest = await asyncio.to_thread(Manifest.from_bytes, body)
+    except TaskError as error:
+        raise Problem(400, "malformed", str(error)) from None
+    if manifest.header.batch_id.hex() != batch:
+        raise Problem(400, "batch-name", "The batch's manifest names another batch.")
+    return manifest
+
+
+def check_delivery(manifest: Manifest, task: Task) -> None:
+    """Raises a `Problem` unless a batch follows its task's rule."""
+    try:
+        task.check_batch(manifest.header, BATCH_HEADER_BYTES + manifest.messages * MESSAGE_BYTES)
     except BatchRefused as refused:
         status = REFUSAL_STATUS.get(refused.code, 422)
         raise Problem(
@@ -67,52 +200,76 @@ def check_delivery(said: Announcement, header: BatchHeader, task: Task) -> None:
         ) from None
 
 
-class Download:
-    """A delivery while it arrives: its header first, then its messages into a file."""
+class Receiving:
+    """Takes manifests and parts, and notes when a batch is complete."""
 
-    def __init__(self, request: Request, part: Path, length: int) -> None:
-        self._chunks = request.stream()
-        self._part, self._length = part, length
-        self._digest = hashlib.sha256()
-        self._rest = b""
-        self._taken = 0
+    def __init__(self, inbox: Inbox, store: AnalyzerStore) -> None:
+        self._inbox, self._store = inbox, store
+        self._lock = asyncio.Lock()
 
-    async def header(self) -> BatchHeader:
-        """The batch's header, from the first bytes."""
-        while len(self._rest) < BATCH_HEADER_BYTES:
-            self._rest += await self._next()
-        head, self._rest = self._rest[:BATCH_HEADER_BYTES], self._rest[BATCH_HEADER_BYTES:]
-        self._digest.update(head)
-        return read_batch_header(head)
+    async def begin(
+        self, manifest: Manifest, task: int, shared: tuple[str, bytes] | None
+    ) -> StoredBatch:
+        """The stored batch of a manifest, which is new, or is the one that is being received."""
+        digest = manifest.digest
+        async with self._lock:
+            known = await self._store.find(manifest.header.batch_id)
+            if known is not None and known.digest == digest:
+                return known
+            if known is not None and known.state != "receiving":
+                raise Problem(409, "batch-differs", "Another batch has this id; deliver each once.")
+            self._inbox.check_room(manifest, shared=shared is not None)
+            await asyncio.to_thread(self._inbox.begin, manifest, shared)
+            if known is not None:
+                await self._store.replace(manifest.header, digest)
+                await asyncio.to_thread(self._inbox.remove, known.id, known.digest)
+            else:
+                await self._store.receive(manifest.header, task, digest)
+            found = await self._store.find(manifest.header.batch_id)
+            assert found is not None
+            return found
 
-    async def messages(self, digest: bytes, target: Path) -> None:
-        """Writes the messages to `target`, complete and durable, or nothing."""
+    async def advance(self, batch: StoredBatch, manifest: Manifest) -> list[int]:
+        """The parts that a batch still needs; notes that it is complete if there are none. A batch
+        in a bucket is checked part by part, and may need no parts while it is not complete yet."""
+        folder = self._inbox.folder(batch.id, batch.digest)
+        if (folder / FOLDER_FILE).exists():
+            try:
+                whole = await asyncio.to_thread(self._inbox.check_shared, manifest)
+            except TaskError as error:
+                raise Problem(422, "digest", str(error)) from None
+            if not whole:
+                return []
+            missing: list[int] = []
+        else:
+            missing = await asyncio.to_thread(self._inbox.missing, manifest)
+        if not missing:
+            await self._store.complete(batch)
+        return missing
+
+    async def take_part(self, request: Request) -> Response:
+        """Stores one part of a batch that is being received."""
+        params = request.path_params
         try:
-            with open(self._part, "wb") as out:
-                await asyncio.to_thread(self._write, out, self._rest)
-                while self._taken < self._length:
-                    await asyncio.to_thread(self._write, out, await self._next())
-                await asyncio.to_thread(_make_durable, out)
-            if self._digest.digest() != digest:
-                raise Problem(422, "digest", "The batch was damaged on its way; deliver it again.")
-            self._part.replace(target)
-            sync(target.parent)
-        finally:
-            self._part.unlink(missing_ok=True)
-
-    def _write(self, out: BinaryIO, data: bytes) -> None:
-        self._digest.update(data)
-        out.write(data)
-
-    async def _next(self) -> bytes:
+            batch_id, digest = bytes.fromhex(params["batch"]), bytes.fromhex(params["digest"])
+            number = int(params["part"]) if re.fullmatch("[0-9]{1,9}", params["part"]) else -1
+        except ValueError:
+            raise Problem(400, "batch-name", "Name the batch, its digest and the part.") from None
+        known = await self._store.find(batch_id)
+        if known is None or known.digest != digest:
+            raise Problem(409, "batch-differs", "Send the batch's manifest before its parts.")
+        if known.state != "receiving":
+            return JSONResponse({"state": known.state})
+        manifest = await asyncio.to_thread(self._inbox.manifest, batch_id, digest)
+        if manifest is None or not 0 <= number < len(manifest.parts):
+            raise Problem(400, "batch-name", "The manifest of this batch has no such part.")
+        body = await read_body(request, MOST_PART_BYTES)
         try:
-            data = await anext(self._chunks)
-        except (ClientDisconnect, StopAsyncIteration):
-            raise Problem(400, "interrupted", "The delivery broke off; deliver it again.") from None
-        self._taken += len(data)
-        return data
-
-
-def _make_durable(out: BinaryIO) -> None:
-    out.flush()
-    os.fsync(out.fileno())
+            await asyncio.to_thread(self._inbox.write, manifest, number, body)
+        except TaskError as error:
+            raise Problem(422, "digest", str(error)) from None
+        except OSError:
+            raise StorageUnavailable(
+                "The spool cannot be written; make room on its disk."
+            ) from None
+        return JSONResponse({"state": "receiving"}, 201)

@@ -89,7 +89,7 @@ class AnalyzerStore:
         return rows[0] if rows else None
 
     async def receive(self, header: BatchHeader, task: int, digest: bytes) -> bool:
-        """Stores a batch as received; False if there is one of this id."""
+        """Stores a batch whose parts are to come; False if there is one of this id."""
 
         async def store(transaction: Transaction) -> bool:
             found = await transaction.rows("SELECT COUNT(*) FROM batches WHERE task=$1", task)
@@ -97,7 +97,7 @@ class AnalyzerStore:
                 header.batch_id,
                 task,
                 int(found[0][0]) + 1,
-                "received",
+                "receiving",
                 digest,
                 header.reports,
                 header.top_up_messages,
@@ -107,6 +107,27 @@ class AnalyzerStore:
             return bool(await transaction.insert("batches", columns, [row]))
 
         return await self._database.run(store)
+
+    async def replace(self, header: BatchHeader, digest: bytes) -> None:
+        """Stores another manifest of a batch that is not complete."""
+        await self._database.rows(
+            "UPDATE batches SET digest=$2, reports=$3, top_up_messages=$4, noise_shares=$5 "
+            "WHERE id=$1 AND state='receiving'",
+            header.batch_id,
+            digest,
+            header.reports,
+            header.top_up_messages,
+            header.noise_shares,
+        )
+
+    async def complete(self, batch: StoredBatch) -> None:
+        """Stores that all parts of a batch are here: receiving → received."""
+        await self._database.rows(
+            "UPDATE batches SET state='received' WHERE id=$1 AND digest=$2 AND state='receiving'",
+            batch.id,
+            batch.digest,
+        )
+        batch.state = "received"
 
     async def batches(self, task: int | None = None) -> list[StoredBatch]:
         """All batches, or those of a task, in order of arrival."""

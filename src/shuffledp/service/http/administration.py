@@ -67,6 +67,7 @@ class Administration:
     async def answer_list(self, request: Request) -> Response:
         """All tasks with their states, archived ones too."""
         require(request, self._operator, "operator")
+        await self._tasks.refresh()
         logged = await self._logged()
         facts = [await self._facts(entry, logged) for entry in self._tasks.by_id.values()]
         return JSONResponse({"tasks": facts})
@@ -91,7 +92,7 @@ class Administration:
     async def answer_archive(self, request: Request) -> Response:
         """Archives a task that is closed or has expired, and has nothing left to do."""
         require(request, self._operator, "operator")
-        entry = self._tasks.find(request.path_params["task"])
+        entry = await self._tasks.lookup(request.path_params["task"], fresh=True)
         discard = await _asked_to_discard(request)
         if entry.state != "archived":
             await self.archive(entry, discard=discard)
@@ -123,7 +124,7 @@ class Administration:
     async def answer_delete(self, request: Request) -> Response:
         """Deletes an archived task and everything that is stored about it."""
         require(request, self._operator, "operator")
-        entry = self._tasks.find(request.path_params["task"])
+        entry = await self._tasks.lookup(request.path_params["task"], fresh=True)
         if entry.state != "archived":
             raise Problem(409, "task-not-archived", "Archive the task before you delete it.")
         await self._care.clear(entry)

@@ -11,6 +11,7 @@ from starlette.types import Message, Receive
 
 from shuffledp.documents.json_text import read_json
 from shuffledp.errors import ParameterError
+from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.problems import Problem
 
 LENGTH_TEXT = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -24,22 +25,25 @@ def declared_length(headers: Headers, need: int) -> int:
     return int(length)
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """A request's whole body; a 413 if it declares to be longer than `most` bytes."""
+async def read_body(request: Request, most: int, arriving: Arriving | None = None) -> bytes:
+    """A request's whole body; a 413 if it declares to be longer than `most` bytes. `arriving`
+    limits it together with others."""
     length = declared_length(request.headers, most)
     if length > most:
         raise Problem(
             413, "size", "The body is larger than what is taken here.", have=length, need=most
         )
     parts, size = [], 0
-    try:
-        async for part in request.stream():
-            parts.append(part)
-            size += len(part)
-            if size > length:
-                break
-    except ClientDisconnect:
-        size = -1
+    with (arriving or Arriving(length)).counting() as received:
+        try:
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > length:
+                    break
+                received(len(part))
+        except ClientDisconnect:
+            size = -1
     if size != length:
         raise Problem(400, "interrupted", "The request broke off; send the same again.")
     return b"".join(parts)
@@ -61,12 +65,15 @@ async def next_part(receive: Receive) -> Message:
     return message
 
 
-async def rest_of_body(receive: Receive, first: bytes, most: int) -> bytes:
+async def rest_of_body(receive: Receive, first: bytes, most: int, arriving: Arriving) -> bytes:
     """A body whose first part has come; reading stops when it is longer than `most` bytes."""
     parts, size, more = [first], len(first), True
-    while more:
-        message = await next_part(receive)
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False) and size <= most
+    with arriving.counting() as received:
+        received(size)
+        while more:
+            message = await next_part(receive)
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            more = message.get("more_body", False) and size <= most
+            received(len(parts[-1]))
     return b"".join(parts)

@@ -30,7 +30,8 @@ MOST_PIPELINED = 16
 MOST_IGNORED_BYTES = 1 << 20
 """Of a body that goes on after its request was answered; then the connection is closed."""
 LEAST_BYTES_PER_SECOND = 64 << 10
-"""A body may take the request's seconds, and this much longer for its declared length."""
+"""A request may take its seconds, and a second more for so many bytes that were received; what it
+declares counts for nothing."""
 SWEEP_SECONDS = 0.5
 
 
@@ -111,6 +112,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether a request's URL and headers are still to come."""
         self._header_bytes = 0
         self._ignored_bytes = 0
+        self._received = 0
+        """Bytes of the request that is arriving."""
         self._last_byte = self._begun = self.loop.time()
         self._seconds: float = self._limits.request_seconds
         self._arriving = True
@@ -133,9 +136,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._ended:
             return
         self._last_byte = now = self.loop.time()
+        self._received += len(data)
         if self._heading:
             if not self._header_bytes:
-                self._begun, self._arriving = now, True
+                self._begun, self._arriving, self._received = now, True, len(data)
                 self._seconds = self._limits.request_seconds
             self._header_bytes += len(data)
         self._feed(data)
@@ -219,7 +223,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
         elif self._arriving and (
             (now - self._last_byte > self._limits.idle_seconds and not self.flow.read_paused)
-            or now - self._begun > self._seconds + self._declared() / LEAST_BYTES_PER_SECOND
+            or now - self._begun > self._seconds + self._received / LEAST_BYTES_PER_SECOND
         ):
             self._end_late()
 

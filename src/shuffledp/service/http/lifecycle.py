@@ -70,13 +70,12 @@ class OperatorsServer(uvicorn.Server):
         yield
 
 
-def serve(role: Role, uds: str = "") -> None:
-    """Runs a server until SIGTERM or SIGINT; with `uds`, on that socket of this machine instead of
-    its public address."""
+def serve(role: Role, sockets: list[socket.socket] | None = None) -> None:
+    """Runs a server until SIGTERM or SIGINT, on sockets that listen already if some are given."""
     start_logs()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
-    config = uvicorn_config(role.server_config, role.app(), role.connections, uds=uds)
-    DrainingServer(config, role).run()
+    config = uvicorn_config(role.server_config, role.app(), role.connections)
+    DrainingServer(config, role).run(sockets)
 
 
 def uvicorn_config(
@@ -85,7 +84,6 @@ def uvicorn_config(
     connections: Connections,
     *,
     listen: str = "",
-    uds: str = "",
 ) -> uvicorn.Config:
     """How uvicorn serves an application, at the public address unless another one is given."""
     host, port = place(listen or settings.listen)
@@ -93,7 +91,6 @@ def uvicorn_config(
         app,
         host=host,
         port=port,
-        uds=uds or None,
         http=bounded_protocol(connections),
         ws="none",
         interface="asgi3",
@@ -106,6 +103,6 @@ def uvicorn_config(
         proxy_headers=False,
         date_header=False,
         timeout_graceful_shutdown=10,
-        ssl_certfile=None if uds else settings.tls_certificate or None,
-        ssl_keyfile=None if uds else settings.tls_key or None,
+        ssl_certfile=settings.tls_certificate or None,
+        ssl_keyfile=settings.tls_key or None,
     )

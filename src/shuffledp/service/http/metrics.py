@@ -5,6 +5,7 @@ Every server has a registry of its own, so that several in one process do not mi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
 
 __all__ = ["CONTENT_TYPE_LATEST", "Counts", "Figures", "Levels", "Metrics", "Seconds"]
 
@@ -79,7 +81,9 @@ class Metrics:
             if isinstance(one, Counts):
                 self._counters[one.name] = Counter(one.name, one.meaning, one.labels, **place)
             elif isinstance(one, Levels):
-                self._levels[one.name] = Gauge(one.name, one.meaning, one.labels, **place)
+                self._levels[one.name] = Gauge(
+                    one.name, one.meaning, one.labels, multiprocess_mode="mostrecent", **place
+                )
             else:
                 self._times[one.name] = Histogram(
                     one.name, one.meaning, buckets=BUCKET_SECONDS, **place
@@ -115,5 +119,10 @@ class Metrics:
         self._times[name].observe(seconds)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        """All metrics in Prometheus' text format; where several processes share an address, of all
+        of them together."""
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)

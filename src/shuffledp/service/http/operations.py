@@ -43,12 +43,14 @@ LOG_PLACE: JsonSchema = {"type": "integer", "minimum": 0, "maximum": (1 << 53) -
 KEY_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 SIGNATURE_HEX: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{128}$"}
 SERIES_NAME: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-PATH_NAMES = {
+PATH_NAMES: dict[str, JsonSchema] = {
     "task": TASK_NAME,
     "batch": BATCH_NAME,
     "first": LOG_PLACE,
     "size": LOG_PLACE,
     "series": SERIES_NAME,
+    "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "part": {"type": "string", "pattern": "^[0-9]{1,9}$"},
 }
 
 PROBLEM: JsonSchema = {
@@ -125,11 +127,6 @@ class Operation:
                 found[status] = (*known, *(code for code in codes if code not in known))
         return dict(sorted(found.items()))
 
-    def matches(self, method: str, path: str) -> bool:
-        """Whether a request is for this operation."""
-        pattern = re.sub(r"\\\{[a-z]+\\\}", "[^/]+", re.escape(self.path))
-        return self.method == method and re.fullmatch(pattern, path) is not None
-
     def to_dict(self) -> dict[str, Any]:
         """As OpenAPI writes it."""
         names = re.findall(r"\{([a-z]+)\}", self.path)
@@ -155,7 +152,12 @@ class Operation:
         return described
 
 
-SUCCESSES = {200: "Done, or known already", 201: "Stored", 304: "Not changed"}
+SUCCESSES = {
+    200: "Done, or known already",
+    201: "Stored",
+    202: "More is needed",
+    304: "Not changed",
+}
 
 
 def _parameter(name: str, place: str, schema: JsonSchema) -> dict[str, Any]:
@@ -277,7 +279,7 @@ SHARED = {
         problems={
             **NEEDS_BODY,
             400: ("interrupted", "task-id"),
-            409: ("key-taken", "log-forked", "series-place"),
+            409: ("key-taken", "log-forked", "store-older", "series-place"),
             410: ("key-retired", "task-deleted", "task-expired"),
             422: ("invalid", "key-unknown", "task-unlogged", "unsigned"),
             503: ("busy", "draining", "analyzer-away"),

@@ -7,7 +7,6 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from shutil import disk_usage
 from typing import Any, ClassVar
 
 from starlette.applications import Starlette
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
 
+from shuffledp.documents.files import lock
 from shuffledp.numbers.exact import show
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.http.access import require
@@ -30,10 +30,11 @@ from shuffledp.service.http.problems import Problem, exception_answers
 from shuffledp.service.http.rates import LIMITED, Rate
 from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry, series_facts
+from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
-from shuffledp.service.store.private import private_folder
 from shuffledp.service.store.schema import Schema
+from shuffledp.service.store.spool import Spool, open_spool
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.sandbox import CheckLimits
 from shuffledp.tasks.signing import SigningKey
@@ -67,6 +68,10 @@ class Role(ABC):
     """Whether this server signs tasks, and has a key for that."""
     signing: SigningKey
     """The key with which this server signs tasks."""
+    shares_store: ClassVar[bool] = False
+    """Whether several processes of this role may use one PostgreSQL store."""
+    registry: ClassVar[type[TaskRegistry]] = TaskRegistry
+    spool: Spool
 
     def __init__(self, config: ServerConfig, clock: Clock = system_clock) -> None:
         self.server_config = config
@@ -110,13 +115,16 @@ class Role(ABC):
 
     async def start(self) -> None:
         """Opens the store and starts the background work."""
-        private_folder(Path(self.server_config.spool))
-        self.database = await open_database(self.server_config.store, self.schema)
+        self.spool = open_spool(self.server_config.spool)
+        await asyncio.to_thread(self.spool.prepare)
+        self.database = await open_database(
+            self.server_config.store, self.schema, shared=self.shares_store
+        )
         try:
             limits = CheckLimits(
                 self.server_config.verify_seconds, self.server_config.verify_memory_mb
             )
-            self.tasks = TaskRegistry(self.database, limits, lambda: self.draining, self.clock)
+            self.tasks = self.registry(self.database, limits, lambda: self.draining, self.clock)
             await self.tasks.load()
             if self.signs:
                 self.signing = self._signing_key()
@@ -153,15 +161,21 @@ class Role(ABC):
     def _signing_key(self) -> SigningKey:
         """The key with which this server signs; made at the first start."""
         file = Path(self.server_config.signing_key_file)
-        if file.exists():
-            return SigningKey.load(file)
-        if self.tasks.by_id:
-            raise ConfigError(
-                f"The signing key {file} is missing, and devices know the {self.name} by it; bring "
-                f"it back, or make another with `shuffledp keys signing {file}` and have its "
-                "public half told to everybody."
-            )
-        key = SigningKey.create(file)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            lock(Path(f"{file}.lock"), secret=True)
+            if not file.exists()
+            else contextlib.nullcontext()
+        ):
+            if file.exists():  # perhaps since a moment ago, by another process
+                return SigningKey.load(file)
+            if self.tasks.by_id:
+                raise ConfigError(
+                    f"The signing key {file} is missing, and devices know the {self.name} by it; "
+                    f"bring it back, or make another with `shuffledp keys signing {file}` and "
+                    "tell everybody its public half."
+                )
+            key = SigningKey.create(file)
         log("signing key made", role=self.name, key=key.public.hex())
         return key
 
@@ -193,7 +207,8 @@ class Role(ABC):
         apart = bool(self.server_config.operators_listen)
         app = self._routed([one for one in self._served() if not (apart and one.operation.inside)])
         app.router.lifespan_context = lifespan
-        return self.origins.around(self.address_rate.around(self.before_routes(app)))
+        routed = self.address_rate.around(self.before_routes(app))
+        return closing_unread(self.origins.around(routed))
 
     def operators_app(self) -> ASGIApp:
         """What is answered at the operators' address: everything but uploads."""
@@ -250,6 +265,7 @@ class Role(ABC):
 
     async def answer_current(self, _: Request) -> Response:
         """The tasks that devices may answer now or later: how the tasks of a series are found."""
+        await self.tasks.refresh()
         return JSONResponse({"tasks": self.tasks.current()})
 
     async def answer_list_task(self, request: Request) -> Response:
@@ -270,9 +286,10 @@ class Role(ABC):
 
     async def status(self) -> dict[str, Any]:
         """The tasks, how far they are, and their results: everything that the page shows."""
+        await self.tasks.refresh()
         tasks = [
             self._task_facts(entry) | await self.task_status(entry)
-            for entry in self.tasks.by_id.values()
+            for entry in list(self.tasks.by_id.values())
             if entry.state != "archived"
         ]
         return {"role": self.name, "tasks": tasks}
@@ -300,7 +317,9 @@ class Role(ABC):
 
     async def answer_metrics(self, _: Request) -> Response:
         """The metrics for Prometheus."""
-        self.metrics.level("spool_free_bytes", disk_usage(self.server_config.spool).free)
+        free = await asyncio.to_thread(self.spool.free_bytes)
+        if free is not None:
+            self.metrics.level("spool_free_bytes", free)
         self.metrics.level(
             "open_tasks", sum(one.state == "open" for one in self.tasks.by_id.values())
         )
@@ -324,7 +343,8 @@ class Role(ABC):
                 "The store is full or cannot be reached; make room, or bring it back.",
                 retry_after=5,
             ) from None
-        if disk_usage(self.server_config.spool).free < LEAST_FREE_BYTES:
+        free = await asyncio.to_thread(self.spool.free_bytes)
+        if free is not None and free < LEAST_FREE_BYTES:
             raise Problem(
                 503, "spool", "The disk of the spool folder is full; make room.", retry_after=5
             )

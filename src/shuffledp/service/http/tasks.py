@@ -82,18 +82,9 @@ class TaskRegistry:
         self._waiting = 0
         self.by_id: dict[bytes, RegisteredTask] = {}
         self._by_number: dict[int, RegisteredTask] = {}
-        self.least_number = 1
-        """New tasks get no smaller number."""
         self.admit: Callable[[Task, TaskSignature], Awaitable[Storing]] | None = None
         """What else a role asks of a new task, and stores with it: raises a `Problem` if it is
         refused."""
-        self.added: Callable[[RegisteredTask], None] = lambda _: None
-        """Called with every new task before it can be found."""
-        self.removed: Callable[[RegisteredTask], None] = lambda _: None
-        """Called with every task that was deleted."""
-        self.changed: Callable[[bytes], Awaitable[None]] = _told_nobody
-        """Called with the id of a task that is new, changed its state, or was deleted, before
-        whoever asked for that is answered."""
 
     async def load(self) -> None:
         """Reads all tasks from the store."""
@@ -112,6 +103,7 @@ class TaskRegistry:
         Verifying takes place in another process, and everything that takes time in a thread, so
         that the server goes on answering.
         """
+        await self.refresh()
         if task_id in self.by_id:
             return False
         await self._check(body, task_id)
@@ -121,6 +113,7 @@ class TaskRegistry:
         also = None if self.admit is None else await self.admit(task, signature)
 
         async def store(transaction: Transaction) -> tuple[int, bool]:
+            await self.begin_change(transaction)
             found = await transaction.rows("SELECT number, state FROM tasks WHERE id=$1", task.id)
             if found:
                 if found[0][1] == "deleted":
@@ -129,13 +122,14 @@ class TaskRegistry:
                     )
                 return int(found[0][0]), False
             top = await transaction.rows("SELECT COALESCE(MAX(number), 0) FROM tasks")
-            number = max(int(top[0][0]) + 1, self.least_number)
+            number = int(top[0][0]) + 1
             await transaction.run(
                 "INSERT INTO tasks (number, id, body, state) VALUES ($1, $2, $3, 'open')",
                 number,
                 task.id,
                 task.canonical().decode(),
             )
+            await self.added(transaction, number, task)
             if also is not None:
                 await also(transaction)
             return number, True
@@ -143,8 +137,25 @@ class TaskRegistry:
         number, fresh = await self._database.run(store)
         if task.id not in self.by_id:
             self._add(RegisteredTask(number=number, task=task, state="open"))
-            await self.changed(task.id)
         return fresh
+
+    async def begin_change(self, transaction: Transaction) -> None:
+        """Called at the beginning of every transaction that changes tasks."""
+
+    async def added(self, transaction: Transaction, number: int, task: Task) -> None:
+        """Stores what a role keeps beside a new task."""
+
+    async def store_state(self, transaction: Transaction, number: int, state: str) -> None:
+        """Stores a task's state, at the end of a transaction that changes it."""
+        await transaction.run(
+            "UPDATE tasks SET state=$1, changed=$2 WHERE number=$3 AND state <> 'deleted'",
+            state,
+            int(self._clock()),
+            number,
+        )
+
+    async def refresh(self) -> None:
+        """Learns of changes that other processes have stored."""
 
     async def _check(self, body: bytes, task_id: bytes) -> None:
         """Verifies a task in another process; a 503 if too many wait for that."""
@@ -170,30 +181,41 @@ class TaskRegistry:
 
     async def move(self, entry: RegisteredTask, state: str) -> None:
         """Brings a task into another state, durably."""
-        now = int(self._clock())
-        await self._database.rows(
-            "UPDATE tasks SET state=$1, changed=$2 WHERE number=$3", state, now, entry.number
-        )
-        entry.state, entry.changed = state, now
-        await self.changed(entry.task.id)
+
+        async def store(transaction: Transaction) -> None:
+            await self.begin_change(transaction)
+            await self.store_state(transaction, entry.number, state)
+
+        await self._database.run(store)
+        entry.state, entry.changed = state, int(self._clock())
 
     async def delete(self, entry: RegisteredTask, work: Work[None]) -> None:
         """Forgets a task but its id, which can never be registered again; `work` deletes what else
         is stored about it, in the same transaction."""
 
         async def forget(transaction: Transaction) -> None:
+            await self.begin_change(transaction)
             await work(transaction)
-            await transaction.run(
-                "UPDATE tasks SET state='deleted', body='', changed=$1 WHERE number=$2",
-                int(self._clock()),
-                entry.number,
-            )
+            await self.store_state(transaction, entry.number, "deleted")
+            await transaction.run("UPDATE tasks SET body='' WHERE number=$1", entry.number)
 
         await self._database.run(forget)
+        self._drop(entry)
+
+    def _drop(self, entry: RegisteredTask) -> None:
         self.by_id.pop(entry.task.id, None)
         self._by_number.pop(entry.number, None)
-        self.removed(entry)
-        await self.changed(entry.task.id)
+
+    async def lookup(self, text: str, *, fresh: bool = False) -> RegisteredTask:
+        """`find`, after asking for changes if there is no such task here yet, or if the answer has
+        to be fresh."""
+        try:
+            known = bytes.fromhex(text) in self.by_id
+        except ValueError:
+            known = True  # `find` refuses it
+        if fresh or not known:
+            await self.refresh()
+        return self.find(text)
 
     def find(self, text: str) -> RegisteredTask:
         """The task whose id, in hexadecimal digits, stands in a path; a 404 if there is none."""
@@ -230,7 +252,6 @@ class TaskRegistry:
         return self._by_number[number]
 
     def _add(self, entry: RegisteredTask) -> None:
-        self.added(entry)
         self.by_id[entry.task.id] = entry
 
     async def answer_put(self, request: Request, collector_key: str) -> Response:
@@ -246,16 +267,12 @@ class TaskRegistry:
 
     async def answer_get(self, request: Request) -> Response:
         """Gives a task in its canonical text, which never changes: its name is its hash."""
-        entry = self.find(request.path_params["task"])
+        entry = await self.lookup(request.path_params["task"])
         tag = f'"{entry.task.id.hex()}"'
         headers = {"Cache-Control": TASK_CACHING, "ETag": tag}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(entry.task.canonical(), headers=headers, media_type="application/json")
-
-
-async def _told_nobody(_: bytes) -> None:
-    """Where no other process needs to know."""
 
 
 def _given_signature(request: Request, task_id: bytes, collector_key: str) -> TaskSignature:

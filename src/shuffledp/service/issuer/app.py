@@ -21,13 +21,17 @@ from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.issuer import operations
-from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES, Attesting
-from shuffledp.service.issuer.care import IssuerCare, IssuerRetention
+from shuffledp.service.issuer.attestation import MOST_EVIDENCE_BYTES, AttestationCommand
 from shuffledp.service.issuer.config import IssuerConfig
 from shuffledp.service.issuer.issuing import Issuing
 from shuffledp.service.issuer.operations import MOST_TOKENS
-from shuffledp.service.issuer.schema import ISSUER_SCHEMA
-from shuffledp.service.issuer.store import IssuerStore, Verdict
+from shuffledp.service.issuer.store import (
+    ISSUER_SCHEMA,
+    IssuerDeletion,
+    IssuerRetention,
+    IssuerStore,
+    Verdict,
+)
 from shuffledp.service.tokens import token_hash
 from shuffledp.tasks.clock import CLOCK_SECONDS, Clock, system_clock
 from shuffledp.tasks.errors import TaskError
@@ -55,7 +59,9 @@ class Issuer(Role):
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
         self.store = IssuerStore(self.database)
-        self.attesting = Attesting(self.config.attest, self.config.attest_seconds, self.config.keys)
+        self.attestation = AttestationCommand(
+            self.config.attest, self.config.attest_seconds, self.config.keys
+        )
         self.tasks.admit = self._admit
         self.issuing = Issuing(self.store, self.config.keys)
         await self.issuing.open([one for one in self.tasks.by_id.values() if self._takes(one)])
@@ -66,13 +72,13 @@ class Issuer(Role):
         self.issuing.close()
 
     def care(self) -> TaskCare:
-        return IssuerCare()
+        return IssuerDeletion()
 
     def retention(self) -> Retention:
         return IssuerRetention(self.store, self.tasks, self.clock)
 
     async def measure(self) -> None:
-        """There are no levels of the issuer's own."""
+        """The issuer has no levels to measure."""
 
     def _expired(self, entry: RegisteredTask) -> bool:
         return self.clock() >= entry.task.expires + CLOCK_SECONDS
@@ -95,7 +101,7 @@ class Issuer(Role):
                 409,
                 "key-taken",
                 "Another task has this issuer key, and tokens of both would count in either; make "
-                "the task with a key of its own.",
+                "the task with a new key.",
             )
         return await self.issuing.begin(task)
 
@@ -198,7 +204,7 @@ class Issuer(Role):
         hashes, evidence = _hashes([data.get("sha256")]), data.get("evidence")
         if len(hashes) != 1 or not isinstance(evidence, str):
             raise Problem(422, "tokens", 'Send {"sha256": a hash of 64 digits, "evidence": …}.')
-        holder = await self.attesting.holder(evidence)
+        holder = await self.attestation.holder(evidence)
         if not await self.store.enrol_holder(hashes[0], holder):
             raise Problem(
                 409, "token-taken", "This hash is enrolled for somebody else; draw another token."

@@ -1,10 +1,10 @@
-"""Giving tokens, as long as the store knows everybody who had one.
+"""Issues tokens, as long as the store knows everybody who has had one.
 
 For every token, in this order: the store is changed durably, the record outside it is raised
-durably, the answer leaves. Killed at any moment, the store therefore counts at least as many tokens
-as the record, and the record at least as many as answers have left. A store that counts fewer than
-the record is older than an answer, so it was put back from a copy: no more tokens of its task are
-given, for good. Tokens that it does know are given again, to the same requests, as ever.
+durably, the answer is sent. So whenever the process is killed, the store counts at least as many
+tokens as the record, and the record at least as many as were sent. A store that counts fewer than
+the record was restored from an older copy: it issues no more tokens for that task, ever. Requests
+that it knows still get the same answer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.task import Task
 
 OLDER = (
-    "the store is older than tokens that were issued, so that it is not known who has had one; go "
-    "on with the next task"
+    "the store is older than tokens that were issued, so nobody knows who has had one; "
+    "continue with the next task"
 )
 MISSING = (
-    "the record of issued tokens is missing, so that it is not known whether the store is older "
-    "than they are; bring the folder of the issuer's keys back, or go on with the next task"
+    "the record of issued tokens is missing, so nobody knows whether the store is older "
+    "than they are; restore the folder of the issuer's keys, or continue with the next task"
 )
 
 

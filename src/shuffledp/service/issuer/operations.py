@@ -10,7 +10,7 @@ from shuffledp.service.http.operations import (
     Operation,
     json_object,
 )
-from shuffledp.service.issuer.attesting import MOST_EVIDENCE_BYTES
+from shuffledp.service.issuer.attestation import MOST_EVIDENCE_BYTES
 
 MOST_TOKENS = 100_000
 TOKEN_HASH = {"type": "string", "pattern": "^[0-9a-f]{64}$"}

@@ -1,12 +1,47 @@
-"""The enrolments at the issuer, and which of them have had their token of which task."""
+"""What the issuer stores: the enrolments, and which of them have had their token of which task,
+until the task is over."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
 
+from shuffledp.service.http.administration import TaskCare
+from shuffledp.service.http.retention import Retention
+from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.store.database import Database, Row, Transaction
+from shuffledp.service.store.schema import TASK_STATES, TASKS_TABLE, Schema
+from shuffledp.tasks.clock import CLOCK_SECONDS, Clock
 
+ISSUER_SCHEMA = Schema(
+    "issuer",
+    (
+        TASKS_TABLE
+        # `holder` is whom an enrolment belongs to: the attested person or device, else the
+        # enrolment itself. `issued` holds, for each holder and task, the hash of the one request
+        # that was answered.
+        + """
+        CREATE TABLE enrolments (
+            token {BYTES} PRIMARY KEY, holder {BYTES} NOT NULL, attested BIGINT NOT NULL
+        ) {KEYED};
+        CREATE TABLE issued (
+            task BIGINT, holder {BYTES}, request {BYTES} NOT NULL, PRIMARY KEY (task, holder)
+        ) {KEYED};
+        CREATE TABLE issuer_keys (id {BYTES} PRIMARY KEY, task {BYTES} NOT NULL)
+        """,
+        TASK_STATES,
+        # `tokens` is how many tokens of a task were ever issued; it stays when it is forgotten to
+        # whom. The states are explained below.
+        """
+        CREATE TABLE issuing (
+            task BIGINT PRIMARY KEY, tokens BIGINT NOT NULL, state TEXT NOT NULL
+        );
+        INSERT INTO issuing (task, tokens, state)
+            SELECT number, (SELECT COUNT(*) FROM issued WHERE issued.task = tasks.number),
+            'unrecorded' FROM tasks WHERE state <> 'deleted'
+        """,
+    ),
+)
 COLUMNS = ("token", "holder", "attested")
 RECORDED, UNRECORDED, STOPPED = "recorded", "unrecorded", "stopped"
 """The states of a task's count: it is recorded outside the store as well; it is not yet, because
@@ -145,3 +180,36 @@ class IssuerStore:
 async def _counted(transaction: Transaction, task: int) -> tuple[int, str]:
     rows = await transaction.rows("SELECT tokens, state FROM issuing WHERE task=$1", task)
     return int(rows[0][0]), str(rows[0][1])
+
+
+class IssuerDeletion(TaskCare):
+    """The issuer's part of archiving and deleting tasks: it has no reports or batches."""
+
+    async def waiting(self, entry: RegisteredTask) -> int:
+        return 0
+
+    async def unfinished(self, entry: RegisteredTask) -> int:
+        return 0
+
+    async def give_up(self, entry: RegisteredTask) -> None:
+        """There is nothing to give up."""
+
+    async def clear(self, entry: RegisteredTask) -> None:
+        """Everything is in one store."""
+
+    async def forget(self, transaction: Transaction, entry: RegisteredTask) -> None:
+        for table in ("issued", "issuing"):
+            await transaction.run(f"DELETE FROM {table} WHERE task=$1", entry.number)
+
+
+class IssuerRetention(Retention):
+    """Deletes who had tokens of a task once the task is over."""
+
+    def __init__(self, store: IssuerStore, tasks: TaskRegistry, clock: Clock) -> None:
+        super().__init__(clock)
+        self._store, self._tasks = store, tasks
+
+    async def once(self) -> None:
+        for entry in list(self._tasks.by_id.values()):
+            if self._clock() >= entry.task.expires + CLOCK_SECONDS:
+                await self._store.forget(entry.number)

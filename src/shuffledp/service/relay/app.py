@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from shuffledp.service.answers import bounded_request_async
+from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.connections import ConnectionLimits, Connections
 from shuffledp.service.http.lifecycle import uvicorn_config
@@ -25,6 +26,7 @@ from shuffledp.service.http.logs import log, start_logs
 from shuffledp.service.http.operations import NEEDS_BODY, Content, Operation, Served, page
 from shuffledp.service.http.origins import Origins
 from shuffledp.service.http.problems import Problem, exception_answers
+from shuffledp.service.http.unread import closing_unread
 from shuffledp.service.relay.config import RelayConfig
 
 REQUEST_TYPE, RESPONSE_TYPE = "message/ohttp-req", "message/ohttp-res"
@@ -60,7 +62,7 @@ class Relay:
         self, config: RelayConfig, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self.config, self._transport = config, transport
-        self.origins = Origins(config.allow_origins)
+        self.origins, self._arriving = Origins(config.allow_origins), Arriving()
         self.connections = Connections(ConnectionLimits.of(config), self.origins)
 
     def served(self) -> list[Served]:
@@ -100,13 +102,13 @@ class Relay:
         routes = [one.route() for one in self.served()]
         app = Starlette(routes=routes, exception_handlers=exception_answers(), lifespan=lifespan)
         app.router.redirect_slashes = False
-        return self.origins.around(app)
+        return closing_unread(self.origins.around(app))
 
     async def answer_relay(self, request: Request) -> Response:
         """Passes a request on: its bytes and no header but their type."""
         if request.headers.get("content-type") != REQUEST_TYPE:
             raise Problem(422, "media-type", f"Send a sealed request as {REQUEST_TYPE}.")
-        body = await read_body(request, self.config.most_body_kb << 10)
+        body = await read_body(request, self.config.most_body_kb << 10, self._arriving)
         try:
             answer = await bounded_request_async(
                 self._shuffler,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from pathlib import Path
+import os
+import socket
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.http.access import require
 from shuffledp.service.http.administration import TaskCare
 from shuffledp.service.http.bodies import read_json_body
@@ -24,28 +26,31 @@ from shuffledp.service.http.retention import Retention
 from shuffledp.service.http.role import Role
 from shuffledp.service.http.tasks import RegisteredTask, Storing
 from shuffledp.service.shuffler import operations, status
+from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.analyzer_keys import AnalyzerKeys
 from shuffledp.service.shuffler.arrivals import Verdict
 from shuffledp.service.shuffler.care import ShufflerCare, ShufflerRetention
 from shuffledp.service.shuffler.config import ShufflerConfig
-from shuffledp.service.shuffler.dispatch import DISPATCH_FIGURES
+from shuffledp.service.shuffler.delivery import DELIVERY_FIGURES, Delivery
+from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.gateway import Gateway
-from shuffledp.service.shuffler.intake import INTAKE_FIGURES
+from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
-from shuffledp.service.shuffler.places import Places
-from shuffledp.service.shuffler.report_keys import ReportKeys
+from shuffledp.service.shuffler.registry import SharedTasks
+from shuffledp.service.shuffler.replicas import Replicas
+from shuffledp.service.shuffler.report_keys import open_keys
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
-from shuffledp.service.shuffler.shards import Parts, Shards
 from shuffledp.service.shuffler.status import STATUS_FIGURES
-from shuffledp.service.shuffler.stores import FIRST
+from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
+from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
-from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
 
 MOST_TOKENS_BYTES = 80 * MOST_TOKENS
+BEAT_SECONDS, SUSPECT_SECONDS = 2.0, 0.5
 DRAIN_SECONDS = 10.0
 """How long uploads that wait for the disk may take when the server stops."""
 
@@ -56,8 +61,10 @@ class Shuffler(Role):
     name = "shuffler"
     about = "collects encrypted reports, orders whole batches, deletes them after delivery"
     schema = SHUFFLER_SCHEMA
-    figures = (REJECTED, *INTAKE_FIGURES, *DISPATCH_FIGURES, *STATUS_FIGURES)
+    figures = (REJECTED, *INTAKE_FIGURES, *DELIVERY_FIGURES, *STATUS_FIGURES)
     before_operations = (operations.UPLOAD,)
+    shares_store = True
+    registry = SharedTasks
 
     def __init__(
         self,
@@ -68,63 +75,111 @@ class Shuffler(Role):
         super().__init__(config, clock)
         self.config = config
         self._transport = transport
-        self.analyzer_keys, self.witness = AnalyzerKeys(), Witness(config.analyzer_signing_key)
+        self.beat: Callable[[], None] = lambda: None
+        """Tells the process that started this one that it lives."""
+        self.name_of_replica = f"{socket.gethostname()[:40]}-{os.getpid()}-{os.urandom(4).hex()}"
+        self.analyzer_keys = AnalyzerKeys()
+        self.witness = Witness(config.analyzer_signing_key, config.memory_folder)
+        self.watch = Watch(config.memory_folder, lambda: self.tasks)
+        self.report_keys = open_keys(config.report_keys_folder, config.keys_command)
 
     async def prepare(self) -> list[Coroutine[Any, Any, None]]:
-        for left in Path(self.config.spool).glob("*.batch*"):  # made again from the store
-            left.unlink()
-        self.tasks.admit = self._admit
-        self.report_keys = ReportKeys(self.config.report_keys_folder)
-        await asyncio.to_thread(self.report_keys.open)
+        assert isinstance(self.tasks, SharedTasks)
+        self.tasks.admit, self.tasks.lost = self._admit, self.watch.remembers
+        await asyncio.to_thread(self.watch.open)
+        ((identity,),) = await self.database.rows("SELECT identity FROM store WHERE id = 1")
+        await asyncio.to_thread(self.report_keys.open, bytes(identity))
         self._analyzer = httpx.AsyncClient(
             base_url=self.config.analyzer, transport=self._transport, timeout=120
         )
-        self.places = Places(self.report_keys)
-        self.places.late = self._late
-        self.tasks.added, self.tasks.removed = self.places.add, self.places.forget
-        self.shards = Shards(
-            self.database,
-            Parts(
-                self.config,
-                self.tasks,
-                self.report_keys,
-                self.places,
-                self.clock,
-                self.metrics,
-                self._analyzer,
-            ),
+        self.store = ShufflerStore(
+            self.database, self.tasks, self.report_keys, self.name_of_replica
         )
         try:
-            await self.shards.start()
+            await self._look_back()
         except BaseException:
-            await self.shards.close()
+            self.watch.close()
             self.report_keys.close()
+            await self._analyzer.aclose()
             raise
-        first = self.shards.open[FIRST]
-        self.store, self.dispatch, self.intake = first.store, first.dispatch, first.intake
+        self.delivery = Delivery(
+            self.config, self.store, self.spool, self.metrics, self._analyzer, self.clock
+        )
+        self.accepting = Accepting(
+            self.database, self.tasks.numbered, self.report_keys, self.watch, self.clock
+        )
+        self.accepting.late = self._late
+        self.accepting.closed = self.delivery.batch_closed.set
+        self.intake = Intake(self.accepting, self.config.queue, self.metrics)
+        self.enrolments = Enrolments(self.database, self.clock)
         self.uploads = Uploads(
-            self.config,
-            self.tasks,
-            self.shards.of,
-            self.shards.enrolments,
-            self.metrics,
-            self.clock,
+            self.config, self.tasks, self.intake, self.enrolments, self.metrics, self.clock
         )
         self.gateway = Gateway(self.config.gateway_keys_folder, self.tasks, self.uploads.arriving)
         await asyncio.to_thread(self.gateway.open)
         self.analyzer_keys.open(self._analyzer)
         self.witness.open(self.database, self.signing, self._analyzer)
-        stores = [self.shards.run(name) for name in self.shards.names()]
-        return [self.analyzer_keys.run(), *stores]
+        self.replicas = Replicas(self.database, self.name_of_replica)
+        await self.replicas.beat()
+        return [
+            self.analyzer_keys.run(),
+            self.intake.run(),
+            self.delivery.run_closing(),
+            self._reconcile_suspects(),
+            self.delivery.run_delivery(),
+            self.tasks.run(),
+            self.watch.run(),
+            self.replicas.run(),
+            self._beat(),
+        ]
+
+    async def _reconcile_suspects(self) -> None:
+        """Ends the batches that uploads found to be over though the store does not know it."""
+        while True:
+            await asyncio.sleep(SUSPECT_SECONDS)
+            while self.accepting.suspects:
+                entry = self.accepting.suspects.pop()
+                with contextlib.suppress(StorageUnavailable):
+                    await self.store.reconcile(entry)
+
+    async def _beat(self) -> None:
+        """Says again and again that this process lives: its event loop runs."""
+        while True:
+            self.beat()
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _look_back(self) -> None:
+        """Compares the store with what is known outside it: now, and at every new session."""
+
+        async def stop(entry: RegisteredTask) -> None:
+            await self.database.run(lambda transaction: self.watch.stop(transaction, entry))
+
+        self.watch.stop_now = stop
+        for entry in list(self.tasks.by_id.values()):
+            await self.store.reconcile(entry)
+        await self.database.run(self.watch.compare)  # what was delivered is not lost
+        self.database.on_session = self.watch.compare
+        for entry in list(self.tasks.by_id.values()):
+            lost = await self.store.missing_keys(entry)
+            if lost:
+                raise ConfigError(
+                    f"The keys of batches {', '.join(map(str, lost))} of task "
+                    f"{entry.task.id.hex()} are missing in {self.report_keys.place}, so their "
+                    "stored reports cannot be read; bring the keys back, or give the reports up "
+                    "with `shuffledp shuffler discard`."
+                )
+        await self.tasks.refresh()
 
     async def stop(self) -> None:
         self.draining = True
         if self._work:
-            self.shards.drain()
+            self.intake.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.shards.settled(), DRAIN_SECONDS)
+                await asyncio.wait_for(self.intake.settled(), DRAIN_SECONDS)
+            with contextlib.suppress(StorageUnavailable):
+                await self.replicas.leave()
         await super().stop()
-        await self.shards.close()
+        self.watch.close()
         self.report_keys.close()
         await self._analyzer.aclose()
 
@@ -133,14 +188,7 @@ class Shuffler(Role):
         the task."""
         self.gateway.check(task.gateway)
         await self.analyzer_keys.check(task)
-        prove = await self.witness.prove(task, signature)
-        place = await self.shards.place(task.id)
-
-        async def store(transaction: Transaction) -> None:
-            await place(transaction)
-            await prove(transaction)
-
-        return store
+        return await self.witness.prove(task, signature)
 
     # routes
 
@@ -156,7 +204,7 @@ class Shuffler(Role):
     async def answer_close(self, request: Request) -> Response:
         """Closes a task: no more reports are accepted for it."""
         require(request, self.config.collector_token_sha256, "collector")
-        await self.tasks.close(self.tasks.find(request.path_params["task"]))
+        await self.tasks.close(await self.tasks.lookup(request.path_params["task"], fresh=True))
         return JSONResponse({"state": "closed"})
 
     async def answer_tokens(self, request: Request) -> Response:
@@ -171,7 +219,7 @@ class Shuffler(Role):
             raise Problem(
                 422, "tokens", 'Send {"sha256": […]} with hashes of 64 digits.', need=MOST_TOKENS
             )
-        new = await self.shards.enrolments.enrol(hashes)
+        new = await self.enrolments.enrol(hashes)
         log("enrolled", tokens=new)
         return JSONResponse({"new": new}, 201)
 
@@ -212,16 +260,16 @@ class Shuffler(Role):
 
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         rejected = self.metrics.counted("rejected", "reason", task=str(entry.number))
-        return await status.task_status(entry, self.shards, rejected)
+        return await status.task_status(entry, self.store, rejected)
 
     async def measure(self) -> None:
-        await status.measure(self.metrics, self.shards)
+        await status.measure(self.metrics, self.store, await self.replicas.counts())
 
     async def logged(self) -> set[bytes]:
         return {bytes(task) for (task,) in await self.database.rows("SELECT task FROM proofs")}
 
     def care(self) -> TaskCare:
-        return ShufflerCare(self.shards, self.report_keys, self.places)
+        return ShufflerCare(self.store)
 
     def retention(self) -> Retention:
-        return ShufflerRetention(self.config, self.database, self.tasks, self.shards, self.clock)
+        return ShufflerRetention(self.config, self.database, self.tasks, self.clock)

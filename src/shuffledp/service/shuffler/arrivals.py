@@ -9,14 +9,8 @@ from functools import cached_property
 
 from shuffledp.service.store.database import Row
 
-USED_COLUMNS = ("task", "name")
-STORED_COLUMNS = (*USED_COLUMNS, "checksum")
-"""Ids of stored reports (16 bytes) and hashes of spent tokens (32 bytes); where a token may be used
-in every batch, the number of the batch follows (4 bytes)."""
-
-
 ALL_TASKS = 0
-"""Stands for the task of a token that counts once in all tasks."""
+"""The task under which a token is recorded that counts once in all tasks."""
 
 
 class Verdict(Enum):
@@ -30,7 +24,6 @@ class Verdict(Enum):
     TASK_CLOSED = "task-closed"
     TASK_EXPIRED = "task-expired"
     KEY_RETIRED = "key-retired"
-    BUSY = "busy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +45,8 @@ class Arrival:
 
     @cached_property
     def checksum(self) -> int:
-        """By which a retry of the same bytes is told from another report of the same id. Whoever
-        makes two reports of one id with the same checksum only loses the second."""
+        """By which a retry of the same bytes is told from another report of the same id. A client
+        that makes two reports of one id with the same checksum only loses the second."""
         return zlib.crc32(self.messages)
 
 

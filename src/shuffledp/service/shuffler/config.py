@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import socket
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shuffledp.service.http.config import ServerConfig, is_store
+from shuffledp.service.http.config import ServerConfig
 from shuffledp.service.http.origins import is_server
-
-STORE_NAME = re.compile("[a-z0-9-]{1,30}", re.ASCII)
+from shuffledp.service.store.spool import is_bucket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +23,17 @@ class ShufflerConfig(ServerConfig):
     """The shuffler's own token at the analyzer; best given as SHUFFLEDP_SHUFFLER_DELIVER_TOKEN."""
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
-    processes: int = 1
-    """How many processes answer the public address and store reports; if more than 1, another one
-    closes and delivers batches."""
-    more_stores: tuple[str, ...] = ()
-    """Further stores over which new tasks are spread, each as name=URL; a task stays where it is.
-    In the environment, separated by commas."""
+    keys_command: str = ""
+    """A program that keeps batch keys, in a KMS for example (see docs/service.md); empty: keys are
+    files in `report_keys`."""
+    memory: str = ""
+    """The folder in which processes remember what they acknowledged; empty: beside the signing
+    key."""
+    workers: int = 1
+    """Processes that share the public address of this machine; more than 1 need PostgreSQL."""
+    deliver: str = "parts"
+    """How batches reach the analyzer: parts (by HTTP), or manifest (the analyzer reads the parts
+    from `spool`, a bucket that both can use)."""
     gateway_keys: str = ""
     """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
     queue: int = 4096
@@ -54,31 +56,36 @@ class ShufflerConfig(ServerConfig):
         return self.gateway_keys or f"{self.spool.rstrip('/')}-gateway"
 
     @property
-    def lanes(self) -> range:
-        """The numbers of the processes at the public address, if there are several."""
-        return range(1, self.processes + 1)
+    def memory_folder(self) -> str:
+        """The folder in which processes remember what they acknowledged."""
+        return self.memory or f"{self.signing_key_file}.seen"
 
     @property
-    def store_urls(self) -> dict[str, str]:
-        """The further stores by their names."""
-        return {name: url for name, _, url in (one.partition("=") for one in self.more_stores)}
+    def shared(self) -> bool:
+        """Whether several processes may use the store."""
+        return not self.store.startswith("sqlite:")
 
     def problems(self) -> list[str]:
         found = super().problems()
-        urls = self.store_urls
-        if not all(STORE_NAME.fullmatch(name) and is_store(url) for name, url in urls.items()):
-            found.append(
-                "more_stores must be a list of name=URL, for example b=sqlite:/data/b.db; names "
-                "are of small letters, digits and -"
-            )
-        if len({self.store, *urls.values()}) <= len(self.more_stores):
-            found.append("store and more_stores must name each store, and each name, once")
         if not is_server(self.analyzer):
             found.append("analyzer must be a URL like https://analyzer.example:8802")
         if not self.deliver_token:
             found.append("deliver_token is missing; set SHUFFLEDP_SHUFFLER_DELIVER_TOKEN")
-        if self.processes < 1 or (self.processes > 1 and not hasattr(socket, "SO_REUSEPORT")):
-            found.append("processes must be at least 1, and is 1 on this operating system")
+        if self.workers < 1:
+            found.append("workers must be at least 1")
+        if self.workers > 1 and not self.shared:
+            found.append(
+                "workers is more than 1, and an SQLite store is used by one process; give "
+                "store = postgresql://…, or workers = 1"
+            )
+        if self.deliver not in ("parts", "manifest"):
+            found.append("deliver must be parts or manifest")
+        if self.deliver == "manifest" and not is_bucket(self.spool):
+            found.append("deliver = manifest needs a bucket as spool, for example s3://…")
+        if is_bucket(self.spool) and not (
+            self.report_keys and self.gateway_keys and self.signing_key
+        ):
+            found.append("with a bucket as spool, name report_keys, gateway_keys and signing_key")
         if self.queue < 1 or self.retry_seconds < 1:
             found.append("queue and retry_seconds must be at least 1")
         return found

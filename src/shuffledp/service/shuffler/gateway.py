@@ -18,10 +18,10 @@ from starlette.types import Message
 from shuffledp.documents.files import lock
 from shuffledp.errors import ParameterError
 from shuffledp.service.binary_http import BinaryRequest, BinaryResponse, read_request
-from shuffledp.service.http.bodies import declared_length, read_body
+from shuffledp.service.http.arriving import Arriving
+from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import TaskRegistry
-from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.store.private import private_folder
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
@@ -93,9 +93,7 @@ class Gateway:
     async def answer(self, request: Request, answers: Answers) -> Response:
         """The sealed answer to a sealed request."""
         need = self._most()
-        length = declared_length(request.headers, need)
-        with self._arriving.room(min(length, need)):
-            body = await read_body(request, need)
+        body = await read_body(request, need, self._arriving)
         try:
             opened, context = open_request(self._secret, body)
             inner = read_request(opened)

@@ -9,8 +9,8 @@ from collections import Counter, deque
 
 from shuffledp.service.http.metrics import Counts, Figures, Seconds
 from shuffledp.service.http.problems import Problem
+from shuffledp.service.shuffler.accepting import Accepting
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.shuffler.lane import Lane
 
 MOST_PER_COMMIT = 512
 Waiting = tuple[Arrival, "asyncio.Future[Verdict]"]
@@ -25,8 +25,8 @@ INTAKE_FIGURES = (
 class Intake:
     """Collects the uploads that arrive while a commit runs, and commits them together."""
 
-    def __init__(self, lane: Lane, limit: int, metrics: Figures) -> None:
-        self.lane, self._limit, self._metrics = lane, limit, metrics
+    def __init__(self, accepting: Accepting, limit: int, metrics: Figures) -> None:
+        self._accepting, self._limit, self._metrics = accepting, limit, metrics
         self._waiting: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._closing = False
@@ -63,10 +63,10 @@ class Intake:
     async def run(self) -> None:
         """Commits uploads until `close` was called and none is left.
 
-        Two loops take turns: while one commits, the other already waits for the database, and takes
-        all waiting uploads when its turn comes. So the disk never waits for the event loop.
+        Two loops take turns: while one commits, the other already judges and encrypts, or waits for
+        the database. So the disk never waits for the event loop.
         """
-        await asyncio.gather(self._commit_all(), self._commit_all(), self.lane.run_settling())
+        await asyncio.gather(self._commit_all(), self._commit_all())
 
     async def _commit_all(self) -> None:
         while not (self._closing and not self._waiting):
@@ -86,6 +86,7 @@ class Intake:
 
     async def _commit(self) -> None:
         taken: list[Waiting] = []
+        verdicts: list[Verdict | Exception]
 
         def take() -> list[Arrival]:
             taken.extend(self._take())
@@ -93,24 +94,29 @@ class Intake:
 
         begin = time.perf_counter()
         try:
-            verdicts = await self.lane.accept(take)
+            verdicts = await self._accepting.accept_all(take)
         except Exception as error:
-            for _, future in (
-                taken or self._take()
-            ):  # if none was taken yet, those that wait fail too
-                if not future.done():
-                    future.set_exception(error)
-            return
+            if not taken:  # those that wait fail too
+                taken.extend(self._take())
+            verdicts = [error] * len(taken)
         self._metrics.time("commit_seconds", time.perf_counter() - begin)
         self._count([arrival for arrival, _ in taken], verdicts)
         for (_, future), verdict in zip(taken, verdicts, strict=True):
-            if not future.done():
+            if future.done():
+                continue
+            if isinstance(verdict, Exception):
+                future.set_exception(verdict)
+            else:
                 future.set_result(verdict)
 
-    def _count(self, arrivals: list[Arrival], verdicts: list[Verdict]) -> None:
-        counts = Counter(zip((one.task for one in arrivals), verdicts, strict=True))
+    def _count(self, arrivals: list[Arrival], verdicts: list[Verdict | Exception]) -> None:
+        counts = Counter(
+            (one.task, verdict.value)
+            for one, verdict in zip(arrivals, verdicts, strict=True)
+            if isinstance(verdict, Verdict)
+        )
         for (task, verdict), count in counts.items():
-            self._metrics.count("uploads", count, task=str(task), verdict=verdict.value)
+            self._metrics.count("uploads", count, task=str(task), verdict=verdict)
 
     def close(self) -> None:
         """Lets `run` end when no upload waits any more."""

@@ -1,163 +1,298 @@
 """The keys under which the shuffler stores reports: one per batch, destroyed after its delivery.
 
 A database keeps copies of what was deleted: in its log, in free pages, in backups. So every report
-is stored encrypted (AES-GCM) under the key of the batch that it will be in, and the keys are files
-of their own, outside the database and its backups. When a batch was delivered, its key is
-overwritten and removed: every copy of its reports is then unreadable, wherever it is.
+is stored encrypted (AES-GCM) under the key of the batch that it will be in, and the keys are kept
+outside the database and its backups. When a batch was delivered, its key is destroyed: every copy
+of its reports is then unreadable, wherever it is.
 
 Which keys were destroyed is recorded, so that a store restored from a backup can tell reports that
 were delivered since from reports whose key was lost.
+
+`FolderKeys` keeps keys as files in a folder that all processes share, on one machine or on a volume
+of several. It promises that a destroyed key was overwritten and its removal is on disk; what a disk
+or a snapshot keeps of overwritten blocks it cannot know. `CommandKeys` asks an operator's program,
+which may keep them in a KMS; what a destroyed key means is then that program's promise.
 """
 
 from __future__ import annotations
 
-import hmac
 import os
+import re
+import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from filelock import BaseFileLock
+from filelock import BaseFileLock, Timeout
 
-from shuffledp.documents.files import private, sync
+from shuffledp.documents.files import lock, private, sync
 from shuffledp.service.errors import ConfigError, StorageUnavailable
-from shuffledp.service.store.private import erase, lock_file, private_folder
+from shuffledp.service.shuffler.batch_key import KEY_BYTES, BatchKey
+from shuffledp.service.store.private import erase, private_folder
 
-KEY_BYTES = 32
-NONCE_BYTES = 12
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 LOCK_SECONDS = 10.0
-"""How long to wait for a predecessor that is still ending."""
+COMMAND_SECONDS, DESTROYED_CODE, MOST_ANSWER = 30.0, 3, 4096
 DELIVERED = "delivered"
+Name = tuple[bytes, int]
+"""A task's id and the number of its batch."""
 
 
-class BatchKey:
-    """The secret of one batch, and what is derived from it."""
+class KeyDestroyed(StorageUnavailable):
+    """The key of this batch was destroyed: the store is older than its delivery."""
 
-    def __init__(self, secret: bytes) -> None:
-        self.secret = secret
-        self._cipher = AESGCM(self._derived(b"reports"))
-
-    def _derived(self, purpose: bytes) -> bytes:
-        return hmac.digest(self.secret, b"shuffledp/v1 batch " + purpose, "sha256")
-
-    @property
-    def batch_id(self) -> bytes:
-        """The batch's id: the same whenever the batch is closed again, after a restore for example,
-        so that the analyzer takes it once."""
-        return self._derived(b"id")[:16]
-
-    @property
-    def order_secret(self) -> bytes:
-        """The secret of a uniform order."""
-        return self._derived(b"order")
-
-    def encrypt(self, messages: bytes, place: int) -> bytes:
-        """Messages as they are stored; `place` is the number under which they are."""
-        nonce = os.urandom(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, messages, place.to_bytes(8, "big"))
-
-    def decrypt(self, stored: bytes, place: int) -> bytes:
-        """The messages that were stored under this number."""
-        nonce, body = stored[:NONCE_BYTES], stored[NONCE_BYTES:]
-        return self._cipher.decrypt(nonce, body, place.to_bytes(8, "big"))
-
-    def decrypt_page(self, stored: bytes, places: range) -> bytes:
-        """The messages of reports that follow each other and have one size."""
-        size = len(stored) // len(places)
-        return b"".join(
-            self.decrypt(stored[at * size : (at + 1) * size], place)
-            for at, place in enumerate(places)
-        )
+    def __init__(self) -> None:
+        super().__init__("The key of this batch was destroyed; the store is older than that.")
 
 
-class ReportKeys:
-    """A folder of batch keys, by task and number of the batch, used by one program at a time."""
+class ReportKeys(ABC):
+    """Batch keys by task and number of the batch, shared by all processes of a shuffler."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._known: dict[tuple[bytes, int], BatchKey] = {}
-        self._ended: dict[tuple[bytes, int], str] = {}
-        self._lock: BaseFileLock | None = None
+    place: str
+    """Where the keys are, for errors."""
 
-    def open(self, seconds: float = LOCK_SECONDS) -> None:
-        """Locks the folder, reads which keys were destroyed, and finishes what a crash left."""
-        private_folder(self.path)
-        self._lock = lock_file(self.path / "lock", seconds)
-        if self._lock is None:
-            raise ConfigError(
-                f"Another program uses the report keys in {self.path}; stop the other shuffler, or "
-                "give every shuffler a folder of its own."
-            )
-        for line in self._list.read_text().splitlines() if self._list.exists() else ():
-            task, number, reason = line.split(" ", 2)
-            self._ended[bytes.fromhex(task), int(number)] = reason
-        for left in self.path.glob("*.part"):
-            erase(left)
-        for name in self._ended:
-            erase(self._file(*name))
+    def __init__(self) -> None:
+        self._known: dict[Name, BatchKey] = {}
+
+    @abstractmethod
+    def open(self, identity: bytes) -> None:
+        """Prepares the keys of the store with this identity; refuses those of another store."""
+
+    def key(self, task: bytes, number: int) -> BatchKey:
+        """The key of a task's batch, which is made, durably, if there is none yet. Raises
+        `KeyDestroyed` if there was one."""
+        name = task, number
+        if name not in self._known:
+            self._known[name] = BatchKey(self._secret(name))
+        return self._known[name]
 
     def close(self) -> None:
-        """Gives the folder free."""
+        """Forgets the keys."""
         self._known.clear()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+
+    def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
+        """Destroys the key of a batch for good, and records why."""
+        self._known.pop((task, number), None)
+        self._destroy((task, number), reason)
+
+    def known(self, task: bytes, number: int) -> BatchKey | None:
+        """The key of a batch, if this process has asked for it before."""
+        return self._known.get((task, number))
+
+    @abstractmethod
+    def _secret(self, name: Name) -> bytes:
+        """The secret of a batch: the first one that any process has made."""
+
+    @abstractmethod
+    def _destroy(self, name: Name, reason: str) -> None:
+        """Destroys a secret, durably, and records why; does nothing if that was done."""
+
+    @abstractmethod
+    def ended(self, task: bytes, number: int) -> str:
+        """Why the key of a batch was destroyed: `delivered`, or the reason that an operator gave;
+        empty if it was not."""
+
+    @abstractmethod
+    def missing(self, task: bytes, numbers: Iterable[int]) -> list[int]:
+        """Those of a task's batches whose key is neither there nor destroyed on purpose."""
+
+
+class FolderKeys(ReportKeys):
+    """A folder of key files."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path, self.place = Path(path), str(path)
+        self._running = -1
+        self._ended: dict[Name, str] = {}
+        self._read_bytes = 0
+
+    def open(self, identity: bytes) -> None:
+        self._join(exclusive=False)
+        try:
+            with self._locked():
+                owner = self.path / "store"
+                if not owner.exists():
+                    self._write(owner, identity)
+                if owner.read_bytes() != identity:
+                    raise ConfigError(
+                        f"The report keys in {self.path} belong to another store; give every "
+                        "shuffler its own folder, or bring the store back that they belong to."
+                    )
+                self._read_ended()
+                for left in self.path.glob("*.part"):
+                    erase(left)
+                for name in self._ended:
+                    erase(self._file(name))
+        except ConfigError:
+            self.close()
+            raise
+        except OSError as error:
+            raise ConfigError(
+                f"The folder of report keys {self.path} cannot be used ({error.strerror}); give "
+                "the server's user the right to write there."
+            ) from None
+
+    def open_alone(self) -> None:
+        """Prepares the folder for a program that must be the only one to use it."""
+        self._join(exclusive=True)
+
+    def _join(self, *, exclusive: bool) -> None:
+        private_folder(self.path)
+        self._running = os.open(self.path / "running", os.O_RDWR | os.O_CREAT, 0o600)
+        if fcntl is None:  # Windows has one process only
+            return
+        try:
+            fcntl.flock(
+                self._running, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB
+            )
+        except BlockingIOError:
+            self.close()
+            raise ConfigError(
+                f"Another program uses the report keys in {self.path}; stop the shuffler first."
+            ) from None
+
+    def close(self) -> None:
+        self._known.clear()
+        if self._running >= 0:
+            os.close(self._running)
+            self._running = -1
+
+    def _locked(self) -> BaseFileLock:
+        return lock(self.path / "lock", LOCK_SECONDS, secret=True)
 
     @property
     def _list(self) -> Path:
         return self.path / "destroyed"
 
-    def _file(self, task: bytes, number: int) -> Path:
-        return self.path / f"{task.hex()}-{number}.key"
+    def _file(self, name: Name) -> Path:
+        return self.path / f"{name[0].hex()}-{name[1]}.key"
 
-    def key(self, task: bytes, number: int) -> BatchKey:
-        """The key of a task's batch, which is made, durably, if there is none yet."""
-        name = task, number
-        if name not in self._known:
-            if name in self._ended:
-                raise StorageUnavailable("The key of this batch was destroyed; restart the server.")
-            file = self._file(task, number)
-            try:
-                secret = file.read_bytes() if file.exists() else self._make(file)
-            except OSError:
-                raise StorageUnavailable(
-                    "The folder of report keys cannot be written; make room on its disk."
-                ) from None
-            self._known[name] = BatchKey(secret)
-        return self._known[name]
+    def _read_ended(self) -> None:
+        """Reads what was destroyed since it was last read, by whichever process."""
+        if not self._list.exists() or self._list.stat().st_size == self._read_bytes:
+            return
+        with open(self._list, "rb") as file:
+            file.seek(self._read_bytes)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        for line in whole.decode().splitlines():
+            task, number, reason = line.split(" ", 2)
+            self._ended[bytes.fromhex(task), int(number)] = reason
 
-    @staticmethod
-    def _make(file: Path) -> bytes:
-        secret = os.urandom(KEY_BYTES)
+    def _secret(self, name: Name) -> bytes:
+        file = self._file(name)
+        try:
+            with self._locked():
+                self._read_ended()
+                if name in self._ended:
+                    raise KeyDestroyed
+                if not file.exists():
+                    self._write(file, os.urandom(KEY_BYTES))
+                return file.read_bytes()
+        except (OSError, Timeout):
+            raise StorageUnavailable(
+                "The folder of report keys cannot be written; make room on its disk."
+            ) from None
+
+    def _write(self, file: Path, data: bytes) -> None:
+        """Makes a file, complete and durable, that is not there yet."""
         part = file.with_suffix(".part")
         with open(part, "wb", opener=private) as out:
-            out.write(secret)
+            out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        part.replace(file)
-        sync(file.parent)
-        return secret
+        os.link(part, file)  # fails if there is one, whoever made it
+        part.unlink()
+        sync(self.path)
+
+    def _destroy(self, name: Name, reason: str) -> None:
+        with self._locked():
+            self._read_ended()
+            if name not in self._ended:
+                with open(self._list, "ab", buffering=0, opener=private) as out:
+                    out.write(f"{name[0].hex()} {name[1]} {reason}\n".encode())
+                    os.fsync(out.fileno())
+                sync(self.path)
+                self._read_ended()
+            erase(self._file(name))
 
     def ended(self, task: bytes, number: int) -> str:
-        """Why the key of a batch was destroyed: `delivered`, or the reason that an operator gave;
-        empty if it was not."""
+        self._read_ended()
         return self._ended.get((task, number), "")
 
     def missing(self, task: bytes, numbers: Iterable[int]) -> list[int]:
-        """Those of a task's batches whose key is neither there nor destroyed on purpose."""
+        self._read_ended()
         return [
             number
             for number in numbers
-            if (task, number) not in self._ended and not self._file(task, number).exists()
+            if (task, number) not in self._ended and not self._file((task, number)).exists()
         ]
 
-    def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
-        """Destroys the key of a batch for good, and records why."""
-        if (task, number) not in self._ended:
-            with open(self._list, "ab", buffering=0, opener=private) as out:
-                out.write(f"{task.hex()} {number} {reason}\n".encode())
-                os.fsync(out.fileno())
-            sync(self.path)
-            self._ended[task, number] = reason
-        self._known.pop((task, number), None)
-        erase(self._file(task, number))
+
+class CommandKeys(ReportKeys):
+    """Keys that an operator's program keeps, for processes on several machines.
+
+    The program is called as `program key TASK NUMBER`, which prints the key of a batch as 64
+    hexadecimal digits: for every caller the same, made by the first; as `program destroy TASK
+    NUMBER REASON`; as `program ended TASK NUMBER`, which prints the reason or nothing; and as
+    `program exists TASK NUMBER`, which prints yes or no. `key` of a destroyed one ends with exit
+    code 3.
+    """
+
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self._program, self.place = program, "the keys_command"
+
+    def open(self, identity: bytes) -> None:
+        self._identity = identity.hex()
+        self._run("ended", bytes(32), 0)
+
+    def _run(self, what: str, task: bytes, number: int, *more: str) -> str:
+        words = [self._program, what, task.hex(), str(number), *more]
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS,
+                check=False,
+                env=os.environ | {"SHUFFLEDP_STORE": self._identity},
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            raise StorageUnavailable("The program that keeps batch keys does not answer.") from None
+        if what == "key" and done.returncode == DESTROYED_CODE:
+            raise KeyDestroyed
+        if done.returncode != 0 or len(done.stdout) > MOST_ANSWER:
+            raise StorageUnavailable("The program that keeps batch keys failed; see its own log.")
+        return done.stdout.strip()
+
+    def _secret(self, name: Name) -> bytes:
+        said = self._run("key", *name)
+        if not re.fullmatch(f"[0-9a-f]{{{2 * KEY_BYTES}}}", said):
+            raise StorageUnavailable("The program that keeps batch keys printed no key.")
+        return bytes.fromhex(said)
+
+    def _destroy(self, name: Name, reason: str) -> None:
+        self._run("destroy", *name, reason)
+
+    def ended(self, task: bytes, number: int) -> str:
+        return self._run("ended", task, number)
+
+    def missing(self, task: bytes, numbers: Iterable[int]) -> list[int]:
+        return [
+            number
+            for number in numbers
+            if self._run("exists", task, number) != "yes" and not self.ended(task, number)
+        ]
+
+
+def open_keys(folder: str, program: str) -> ReportKeys:
+    """The keys in a folder, or those that a program keeps if one is named."""
+    return CommandKeys(program) if program else FolderKeys(folder)

@@ -1,74 +1,66 @@
-"""What the shuffler's status and its levels say."""
+"""What the shuffler's status and its levels say: the same in every process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.metrics import Levels, Metrics
-from shuffledp.service.http.problems import Problem
 from shuffledp.service.http.tasks import RegisteredTask
-from shuffledp.service.shuffler.shards import Shards
+from shuffledp.service.shuffler.store import ShufflerStore
 
 STATUS_FIGURES = (
     Levels("waiting_reports", "Reports that are in no batch yet", ("task",)),
-    Levels("unfinished_batches", "Batches that are closed and not yet delivered and scrubbed"),
+    Levels("unfinished_batches", "Batches that are closed and not yet delivered and deleted"),
     Levels("failing_batches", "Batches that the analyzer did not take at the last try"),
-    Levels("stores_away", "Stores that cannot be reached; their tasks are told 503"),
+    Levels("stopped_tasks", "Tasks that take no reports because the store went back in time"),
+    Levels("replicas", "Processes that were seen in the last half minute"),
+    Levels("replicas_away", "Processes that hang, or ended without saying so, in the last day"),
 )
 
 
 async def task_status(
-    entry: RegisteredTask, shards: Shards, rejected: Mapping[str, int]
+    entry: RegisteredTask, store: ShufflerStore, rejected: Mapping[str, int]
 ) -> dict[str, Any]:
     """How far a task is: waiting reports, refusals, batches."""
-    rule, name = entry.task.batch, shards.name_of(entry)
-    facts = {"need": rule.reports, "top_up": rule.top_up, "rejected": dict(rejected), "store": name}
-    try:
-        shard = shards.of(entry)
-        batches = await shard.store.batches(entry.number)
-    except (Problem, StorageUnavailable):
-        return {
-            **facts,
-            "have": 0,
-            "progress": f"store {name or 'of this task'} cannot be reached",
-            "next_batch": None,
-            "batches": [],
-        }
-    have = shard.store.waiting_reports(entry.number)
+    rule, state = entry.task.batch, await store.filling(entry.number)
+    have = state.reports if state else 0
     return {
-        **facts,
+        "need": rule.reports,
+        "top_up": rule.top_up,
+        "rejected": dict(rejected),
         "have": have,
         "progress": f"{have:,} of {rule.reports:,}",
-        "next_batch": shard.store.next_batch(entry.number),
+        "next_batch": state.number if state else None,
+        "reason": state.reason if state else "",
         "batches": [
             {
                 "number": batch.number,
                 "batch": batch.id.hex(),
                 "state": batch.state,
                 "reports": batch.reports,
-                "problem": shard.dispatch.failing.get(batch.id, ""),
+                "problem": batch.problem,
             }
-            for batch in batches
+            for batch in await store.batches(entry.number)
         ],
     }
 
 
-async def measure(metrics: Metrics, shards: Shards) -> None:
+async def measure(metrics: Metrics, store: ShufflerStore, replicas: tuple[int, int]) -> None:
     """Sets the levels that only the shuffler has."""
-    waiting: dict[str, float] = {}
-    unfinished, failing, away = 0, 0, len(shards.away)
-    for shard in shards.all_of():
-        for entry in shard.store.tasks():
-            if entry.state != "archived":
-                waiting[str(entry.number)] = float(shard.store.waiting_reports(entry.number))
-        try:
-            unfinished += len(await shard.store.batches())
-        except StorageUnavailable:
-            away += 1
-        failing += len(shard.dispatch.failing)
-    metrics.levels("waiting_reports", "task", waiting)
-    metrics.level("unfinished_batches", unfinished)
-    metrics.level("failing_batches", failing)
-    metrics.level("stores_away", away)
+    states = await store.all_filling()
+    metrics.levels(
+        "waiting_reports",
+        "task",
+        {
+            str(entry.number): float(states[entry.number].reports)
+            for entry in store.tasks.by_id.values()
+            if entry.state != "archived" and entry.number in states
+        },
+    )
+    batches = await store.batches()
+    metrics.level("unfinished_batches", len(batches))
+    metrics.level("failing_batches", sum(bool(batch.problem) for batch in batches))
+    metrics.level("stopped_tasks", sum(bool(state.reason) for state in states.values()))
+    metrics.level("replicas", replicas[0])
+    metrics.level("replicas_away", replicas[1])

@@ -1,15 +1,9 @@
 """Uploads: what is asked of a request before its report is stored, and what the client is told.
-
-Every process that answers the public address has one of these; the store decides, in one
-transaction, whether a report counts.
-"""
+The store decides whether a report counts."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable
-from typing import Protocol
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -17,6 +11,7 @@ from starlette.types import Receive
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.access import bearer
+from shuffledp.service.http.arriving import Arriving
 from shuffledp.service.http.bodies import declared_length, next_part, rest_of_body
 from shuffledp.service.http.metrics import Counts, Figures
 from shuffledp.service.http.problems import Problem, answer_fault, answer_storage
@@ -24,7 +19,6 @@ from shuffledp.service.http.rates import Rate
 from shuffledp.service.http.tasks import RegisteredTask, TaskRegistry
 from shuffledp.service.shuffler.admission import Admission, admission, not_enrolled
 from shuffledp.service.shuffler.arrivals import Arrival, Verdict
-from shuffledp.service.shuffler.arriving import Arriving
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.intake import Intake
@@ -37,8 +31,6 @@ STORED_ANSWER, DUPLICATE_ANSWER = Response(status_code=201), Response(status_cod
 """Without bodies, so that an answer is one write to the network, which saves an eighth of an
 upload's CPU time."""
 REJECTED = Counts("rejected", "Uploads that were refused unread, by reason", ("task", "reason"))
-BUSY_TRIES, BUSY_SECONDS = 100, 0.02
-"""For how long an upload waits while a batch that leaves early is closed."""
 REFUSALS = {
     Verdict.REPORT_DIFFERS: (
         409,
@@ -51,7 +43,6 @@ REFUSALS = {
         410,
         "The analyzer has retired this task's key; ask the collector for the task that follows.",
     ),
-    Verdict.BUSY: (429, "A batch of this task is being closed; send the same again later."),
 }
 
 
@@ -69,24 +60,7 @@ def refusal(verdict: Verdict, holder: Admission) -> Problem:
     status, words = REFUSALS[verdict]
     if verdict is Verdict.TOKEN_USED and holder.scope is None:
         words = "This token has sent its report for this batch; send the same again for the next."
-    wait = 1 if verdict is Verdict.BUSY else None
-    return Problem(status, verdict.value, words, retry_after=wait)
-
-
-async def _stored(intake: Intake, arrival: Arrival) -> Verdict:
-    """The verdict on an upload; waits a little while a batch of the task is being closed."""
-    for _ in range(BUSY_TRIES):
-        verdict = await intake.submit(arrival)
-        if verdict is not Verdict.BUSY:
-            break
-        await asyncio.sleep(BUSY_SECONDS)
-    return verdict
-
-
-class HasIntake(Protocol):
-    """The store of a task, to which reports can be submitted."""
-
-    intake: Intake
+    return Problem(status, verdict.value, words)
 
 
 class Uploads:
@@ -96,12 +70,12 @@ class Uploads:
         self,
         config: ShufflerConfig,
         tasks: TaskRegistry,
-        store_of: Callable[[RegisteredTask], HasIntake],
+        intake: Intake,
         enrolments: Enrolments,
         figures: Figures,
         clock: Clock,
     ) -> None:
-        self._tasks, self._store_of, self._enrolments = tasks, store_of, enrolments
+        self._tasks, self._intake, self._enrolments = tasks, intake, enrolments
         self._figures, self._clock = figures, clock
         self.arriving = Arriving()
         self._token_rate = Rate(config.token_requests_per_minute, "token", figures)
@@ -110,7 +84,7 @@ class Uploads:
         """Stores a report and acknowledges it, after it is durable and never before."""
         entry: RegisteredTask | None = None
         try:
-            entry = self._tasks.find(task)
+            entry = await self._tasks.lookup(task)
             verdict = await self._upload(entry, headers, receive)
             return STORED_ANSWER if verdict is Verdict.ACCEPTED else DUPLICATE_ANSWER
         except Problem as problem:
@@ -125,13 +99,11 @@ class Uploads:
     async def _upload(self, entry: RegisteredTask, headers: Headers, receive: Receive) -> Verdict:
         holder = admission(entry, bearer(headers))
         self._token_rate.check(holder.token)
-        store = self._store_of(entry)
         upload = await self._read(entry, holder, headers, receive)
         late = over(entry, self._clock())
         if late is not None:
             raise refusal(late, holder)
-        verdict = await _stored(
-            store.intake,
+        verdict = await self._intake.submit(
             Arrival(
                 task=entry.number,
                 report=upload.report_id,
@@ -174,5 +146,4 @@ class Uploads:
         if not first.get("more_body", False):
             return bytes(first.get("body", b""))
         await holder.check(self._enrolments)
-        with self.arriving.room(need):
-            return await rest_of_body(receive, first.get("body", b""), need)
+        return await rest_of_body(receive, first.get("body", b""), need, self.arriving)

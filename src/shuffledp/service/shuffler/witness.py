@@ -1,18 +1,23 @@
 """The shuffler watches the analyzer's log of tasks: it signs only heads that continue what it saw.
 
 So the analyzer cannot show one log to one person and another log to everybody else, unless the
-shuffler helps. The newest head is stored before anything is signed for it.
+shuffler helps. The newest head is kept in the store, which all processes share, and in a file
+beside the signing key, before anything is signed for it: a shuffler whose store was restored from a
+backup never signs a second history.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from shuffledp.documents.files import lock, write_whole
 from shuffledp.errors import ParameterError
 from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
 from shuffledp.service.http.operations import Served
@@ -34,6 +39,9 @@ from shuffledp.tasks.signing import (
 )
 from shuffledp.tasks.task import Task
 
+HEAD_FILE = "head.json"
+LOCK_SECONDS = 30.0
+
 
 class Witness:
     """The newest head that was seen of the analyzer's log, and the proofs of registered tasks."""
@@ -42,8 +50,9 @@ class Witness:
     _key: SigningKey
     _analyzer: httpx.AsyncClient
 
-    def __init__(self, pinned: str) -> None:
-        self._pinned = bytes.fromhex(pinned)
+    def __init__(self, pinned: str, folder: str | Path) -> None:
+        """`folder` holds the file of the newest head."""
+        self._pinned, self._file = bytes.fromhex(pinned), Path(folder) / HEAD_FILE
         self._advancing = asyncio.Lock()
         self._proofs: dict[bytes, str] = {}
 
@@ -72,7 +81,11 @@ class Witness:
         return store
 
     async def newest(self) -> Head | None:
-        """The newest head that was witnessed; None before the first."""
+        """The newest head that was witnessed, by any process; None before the first."""
+        heads = [head for head in (self._kept(), await self._stored_head()) if head is not None]
+        return max(heads, key=lambda head: head.size, default=None)
+
+    async def _stored_head(self) -> Head | None:
         rows = await self._database.rows("SELECT log_key, size, root, signature FROM witnessed")
         heads = [
             Head(log_key=bytes(key), size=size, root=bytes(root), signature=bytes(signature))
@@ -82,9 +95,39 @@ class Witness:
             return next((head for head in heads if head.log_key == self._pinned), None)
         return heads[0] if heads else None
 
+    def _kept(self) -> Head | None:
+        """The head in the file."""
+        if not self._file.exists():
+            return None
+        try:
+            head = Head.from_dict(json.loads(self._file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, ProofError):
+            raise Problem(
+                503,
+                "witness-lost",
+                "The file of the newest witnessed head cannot be read; bring it back.",
+            ) from None
+        return None if self._pinned and head.log_key != self._pinned else head
+
     async def _advance(self) -> Head:
-        """The analyzer's head, after it was seen to continue the last one, and stored."""
-        last = await self.newest()
+        """The analyzer's head, after it was seen to continue all that was witnessed, and kept."""
+        with lock(self._file.with_suffix(".lock"), LOCK_SECONDS, secret=True):
+            kept, stored = self._kept(), await self._stored_head()
+            head: Head | None = None
+            for last in (kept, stored) if kept and stored and kept != stored else (kept or stored,):
+                head = await self._continued(last, head)
+            assert head is not None
+            text = json.dumps(head.to_dict())
+            await asyncio.to_thread(write_whole, self._file, text, durable=True, secret=True)
+        if not await self._database.run(lambda transaction: _store(transaction, head, stored)):
+            raise Problem(
+                503, "busy", "Another task is being registered; register again.", retry_after=1
+            )
+        return head
+
+    async def _continued(self, last: Head | None, wanted: Head | None) -> Head:
+        """The analyzer's head, after it was seen to continue the last one; it must be the wanted
+        one, if one is given."""
         size, root = (last.size, last.root) if last else (0, EMPTY_ROOT)
         answer = await self._ask(f"/log/consistency/{size}", "log-place")
         if answer is None:
@@ -95,24 +138,7 @@ class Witness:
         if head.log_key != expected:
             raise _forked("is signed with another key than before")
         head.check_extends(size, root, read_path(answer.get("path")))
-
-        async def store(transaction: Transaction) -> bool:
-            found = await transaction.rows(
-                "SELECT size FROM witnessed WHERE log_key=$1", head.log_key
-            )
-            if [int(row[0]) for row in found] != ([size] if last else []):
-                return False
-            await transaction.run("DELETE FROM witnessed WHERE log_key=$1", head.log_key)
-            await transaction.run(
-                "INSERT INTO witnessed (log_key, size, root, signature) VALUES ($1, $2, $3, $4)",
-                head.log_key,
-                head.size,
-                head.root,
-                head.signature,
-            )
-            return True
-
-        if not await self._database.run(store):
+        if wanted is not None and (head.size, head.root) != (wanted.size, wanted.root):
             raise Problem(
                 503, "busy", "Another task is being registered; register again.", retry_after=1
             )
@@ -217,6 +243,22 @@ class Witness:
             "shuffler_signature": self._sign(head).hex(),
         }
         return JSONResponse(head.to_dict() | witnessed)
+
+
+async def _store(transaction: Transaction, head: Head, last: Head | None) -> bool:
+    """Stores a head in place of the last one; False if another process has stored one since."""
+    found = await transaction.rows("SELECT size FROM witnessed WHERE log_key=$1", head.log_key)
+    if [int(row[0]) for row in found] != ([last.size] if last else []):
+        return False
+    await transaction.run("DELETE FROM witnessed WHERE log_key=$1", head.log_key)
+    await transaction.run(
+        "INSERT INTO witnessed (log_key, size, root, signature) VALUES ($1, $2, $3, $4)",
+        head.log_key,
+        head.size,
+        head.root,
+        head.signature,
+    )
+    return True
 
 
 def _forked(how: str) -> Problem:

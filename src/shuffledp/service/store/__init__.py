@@ -10,11 +10,11 @@ from shuffledp.service.store.schema import Schema
 require("service")
 
 
-async def open_database(url: str, schema: Schema) -> Database:
+async def open_database(url: str, schema: Schema, *, shared: bool = False) -> Database:
     """The database behind `sqlite:path` or `postgresql://…`, migrated to the current schema.
 
-    Ensures: no other service works on the same database at the same time, and no process of an
-    earlier one.
+    With `shared`, any number of processes may use a PostgreSQL database at the same time.
+    Ensures: otherwise no other service works on the same database at the same time.
     """
     if url.startswith("sqlite:"):
         from shuffledp.service.store.sqlite import SqliteDatabase
@@ -23,24 +23,8 @@ async def open_database(url: str, schema: Schema) -> Database:
     if url.startswith(("postgresql://", "postgres://")):
         from shuffledp.service.store.postgres import PostgresDatabase
 
-        return await PostgresDatabase.open(url, schema)
+        return await PostgresDatabase.open(url, schema, shared=shared)
     raise _no_store()
-
-
-async def open_lane(url: str, schema: Schema, lane: int) -> Database:
-    """One more connection to the database of a service that runs, for another of its processes.
-
-    `lane` tells the connections of a service apart. Ensures: an earlier connection of this lane is
-    over, and so is what it had begun; raises `StorageUnavailable` unless the service has brought
-    the database to this schema.
-    """
-    if url.startswith("sqlite:"):
-        from shuffledp.service.store.sqlite import SqliteDatabase
-
-        return await SqliteDatabase.open_lane(url.removeprefix("sqlite:"), schema)
-    from shuffledp.service.store.postgres import PostgresDatabase
-
-    return await PostgresDatabase.open_lane(url, schema, lane)
 
 
 async def check_database(url: str, role: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from shuffledp.service.errors import StorageUnavailable
 
@@ -34,6 +34,9 @@ class Rows:
 class Transaction(ABC):
     """Statements that take effect together or not at all."""
 
+    dialect: ClassVar[str]
+    """sqlite or postgresql, where the SQL has to differ."""
+
     @abstractmethod
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that a statement gives."""
@@ -53,10 +56,6 @@ class Transaction(ABC):
     async def append(self, *added: Rows) -> None:
         """Adds rows whose keys are known to be new, with as few statements as possible."""
 
-    @abstractmethod
-    async def outside(self, work: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine gives that waits for something else than this database."""
-
     async def run(self, sql: str, *values: Value) -> None:
         """Runs a statement whose rows are not needed."""
         await self.rows(sql, *values)
@@ -67,20 +66,23 @@ Work = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
 class Database(ABC):
-    """A database over one writing connection: its transactions run one after the other.
-
-    A service has one such connection, and its further processes may have one each (`open_lane` in
-    this package); their transactions run beside each other on PostgreSQL, in turns on SQLite.
-    """
+    """A database. A shared one is used by several processes at the same time, and runs several
+    transactions of each; any other runs one transaction after the other."""
 
     closed = False
+    shared = False
+    now: str
+    """SQL for the database's own clock, in whole seconds since 1970."""
+    on_session: Callable[[Transaction], Awaitable[None]] | None = None
+    """Called in a transaction at the beginning of every new session with the database; if it
+    raises, the session is not used."""
 
     @abstractmethod
-    async def run(self, work: Work[T]) -> T:
+    async def run(self, work: Work[T], *, atomic: bool = True) -> T:
         """The value that `work` returns, after its changes are durable. Raises `StorageUnavailable`
         if they could not be stored, or if the answer was lost: only the database knows then whether
         they were. Raises `KeyTaken`, and stores nothing, if another connection stored one of the
-        keys meanwhile."""
+        keys meanwhile. Without `atomic`, every statement may be a transaction of its own."""
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows that one statement gives, in a transaction of its own."""
@@ -108,11 +110,6 @@ class Database(ABC):
         filler = os.urandom(PROOF_BYTES)
         await self.rows("UPDATE health SET filler = $1 WHERE id = 1", filler)
         self._proved = time.monotonic()
-
-    @abstractmethod
-    async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
-        """All bytes of a column where low ≤ key < high, joined in the order of the key; the writer
-        waits for this as little as possible."""
 
     async def close(self) -> None:
         """Closes all connections; what is asked for afterwards raises `StorageUnavailable`."""

@@ -1,50 +1,56 @@
-"""PostgreSQL through asyncpg: writing connections under advisory locks.
+"""PostgreSQL through asyncpg.
 
-A service holds `ADVISORY_LOCK` as long as it runs. Each of its further processes holds the lock of
-its lane, so that what a killed predecessor had begun is over before it goes on, and a share of
-`LANES_LOCK`: a service that starts waits until nobody has a share any more.
+An exclusive database has one connection, which holds an advisory lock as long as its service runs.
+A shared one has several connections and may be used by any number of processes; whatever they must
+agree on is decided by the database's own rows and keys.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from shuffledp.errors import MissingExtra
 from shuffledp.service.errors import ConfigError, KeyTaken, StorageUnavailable
 from shuffledp.service.store.database import Database, Row, Rows, T, Transaction, Value, Work
-from shuffledp.service.store.schema import Schema, check_current, check_role, migrate
+from shuffledp.service.store.schema import Schema, check_role, migrate
 
 try:
     import asyncpg
 except ImportError:
     raise MissingExtra("asyncpg", "postgres") from None
 
-SCHEMA_WORDS = {"BYTES": "BYTEA", "KEYED": "", "ROWID": "BIGINT"}
+SCHEMA_WORDS = {
+    "BYTES": "BYTEA",
+    "KEYED": "",
+    "REPORTS_KEY": ", PRIMARY KEY (task, batch, name)",
+    "REPORTS_INDEX": "",
+}
 ARRAY_TYPES = {int: "bigint", bytes: "bytea", str: "text"}
-ADVISORY_LOCK = 0x5D9_0001
-"""The lock that a service holds as long as it runs; a successor waits for it."""
-LANES_LOCK = 0x5D9_0002
-COMMAND_SECONDS = 60.0
+ADVISORY_LOCK, MIGRATION_LOCK = 0x5D9_0001, 0x5D9_0002
+"""Held by an exclusive service as long as it runs, and by a shared one while it migrates."""
+SHARED_CONNECTIONS = 8
+"""Connections of each process to a shared database."""
+CONNECT_SECONDS, COMMAND_SECONDS = 30.0, 60.0
 RUN_SECONDS = 150.0
 """The longest transaction, with connecting, and with rolling back on a connection that is dead."""
 CLOSE_SECONDS = 5.0
 
-SESSION_SETTINGS = (
-    "synchronous_commit = on",
+SESSION_SETTINGS = {
+    "synchronous_commit": "on",
     # Everything is looked up by its key; tables that grow from nothing have no statistics, and the
     # planner would read them whole at every upload.
-    "enable_seqscan = off",
-    "enable_hashjoin = off",
-    "enable_mergejoin = off",
-    # If the network between here and the server is cut, the server must end the session soon: the
-    # next one waits for its locks.
-    "tcp_keepalives_idle = 30",
-    "tcp_keepalives_interval = 10",
-    "tcp_keepalives_count = 3",
-    "idle_in_transaction_session_timeout = '90s'",
-)
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    # If the network is cut, or a process hangs in a transaction, the server must end the session
+    # soon: others wait for its locks.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "idle_in_transaction_session_timeout": "15s",
+}
 UNAVAILABLE_ERRORS = (
     OSError,
     asyncio.TimeoutError,
@@ -56,8 +62,11 @@ UNAVAILABLE_ERRORS = (
     asyncpg.InternalClientError,  # the connection broke in the middle of an answer
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,  # another server took over
+    asyncpg.UndefinedTableError,  # a dump is being restored over it
+    asyncpg.InvalidCachedStatementError,
 )
 TAKEN_ERRORS = (
+    asyncpg.DivisionByZeroError,  # how one statement says that it must not take effect
     asyncpg.UniqueViolationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
@@ -66,16 +75,18 @@ TAKEN_ERRORS = (
 
 
 class PostgresTransaction(Transaction):
-    """One transaction of the writing connection."""
+    """Statements on one connection."""
+
+    dialect = "postgresql"
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
-        return [tuple(row) for row in await self._connection.fetch(sql, *values)]
-
-    async def outside(self, work: Coroutine[Any, Any, T]) -> T:
-        return await work
+        try:
+            return [tuple(row) for row in await self._connection.fetch(sql, *values)]
+        except TAKEN_ERRORS:
+            raise _taken() from None
 
     async def present(self, *wanted: Rows) -> list[set[Row]]:
         found: list[set[Row]] = [set() for _ in wanted]
@@ -155,25 +166,25 @@ def _turned(rows: Sequence[Row]) -> list[list[Any]]:
 
 
 class PostgresDatabase(Database):
-    """A PostgreSQL database; the connection is made again when it was lost."""
+    """A PostgreSQL database; connections are made again when they were lost."""
 
-    def __init__(self, url: str, *locks: str) -> None:
-        """`locks` are the locks that the writing connection holds, as SQL calls."""
-        self._url, self._locks = url, locks
-        self._lock, self._reading = asyncio.Lock(), asyncio.Lock()
-        self._connection: Any = None
-        self._reader: Any = None
+    now = "extract(epoch FROM clock_timestamp())::bigint"
+
+    def __init__(self, url: str, *, shared: bool) -> None:
+        self._url, self.shared = url, shared
+        self._slots = asyncio.Semaphore(SHARED_CONNECTIONS if shared else 1)
+        self._idle: list[Any] = []
+        self._busy: set[Any] = set()
+        self._opened = False
 
     @classmethod
-    async def open(cls, url: str, schema: Schema) -> PostgresDatabase:
+    async def open(cls, url: str, schema: Schema, *, shared: bool) -> PostgresDatabase:
         """The database behind a URL, migrated to the schema."""
-        database = cls(url, f"pg_advisory_lock({ADVISORY_LOCK})")
+        database = cls(url, shared=shared)
 
         async def prepare(transaction: Transaction) -> None:
-            await transaction.run(f"SELECT pg_advisory_xact_lock({LANES_LOCK})")
+            await transaction.run(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             await migrate(transaction, schema, SCHEMA_WORDS)
-            for statement in schema.postgres_settings:
-                await transaction.run(statement)
 
         try:
             await database.run(prepare)
@@ -190,86 +201,83 @@ class PostgresDatabase(Database):
         except BaseException:
             await database.close()
             raise
-        return database
-
-    @classmethod
-    async def open_lane(cls, url: str, schema: Schema, lane: int) -> PostgresDatabase:
-        """One more connection to the database of a service that runs."""
-        shared, own = f"pg_advisory_lock_shared({LANES_LOCK})", f"({LANES_LOCK}, {lane})"
-        database = cls(url, shared, f"pg_advisory_lock{own}")
-        try:
-            await database.run(lambda transaction: check_current(transaction, schema))
-        except asyncpg.PostgresError as error:
-            await database.close()
-            raise _unavailable(error) from None
-        except BaseException:
-            await database.close()
-            raise
+        database._opened = True
         return database
 
     async def _connected(self) -> Any:
-        if self._connection is None or self._connection.is_closed():
-            connection = await _connect(self._url)
-            try:
-                for lock in self._locks:
-                    await connection.execute(f"SELECT {lock}")
-            except BaseException:
-                connection.terminate()  # else it would keep the locks that it has
-                raise
-            self._connection = connection
-        return self._connection
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        connection = await _connect(self._url)
+        try:
+            await _check_durable(connection)
+            if not self.shared:
+                await connection.execute(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
+            if self.on_session is not None:
+                async with connection.transaction():
+                    await self.on_session(PostgresTransaction(connection))
+        except BaseException:
+            connection.terminate()  # else it would keep the lock
+            raise
+        return connection
 
-    async def run(self, work: Work[T]) -> T:
-        async with self._lock:
+    async def run(self, work: Work[T], *, atomic: bool = True) -> T:
+        async with self._slots:
             self.check_open()
+            connection = None
             try:
                 async with asyncio.timeout(RUN_SECONDS):
                     connection = await self._connected()
+                    self._busy.add(connection)
+                    if not atomic:
+                        return await work(PostgresTransaction(connection))
                     async with connection.transaction():
                         return await work(PostgresTransaction(connection))
             except TAKEN_ERRORS:
                 raise _taken() from None
             except UNAVAILABLE_ERRORS as error:
-                self._abandon()
+                if connection is not None:
+                    connection.terminate()
                 raise _unavailable(error) from None
+            except ConfigError as error:
+                if not self._opened:
+                    raise
+                raise StorageUnavailable(str(error)) from None
+            finally:
+                if connection is not None:
+                    self._busy.discard(connection)
+                    if not connection.is_closed():
+                        self._idle.append(connection)
 
-    def _abandon(self) -> None:
-        """Gives up a connection that may be broken; the next one waits until the server has ended
-        its session, so that what it had begun is over."""
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
-
-    async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
-        """Over a connection of its own, beside the writer's."""
-        async with self._reading:
-            try:
-                if self._reader is None or self._reader.is_closed():
-                    self._reader = await _connect(self._url)
-                found: bytes = await self._reader.fetchval(
-                    f"SELECT coalesce(string_agg({column}, ''::bytea ORDER BY {key}), ''::bytea) "
-                    f"FROM {table} WHERE {key} >= $1 AND {key} < $2",
-                    low,
-                    high,
-                )
-                return found
-            except UNAVAILABLE_ERRORS as error:
-                raise _unavailable(error) from None
+    async def rows(self, sql: str, *values: Value) -> list[Row]:
+        """In one round trip: a statement alone is a transaction."""
+        return await self.run(lambda transaction: transaction.rows(sql, *values), atomic=False)
 
     async def _close(self) -> None:
-        for connection in (self._reader, self._connection):
-            if connection is not None:
-                try:
-                    await connection.close(timeout=CLOSE_SECONDS)
-                except UNAVAILABLE_ERRORS:
-                    connection.terminate()
+        for connection in (*self._idle, *self._busy):
+            try:
+                await connection.close(timeout=CLOSE_SECONDS)
+            except UNAVAILABLE_ERRORS:
+                connection.terminate()
 
 
 async def _connect(url: str) -> Any:
-    connection = await asyncpg.connect(url, timeout=10, command_timeout=COMMAND_SECONDS)
-    for setting in SESSION_SETTINGS:
-        await connection.execute(f"SET {setting}")
-    return connection
+    return await asyncpg.connect(
+        url,
+        timeout=CONNECT_SECONDS,
+        command_timeout=COMMAND_SECONDS,
+        server_settings=SESSION_SETTINGS,
+    )
+
+
+async def _check_durable(connection: Any) -> None:
+    """Refuses a server that acknowledges commits before they are on disk."""
+    if await connection.fetchval("SELECT current_setting('fsync')") != "on":
+        raise ConfigError(
+            "PostgreSQL runs with fsync = off, so that a crash could lose acknowledged reports; "
+            "set fsync = on and restart it."
+        )
 
 
 async def check_server(url: str, role: str) -> None:
@@ -277,6 +285,7 @@ async def check_server(url: str, role: str) -> None:
     try:
         connection = await asyncpg.connect(url, timeout=10, command_timeout=10)
         try:
+            await _check_durable(connection)
             made = await connection.fetchval("SELECT to_regclass('schema_version')")
             rows = await connection.fetch("SELECT role FROM schema_version") if made else []
         finally:

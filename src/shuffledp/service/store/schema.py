@@ -1,14 +1,15 @@
 """A role's tables, and how older ones become these.
 
-In scripts, {BYTES} is the type of byte strings, {ROWID} the type of a table's own integer key, and
-{KEYED} marks tables that are stored in the order of their key.
+In scripts, {BYTES} is the type of byte strings, and {KEYED} marks tables that are stored in the
+order of their key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.errors import ConfigError
 from shuffledp.service.store.database import Transaction
 
 TASKS_TABLE = """
@@ -42,15 +43,18 @@ HEALTH_TABLE = "CREATE TABLE IF NOT EXISTS health (id BIGINT PRIMARY KEY, filler
 """A table to write to when somebody asks whether the store can be written."""
 
 
+Words = dict[str, str]
+Script = str | Callable[[Transaction, Words], Awaitable[None]]
+"""SQL, or a function that needs more than that."""
+
+
 @dataclass(frozen=True)
 class Schema:
     """The tables of a role."""
 
     role: str
-    scripts: tuple[str, ...]
+    scripts: tuple[Script, ...]
     """One per version; each runs once, in order, in one transaction."""
-    postgres_settings: tuple[str, ...] = ()
-    """Statements that PostgreSQL runs at every start."""
 
 
 def check_role(found: list[str], role: str) -> None:
@@ -61,28 +65,31 @@ def check_role(found: list[str], role: str) -> None:
         )
 
 
-async def check_current(transaction: Transaction, schema: Schema) -> None:
-    """Raises `StorageUnavailable` unless a database has the current schema of this role."""
-    found = await transaction.rows("SELECT role, version FROM schema_version")
-    if [tuple(row) for row in found] != [(schema.role, len(schema.scripts))]:
-        raise StorageUnavailable("The store has not been brought up to date yet; wait.")
-
-
-async def migrate(transaction: Transaction, schema: Schema, words: dict[str, str]) -> None:
+async def migrate(transaction: Transaction, schema: Schema, words: Words) -> None:
     """Brings a database to the current schema; refuses one of another role or a newer version."""
     await transaction.run(
         "CREATE TABLE IF NOT EXISTS schema_version (role TEXT PRIMARY KEY, version BIGINT NOT NULL)"
     )
-    await transaction.run(HEALTH_TABLE.format(**words))
-    await transaction.run("INSERT INTO health VALUES (1, NULL) ON CONFLICT DO NOTHING")
     found = await transaction.rows("SELECT role, version FROM schema_version")
     check_role([other for other, _ in found], schema.role)
     version, current = found[0][1] if found else 0, len(schema.scripts)
     if version > current:
         raise ConfigError("This database was written by a newer shuffledp; update this one.")
+    if version == current:
+        return
+    await transaction.run(HEALTH_TABLE.format(**words))
+    await transaction.run("INSERT INTO health VALUES (1, NULL) ON CONFLICT DO NOTHING")
     for script in schema.scripts[version:]:
-        for statement in script.format(**words).split(";"):
-            if statement.strip():
-                await transaction.run(statement)
+        if callable(script):
+            await script(transaction, words)
+        else:
+            await run_script(transaction, script, words)
     await transaction.run("DELETE FROM schema_version")
     await transaction.run("INSERT INTO schema_version VALUES ($1, $2)", schema.role, current)
+
+
+async def run_script(transaction: Transaction, script: str, words: Words) -> None:
+    """Runs the statements of a script, one after the other."""
+    for statement in script.format(**words).split(";"):
+        if statement.strip():
+            await transaction.run(statement)

@@ -1,8 +1,7 @@
 """SQLite through apsw: WAL, synchronous=FULL, one connection in one thread of its own.
 
-A locked file beside the database lets one service work on it at a time; its processes write in
-turns (`turns`). Others may read: a backup sees one moment of the database while the service goes
-on writing.
+A locked file beside the database lets one process work on it at a time. Others may read: a backup
+sees one moment of the database while the service goes on writing.
 """
 
 from __future__ import annotations
@@ -22,10 +21,14 @@ from filelock import BaseFileLock
 from shuffledp.service.errors import ConfigError, StorageUnavailable
 from shuffledp.service.store.database import Database, Row, Rows, T, Transaction, Value, Work
 from shuffledp.service.store.private import lock_file, private_file
-from shuffledp.service.store.schema import Schema, check_current, check_role, migrate
-from shuffledp.service.store.turns import Turns
+from shuffledp.service.store.schema import Schema, check_role, migrate
 
-SCHEMA_WORDS = {"BYTES": "BLOB", "KEYED": "WITHOUT ROWID", "ROWID": "INTEGER"}
+SCHEMA_WORDS = {
+    "BYTES": "BLOB",
+    "KEYED": "WITHOUT ROWID",
+    "REPORTS_KEY": "",  # `used` keeps names apart; an index of them would cost a page each
+    "REPORTS_INDEX": "CREATE INDEX reports_of_batch ON reports (task, batch)",
+}
 PRAGMAS = (
     "PRAGMA page_size=4096",
     "PRAGMA journal_mode=WAL",
@@ -43,11 +46,10 @@ BUSY_MILLISECONDS = 10_000
 class SqliteTransaction(Transaction):
     """The statements between BEGIN and COMMIT; they run in the store's thread and never wait."""
 
-    def __init__(self, connection: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection, self._loop = connection, loop
+    dialect = "sqlite"
 
-    async def outside(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
 
     async def rows(self, sql: str, *values: Value) -> list[Row]:
         return list(self._connection.execute(re.sub(r"\$(\d+)", r"?\1", sql), values))
@@ -133,47 +135,29 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 class SqliteDatabase(Database):
     """An SQLite database in a file, with one connection in a thread of its own."""
 
+    now = "unixepoch()"
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._connection: Any = None
         self._lock: BaseFileLock | None = None
-        self._turns = Turns(path)
 
     @classmethod
     async def open(cls, path: str, schema: Schema) -> SqliteDatabase:
         """The database in a file, which is made if there is none, migrated to the schema."""
         database = cls(path)
         try:
-            await database._call(lambda: database._connect(database._begin))
+            await database._call(database._connect)
             await database.run(lambda transaction: migrate(transaction, schema, SCHEMA_WORDS))
         except BaseException:
             await database.close()
             raise
         return database
 
-    @classmethod
-    async def open_lane(cls, path: str, schema: Schema) -> SqliteDatabase:
-        """One more connection to the database of a service that runs."""
-        database = cls(path)
-        try:
-            await database._call(lambda: database._connect(database._turns.join))
-            await database.run(lambda transaction: check_current(transaction, schema))
-        except (apsw.Error, ConfigError):
-            await database.close()
-            raise StorageUnavailable("The SQLite store cannot be opened yet; wait.") from None
-        except BaseException:
-            await database.close()
-            raise
-        return database
-
-    def _begin(self) -> None:
-        """Waits until this service alone has the file."""
+    def _connect(self) -> None:
         self._lock = lock_store(self._path, BUSY_MILLISECONDS / 1000)
-
-    def _connect(self, prepare: Callable[[], None]) -> None:
         try:
-            prepare()
             private_file(Path(self._path))  # its log gets the same rights
             self._connection = apsw.Connection(self._path)
             self._connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -189,32 +173,21 @@ class SqliteDatabase(Database):
                 f"The file {self._path} is no SQLite database; give the store another name."
             ) from None
 
-    async def run(self, work: Work[T]) -> T:
+    async def run(self, work: Work[T], *, atomic: bool = True) -> T:
         self.check_open()
-        loop = asyncio.get_running_loop()
-        return await self._call(lambda: self._transact(work, loop))
+        return await self._call(lambda: self._transact(work))
 
-    async def joined(self, table: str, column: str, key: str, low: int, high: int) -> bytes:
-        """Reads all values as the columns of one row: row by row, this thread and the event loop
-        would wait for each other every time."""
-        columns = ", ".join(
-            f"(SELECT {column} FROM {table} WHERE {key} = ?1 + {at})" for at in range(high - low)
-        )
-        (row,) = await self.rows(f"SELECT {columns}", low)
-        return b"".join(value for value in row if value is not None)
-
-    def _transact(self, work: Work[T], loop: asyncio.AbstractEventLoop) -> T:
+    def _transact(self, work: Work[T]) -> T:
         """Runs a whole transaction in the store's thread, which is entered once and not at every
         statement."""
-        with self._turns.turn():
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                result = _finished(work(SqliteTransaction(self._connection, loop)))
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            result = _finished(work(SqliteTransaction(self._connection)))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
         return result
 
     async def _call(self, work: Callable[[], T]) -> T:
@@ -237,19 +210,21 @@ class SqliteDatabase(Database):
         if self._connection is not None:
             await self._call(self._connection.close)
         self._thread.shutdown()
-        self._turns.end()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
 
 def lock_store(path: str, seconds: float) -> BaseFileLock:
-    """The lock that a service holds on its SQLite file as long as it runs. It is had after all
-    processes of an earlier service have ended."""
-    lock = lock_file(Path(f"{path}.lock"), seconds)
-    if lock is None or not Turns(path).free(seconds):
-        if lock is not None:
-            lock.release()
+    """The lock that a service holds on its SQLite file as long as it runs."""
+    try:
+        lock = lock_file(Path(f"{path}.lock"), seconds)
+    except OSError as error:
+        raise ConfigError(
+            f"The SQLite store {path} cannot be opened ({_reason(error)}); its folder must exist "
+            "and be writable."
+        ) from None
+    if lock is None:
         raise ConfigError(
             f"The SQLite store {path} is in use by another service; stop it, or give every service "
             "a file of its own."
@@ -285,7 +260,7 @@ def _reason(error: Exception) -> str:
 
 
 def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives that waits for nothing."""
+    """Runs a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as end:

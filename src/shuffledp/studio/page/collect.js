@@ -5,7 +5,7 @@ import { drawIntervals, short } from './charts.js';
 import { readWords, state } from './plan.js';
 
 const EVERY = 1000;
-const STATES = { received: 'at the analyzer, being counted', published: 'published', scrubbed: 'published' };
+const STATES = { received: 'at the analyzer, being counted', published: 'published', deleted: 'published' };
 const PLACES = { trial: 'Everything stays on this machine.',
   connect: 'Only the task goes to the two servers; everything else stays on this machine.' };
 let timer = 0;

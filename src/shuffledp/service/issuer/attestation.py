@@ -1,9 +1,10 @@
 """The operator's command that decides who may enrol: App Attest, Play Integrity, a login, …
 
-The command reads the evidence on its standard input. It ends with 0 and prints one line, the
-subject: a name that is the same whenever the same person or device comes back. With 1 it refuses;
-with anything else it could not decide, and the device is told to come back. Nothing of evidence or
-subject is stored or logged but a keyed hash of the subject.
+The command reads the evidence from standard input. To accept it, the command prints one line, the
+subject, and exits with 0; the subject must be the same each time the same person or device comes
+back. Exit code 1 refuses the evidence. Any other code means that the command could not decide, and
+the device is told to come back later. Of evidence and subject, only a keyed hash of the subject is
+stored, and nothing is logged.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ REFUSED_CODE = 1
 SECRET_BYTES = 32
 
 
-class Attesting:
+class AttestationCommand:
     """Runs the command, a few at a time."""
 
     def __init__(self, command: str, seconds: int, folder: str) -> None:

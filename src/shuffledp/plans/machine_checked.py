@@ -1,0 +1,55 @@
+"""Which certificates rest on machine-checked theorems alone.
+
+The theorems are in proofs/ of the repository, and proofs/README.md maps every inequality of a
+certificate to a hypothesis. What is checked by machine is the theorem about the randomizer, not
+the implementation.
+"""
+
+from __future__ import annotations
+
+from shuffledp.cells.bounded.proof import EQUAL_CUTS, BoundedProof
+from shuffledp.cells.digits.proof import SHARED
+from shuffledp.plans.certificate import Certificate
+
+CHECKED_RULES = frozenset({EQUAL_CUTS, SHARED})
+"""Rules whose theorem is machine-checked."""
+CHECKED_LOSSES = frozenset(
+    {
+        "max(up, down)",
+        "up + down",
+        "sum over cells of max(up, down)",
+        "sum over cells of up + down",
+        "sum over levels of up + down",
+    }
+)
+"""Rules of composition whose theorem is machine-checked."""
+
+
+def machine_checked(certificate: Certificate) -> str:
+    """A sentence that says whether every theorem behind the certificate is machine-checked, and
+    otherwise which are not."""
+    missing = _missing(certificate)
+    if missing:
+        return "not yet machine-checked: " + ", ".join(missing)
+    return (
+        "the privacy theorems of this plan are machine-checked; the implementation is tested "
+        "against them (proofs/README.md)"
+    )
+
+
+def _missing(certificate: Certificate) -> list[str]:
+    """What the certificate rests on besides machine-checked theorems, each once."""
+    missing: dict[str, None] = {}
+    for cell in certificate.proofs:
+        if not isinstance(cell.proof, BoundedProof):
+            missing[f"the proof of the {cell.kind}'s cell"] = None
+            continue
+        for side in (cell.proof.up, cell.proof.down):
+            if side.rule not in CHECKED_RULES:
+                missing[f"the rule '{side.rule}'"] = None
+    protocol = certificate.protocol
+    if protocol.loss_rule not in CHECKED_LOSSES:
+        missing["groups that users draw"] = None
+    elif protocol.public_counters:
+        missing["public counters"] = None
+    return list(missing)

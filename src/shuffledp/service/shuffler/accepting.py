@@ -1,0 +1,257 @@
+"""Accepting reports: any process does it, up to 512 at a time; the database decides.
+
+    judge the arrivals by what is stored ──▶ encrypt those that are good under the batch's key
+    ──▶ store them in one statement ──▶ nothing stored? look again: the batch was full, or
+    another process stored the same
+
+Nothing is locked while arrivals are judged and encrypted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from shuffledp.service.errors import KeyTaken, StorageUnavailable
+from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler import filling
+from shuffledp.service.shuffler.arrivals import ALL_TASKS, Arrival, Verdict, spending
+from shuffledp.service.shuffler.filling import Filling, Part
+from shuffledp.service.shuffler.report_keys import KeyDestroyed, ReportKeys
+from shuffledp.service.shuffler.watch import Watch, WentBack
+from shuffledp.service.store.database import Database, Row, Rows, Transaction, Work
+from shuffledp.tasks.clock import Clock
+
+MOST_TRIES = 100
+"""How often arrivals are looked at again because other processes were faster."""
+Reached = tuple[RegisteredTask, Filling]
+"""A task, and how far it was after a store."""
+
+
+class Found(NamedTuple):
+    """What the store says about arrivals of one task."""
+
+    used: dict[Row, int]
+    """Checksums of report ids that are stored; spent tokens, with any number."""
+    enrolled: set[bytes]
+    """Tokens that are enrolled."""
+
+
+def judge(
+    arrivals: Sequence[Arrival], found: Found, number: int, room: int
+) -> tuple[list[Verdict], list[int]]:
+    """(verdicts on the first arrivals, positions of those to store in batch `number`): stops when
+    the batch's room is full, so that the rest is judged for the next batch."""
+    used, verdicts, good = dict(found.used), list[Verdict](), list[int]()
+    for at, arrival in enumerate(arrivals):
+        if len(good) == room:
+            break
+        report, spent = (arrival.task, arrival.report), spending(arrival, number)
+        if report in used:
+            same = used[report] == arrival.checksum
+            verdicts.append(Verdict.DUPLICATE if same else Verdict.REPORT_DIFFERS)
+        elif not (arrival.proved or arrival.token in found.enrolled):
+            verdicts.append(Verdict.UNKNOWN_TOKEN)
+        elif spent in used:
+            verdicts.append(Verdict.TOKEN_USED)
+        else:
+            verdicts.append(Verdict.ACCEPTED)
+            good.append(at)
+            used[report], used[spent] = arrival.checksum, 0
+    return verdicts, good
+
+
+async def look(transaction: Transaction, arrivals: Sequence[Arrival], number: int) -> Found:
+    """What the store says about arrivals, if they are to be stored in batch `number`."""
+    reports: list[Row] = [(one.task, one.report) for one in arrivals]
+    spent: list[Row] = [spending(one, number) for one in arrivals]
+    tokens: list[Row] = [(one.token,) for one in arrivals if not one.proved]
+    once = [one.token for one in arrivals if one.scope == ALL_TASKS]
+    used, enrolled = await transaction.present(
+        Rows("used", ("task", "name"), reports + spent), Rows("tokens", ("token",), tokens)
+    )
+    checksums: dict[Row, int] = dict.fromkeys(used, 0)
+    for report in used.intersection(reports):  # few: retries
+        rows = await transaction.rows(
+            "SELECT checksum FROM used WHERE task=$1 AND name=$2", *report
+        )
+        checksums[report] = int(rows[0][0]) if rows else 0
+    known = {token for (token,) in enrolled}
+    for token in known.intersection(once):  # their use may have been lost with an older store
+        rows = await transaction.rows(
+            "SELECT 1 FROM tokens, store WHERE token=$1 AND tokens.epoch <= store.lost", token
+        )
+        if rows:
+            known.discard(token)
+    return Found(checksums, known)
+
+
+class Accepting:
+    """Stores the reports of any task, in this process."""
+
+    def __init__(
+        self,
+        database: Database,
+        entry: Callable[[int], RegisteredTask],
+        keys: ReportKeys,
+        watch: Watch,
+        clock: Clock,
+    ) -> None:
+        self._database, self._entry, self._keys = database, entry, keys
+        self._watch, self._clock = watch, clock
+        self._guesses: dict[int, Filling] = {}
+        """How far tasks were when this process last looked; the store decides."""
+        self.late: Callable[[RegisteredTask], Verdict | None] = lambda _: None
+        """Why a task takes no more reports, beyond what its row says."""
+        self.suspects: list[RegisteredTask] = []
+        """Tasks whose batch is over though the store does not know it."""
+        self.closed: Callable[[], None] = lambda: None
+        """Called when a batch became full."""
+
+    async def accept_all(self, take: Callable[[], list[Arrival]]) -> list[Verdict | Exception]:
+        """The verdict on each arrival that `take` gives, after all that are accepted are durable;
+        an exception for those that could not be stored. Where one process has the store, all of
+        them are one transaction, and are taken when it begins."""
+        if not self._database.shared:
+            reached: list[Reached] = []
+            try:
+                together = await self._database.run(self._together(take, reached))
+            except WentBack as error:
+                await self._watch.went_back(error.entry)
+                raise
+            self._note(reached)
+            return list(together)
+        arrivals = take()
+        groups = _by_task(arrivals)
+        said: list[Verdict | Exception] = [Verdict.TASK_CLOSED] * len(arrivals)
+        accepted = await asyncio.gather(
+            *(self.accept([arrivals[at] for at in group]) for group in groups),
+            return_exceptions=True,
+        )
+        for group, verdicts in zip(groups, accepted, strict=True):
+            if isinstance(verdicts, BaseException) and not isinstance(verdicts, Exception):
+                raise verdicts
+            for place, at in enumerate(group):
+                said[at] = verdicts if isinstance(verdicts, Exception) else verdicts[place]
+        return said
+
+    def _together(
+        self, take: Callable[[], list[Arrival]], reached: list[Reached]
+    ) -> Work[list[Verdict]]:
+        async def store(transaction: Transaction) -> list[Verdict]:
+            arrivals = take()
+            said = [Verdict.TASK_CLOSED] * len(arrivals)
+            for group in _by_task(arrivals):
+                verdicts = await self._accept(transaction, [arrivals[at] for at in group], reached)
+                for at, verdict in zip(group, verdicts, strict=True):
+                    said[at] = verdict
+            return said
+
+        return store
+
+    async def accept(self, arrivals: Sequence[Arrival]) -> list[Verdict]:
+        """The verdicts on arrivals of one task, after all that are accepted are durable."""
+        reached: list[Reached] = []
+        try:
+            verdicts = await self._database.run(
+                lambda transaction: self._accept(transaction, arrivals, reached), atomic=False
+            )
+        except WentBack as error:
+            await self._watch.went_back(error.entry)
+            raise
+        self._note(reached)
+        return verdicts
+
+    def _note(self, reached: list[Reached]) -> None:
+        """Remembers outside the store how far tasks are, before anything is acknowledged."""
+        for entry, state in reached:
+            self._watch.reached(entry, state)
+            if state.reports == 0:
+                self.closed()
+
+    async def _accept(
+        self, transaction: Transaction, arrivals: Sequence[Arrival], reached: list[Reached]
+    ) -> list[Verdict]:
+        entry = self._entry(arrivals[0].task)
+        verdicts: list[Verdict] = []
+        for _ in range(MOST_TRIES):
+            rest = arrivals[len(verdicts) :]
+            if not rest:
+                return verdicts
+            state, known = self._guesses.get(entry.number), self._watch.position(entry)
+            if state is None:
+                state = await filling.filling(transaction, entry.number)
+                if state is not None and state.accepting and state.position < known:
+                    raise WentBack(entry)
+            refused = self._refused(entry, state)
+            number = state.number if state else 0
+            found = await look(transaction, rest, number)
+            if refused is not None or state is None:
+                new, _ = judge(rest, found, number, len(rest))
+                return verdicts + [refused_as(one, refused or Verdict.TASK_CLOSED) for one in new]
+            new, good = judge(rest, found, number, state.size - state.reports)
+            if not good:
+                verdicts += new
+                continue
+            after = await self._store(transaction, entry, state, [rest[at] for at in good], known)
+            self._guesses.pop(entry.number, None)
+            if after is not None:
+                verdicts += new
+                reached.append((entry, after))
+                if transaction.dialect == "postgresql":
+                    self._guesses[entry.number] = after._replace(size=state.size)
+        raise StorageUnavailable("Others store reports of this task again and again; try later.")
+
+    def _refused(self, entry: RegisteredTask, state: Filling | None) -> Verdict | None:
+        if state is None or not state.accepting:
+            return Verdict.TASK_CLOSED
+        return self.late(entry)
+
+    async def _store(
+        self,
+        transaction: Transaction,
+        entry: RegisteredTask,
+        state: Filling,
+        good: Sequence[Arrival],
+        known: int,
+    ) -> Filling | None:
+        """Stores reports in the batch that is being filled; None if others were faster."""
+        try:
+            key = self._keys.known(entry.task.id, state.number)
+            if key is None and self._database.shared:
+                key = await asyncio.to_thread(self._keys.key, entry.task.id, state.number)
+            elif key is None:  # in the store's thread already
+                key = self._keys.key(entry.task.id, state.number)
+        except KeyDestroyed:
+            self.suspects.append(entry)
+            raise
+        names: list[Row] = []
+        for one in good:
+            names += ((one.task, one.report, one.checksum), (*spending(one, state.number), 0))
+        part = Part(
+            task=entry.number,
+            number=state.number,
+            batch_id=key.batch_id,
+            names=sorted(names),
+            reports=[(one.report, key.encrypt(one.messages, one.report)) for one in good],
+            known=known,
+        )
+        try:
+            return await filling.store(transaction, part, int(self._clock()))
+        except KeyTaken:
+            return None
+
+
+def _by_task(arrivals: Sequence[Arrival]) -> list[list[int]]:
+    """The positions of the arrivals of each task."""
+    groups: dict[int, list[int]] = {}
+    for at, arrival in enumerate(arrivals):
+        groups.setdefault(arrival.task, []).append(at)
+    return list(groups.values())
+
+
+def refused_as(verdict: Verdict, refused: Verdict) -> Verdict:
+    """The verdict on an arrival of a task that takes no more: retries of what is stored are still
+    acknowledged."""
+    return verdict if verdict in (Verdict.DUPLICATE, Verdict.REPORT_DIFFERS) else refused

@@ -1,0 +1,319 @@
+"""Batches on their way: closing → ordered → delivered → deleted, each state durable.
+
+Every process does this for any batch that it can lease. Parts are sent one by one; the analyzer
+says which it still needs, so a delivery goes on where it broke off, by whichever process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from shuffledp.errors import ParameterError
+from shuffledp.numbers.entropy import SYSTEM
+from shuffledp.service.answers import MOST_SHORT_ANSWER_BYTES, answer_json, bounded_request_async
+from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
+from shuffledp.service.http.logs import log
+from shuffledp.service.http.metrics import Counts, Metrics
+from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.report_keys import KeyDestroyed
+from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
+from shuffledp.service.store.spool import Spool, is_bucket
+from shuffledp.tasks.clock import Clock
+from shuffledp.tasks.parts import (
+    MANIFEST_NAME,
+    Manifest,
+    PartFacts,
+    Sorter,
+    check_part,
+    open_part,
+    part_name,
+    seal_part,
+)
+from shuffledp.tasks.reports import encrypted_top_up
+from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
+
+LOOK_AGAIN_SECONDS = 1.0
+DELIVERY_FIGURES = (
+    Counts("batches", "Batches that reached a state", ("state",)),
+    Counts("delivery_failures", "Tries to deliver a batch that failed", ("reason",)),
+)
+
+
+class NotDelivered(Exception):
+    """The analyzer did not take a batch; the text says why."""
+
+
+class Delivery:
+    """Closes batches early where a task's rule says so, and delivers closed ones."""
+
+    def __init__(
+        self,
+        config: ShufflerConfig,
+        store: ShufflerStore,
+        spool: Spool,
+        metrics: Metrics,
+        analyzer: httpx.AsyncClient,
+        clock: Clock,
+    ) -> None:
+        self._config, self._store, self._spool = config, store, spool
+        self._metrics, self._analyzer, self._clock = metrics, analyzer, clock
+        self.batch_closed = asyncio.Event()
+
+    # closing
+
+    async def run_closing(self) -> None:
+        """Closes batches that may leave early, until it is cancelled."""
+        while True:
+            try:
+                await self.close_due()
+            except Exception as error:  # look again later, whatever it was
+                log("closing a batch failed", level="error", error=type(error).__name__)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def close_due(self) -> None:
+        """Closes the batches of all tasks that may leave now although they are not full.
+
+        Ensures: no batch without a top-up holds fewer reports than the rule says.
+        """
+        timed = {
+            entry.number: entry
+            for entry in list(self._store.tasks.by_id.values())
+            if entry.task.batch.top_up != "none"
+        }
+        states = await self._store.all_filling() if timed else {}
+        for number, entry in timed.items():
+            state = states.get(number)
+            if state is None or not state.reports:
+                continue
+            waited = self._clock() - state.since
+            if entry.task.batch.leaving(state.reports, waited) == state.reports and (
+                await self._store.close_early(entry, state)
+            ):
+                self.batch_closed.set()
+
+    # delivery
+
+    async def run_delivery(self) -> None:
+        """Delivers closed batches, until it is cancelled."""
+        while True:
+            try:
+                while await self.deliver_next():
+                    pass
+            except Exception as error:  # tried again later, whatever it was
+                log("delivery failed", level="error", error=type(error).__name__)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.batch_closed.wait(), LOOK_AGAIN_SECONDS)
+            self.batch_closed.clear()
+
+    async def deliver_next(self) -> bool:
+        """Takes one batch through its remaining states; False if there is none to work on."""
+        batch = await self._store.lease()
+        if batch is None:
+            return False
+        try:
+            entry = self._store.tasks.numbered(batch.task)
+        except KeyError:  # registered a moment ago, by another process
+            await self._store.tasks.refresh()
+            entry = self._store.tasks.numbered(batch.task)
+        try:
+            await self._while_leased(batch, self.advance(batch, entry))
+        except LeaseLost:
+            log("lease lost", level="warning", batch=batch.id.hex())
+        except KeyDestroyed:
+            await self._store.reconcile(entry)
+        except NotDelivered as error:
+            await self._failed(batch, str(error))
+        except asyncio.CancelledError:
+            with contextlib.suppress(StorageUnavailable):
+                await self._store.give_back(batch, "", 0)
+            raise
+        except Exception as error:  # the others go on
+            log("delivery failed", level="error", error=type(error).__name__)
+            await self._failed(batch, type(error).__name__)
+        return True
+
+    async def _while_leased(self, batch: Batch, work: Coroutine[Any, Any, None]) -> None:
+        """Does some work while the lease is renewed; ends it when the lease is lost."""
+        working = asyncio.create_task(work)
+        try:
+            while True:
+                done, _ = await asyncio.wait([working], timeout=LEASE_SECONDS / 3)
+                if done:
+                    return working.result()
+                await self._store.renew(batch)
+        finally:
+            working.cancel()
+            with contextlib.suppress(BaseException):
+                await working
+
+    async def _failed(self, batch: Batch, reason: str) -> None:
+        self._metrics.count("delivery_failures", reason=reason)
+        log("delivery failed", level="warning", batch=batch.id.hex(), reason=reason)
+        with contextlib.suppress(LeaseLost):
+            await self._store.give_back(batch, reason, self.pause(batch.tries))
+
+    def pause(self, tries: int) -> int:
+        """Seconds until the next try after so many failures: they grow up to `retry_seconds`."""
+        longest = min(self._config.retry_seconds, 2 ** min(tries, 12))
+        return int(longest * (0.5 + SYSTEM.below(512) / 1024) + 0.5)
+
+    async def advance(self, batch: Batch, entry: RegisteredTask) -> None:
+        """Takes a batch through its remaining states; raises `NotDelivered` if the analyzer does
+        not take it."""
+        if batch.state != "delivered":
+            manifest = await self._ordered(batch, entry)
+            if manifest is not None:
+                await self._deliver(batch, manifest)
+            await self._store.delivered(batch)
+            self._note(batch)
+        if not self._shares:
+            await asyncio.to_thread(self._spool.remove, batch.id.hex())
+        await self._store.delete(batch)
+        self._note(batch)
+
+    @property
+    def _shares(self) -> bool:
+        """Whether the analyzer reads the parts from the bucket itself."""
+        return self._config.deliver == "manifest"
+
+    async def _ordered(self, batch: Batch, entry: RegisteredTask) -> Manifest | None:
+        """The manifest of a batch's parts, which are made if they are not there; None if the
+        analyzer has the whole batch already."""
+        if batch.state == "ordered":
+            data = await asyncio.to_thread(self._spool.read, batch.folder, MANIFEST_NAME)
+            if data is not None and hashlib.sha256(data).digest() == batch.digest:
+                return Manifest.from_bytes(data)
+            # the parts were on a machine that is gone
+            known = await self._ask("GET", f"/batches/{batch.id.hex()}")
+            complete = known.get("state") not in (None, "receiving")
+            if complete and known.get("sha256") == (batch.digest or b"").hex():
+                return None
+        manifest, folder = await self._order(batch, entry)
+        await self._store.ordered(batch, manifest.digest, folder)
+        self._note(batch)
+        return manifest
+
+    async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
+        """Writes the parts of a batch into a fresh folder of the spool."""
+        task, key = entry.task, await asyncio.to_thread(self._store.key, batch)
+        batch.id = key.batch_id
+        shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
+        top_up, batch.top_up_messages = await asyncio.to_thread(encrypted_top_up, task, shares)
+        batch.noise_shares = batch.reports + shares
+        folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
+        secret = key.order_secret if task.order == "uniform" else None
+        with tempfile.TemporaryDirectory(dir=self._scratch(), prefix="sorting-") as scratch:
+            sorter = Sorter(Path(scratch), self._config.memory_mb << 20, secret)
+            async for page in self._store.messages(batch):
+                await asyncio.to_thread(sorter.add, page)
+            if top_up:
+                sorter.add(top_up)
+            facts: list[PartFacts] = []
+            parts = sorter.parts()
+            try:
+                while (part := await asyncio.to_thread(next, parts, None)) is not None:
+                    facts.append(
+                        await asyncio.to_thread(
+                            self._write, key.parts_secret, batch, folder, part, len(facts)
+                        )
+                    )
+            finally:
+                parts.close()
+        manifest = Manifest(header=_header(batch, task.id), parts=tuple(facts))
+        await asyncio.to_thread(self._spool.write, folder, MANIFEST_NAME, manifest.to_bytes())
+        return manifest, folder
+
+    def _scratch(self) -> str | None:
+        return None if is_bucket(self._config.spool) else self._config.spool
+
+    def _write(
+        self, secret: bytes, batch: Batch, folder: str, part: bytes, number: int
+    ) -> PartFacts:
+        sealed = seal_part(part, secret, batch.id, number)
+        self._spool.write(folder, part_name(number), sealed)
+        return PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest())
+
+    async def _deliver(self, batch: Batch, manifest: Manifest) -> None:
+        """Sends the manifest, and the parts that the analyzer asks for, until it has all."""
+        text, path = manifest.to_bytes(), f"/batches/{batch.id.hex()}"
+        headers = {"X-Content-SHA256": manifest.digest.hex()}
+        if self._shares:
+            key = self._store.key(batch)
+            headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": key.parts_secret.hex()}
+        while True:
+            answer = await self._ask("PUT", path, content=text, headers=headers)
+            if answer.get("state") != "receiving":
+                return
+            missing = answer.get("missing")
+            if not isinstance(missing, list) or not all(
+                type(one) is int and 0 <= one < len(manifest.parts) for one in missing
+            ):
+                raise NotDelivered("the analyzer's answer is not understood")
+            for number in missing:
+                await self._send(batch, manifest, number)
+            if not missing:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _send(self, batch: Batch, manifest: Manifest, number: int) -> None:
+        data = await asyncio.to_thread(self._read, batch, manifest, number)
+        await self._ask(
+            "PUT",
+            f"/batches/{batch.id.hex()}/{manifest.digest.hex()}/parts/{number}",
+            content=data,
+            headers={"Content-Type": "application/octet-stream"},
+        )
+
+    def _read(self, batch: Batch, manifest: Manifest, number: int) -> bytes:
+        sealed = self._spool.read(batch.folder, part_name(number))
+        if sealed is None:
+            raise StorageUnavailable("A part of a batch is missing in the spool.")
+        data = open_part(sealed, self._store.key(batch).parts_secret, batch.id, number)
+        check_part(data, manifest.parts[number])
+        return data
+
+    async def _ask(self, method: str, path: str, **content: Any) -> dict[str, Any]:
+        """The JSON of the analyzer's answer; empty for a 404; raises `NotDelivered` for any other
+        refusal."""
+        headers = {"Authorization": f"Bearer {self._config.deliver_token}"}
+        headers |= content.pop("headers", {})
+        try:
+            answer = await bounded_request_async(
+                self._analyzer, method, path, MOST_SHORT_ANSWER_BYTES, headers=headers, **content
+            )
+        except httpx.HTTPError as error:
+            untrusted = untrusted_certificate(error)
+            raise NotDelivered(
+                "certificate not trusted" if untrusted else type(error).__name__
+            ) from None
+        if method == "GET" and answer.status_code == 404:
+            return {}
+        if answer.status_code not in (200, 201, 202):
+            raise NotDelivered(f"HTTP {answer.status_code}")
+        try:
+            return answer_json(answer)
+        except ParameterError:
+            raise NotDelivered("the analyzer's answer is not understood") from None
+
+    def _note(self, batch: Batch) -> None:
+        self._metrics.count("batches", state=batch.state)
+        log("batch", batch=batch.id.hex(), state=batch.state, reports=batch.reports)
+
+
+def _header(batch: Batch, task_id: bytes) -> BatchHeader:
+    return BatchHeader(
+        task_id=task_id,
+        batch_id=batch.id,
+        reports=batch.reports,
+        top_up_messages=batch.top_up_messages,
+        noise_shares=batch.noise_shares,
+    )

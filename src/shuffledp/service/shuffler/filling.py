@@ -1,0 +1,159 @@
+"""The batch that each task is filling: one row per task, changed in the statement that stores.
+
+The row's counter and the reports are written together, so a full batch holds exactly as many
+reports as the task's rule says, whatever is killed. The number of the batch is known before reports
+are stored, and with it the key that they are stored under.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shuffledp.service.store.database import Row, Rows, Transaction
+
+STORE = """
+    WITH s AS (
+        UPDATE filling SET
+            reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END,
+            number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END,
+            since = CASE WHEN reports = 0 THEN $4 ELSE since END
+        WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size
+            AND number * 4294967296 + reports >= $11
+        RETURNING number, reports, size
+    ), u AS (
+        INSERT INTO used (task, name, checksum)
+        SELECT given.task, given.name, given.checksum FROM s,
+            unnest($5::bigint[], $6::bytea[], $7::bigint[]) AS given(task, name, checksum)
+        ON CONFLICT DO NOTHING RETURNING 1
+    ), r AS (
+        INSERT INTO reports (task, batch, name, messages)
+        SELECT $1, $2, given.name, given.messages FROM s,
+            unnest($8::bytea[], $9::bytea[]) AS given(name, messages)
+    ), c AS (
+        INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares,
+            folder, tries, problem, lease, lease_until)
+        SELECT $1, $2, $10, 'closing', size, 0, 0, '', 0, '', '', 0 FROM s WHERE number > $2
+    )
+    SELECT number, reports, 1 / ((SELECT count(*) FROM u) = cardinality($6::bytea[]))::int FROM s
+"""
+"""For PostgreSQL: one statement, so that the row's lock never spans a round trip. If another
+process has stored one of the names meanwhile, it divides by zero and takes no effect."""
+CLOSED = (
+    "INSERT INTO batches (task, number, id, state, reports, top_up_messages, noise_shares, folder, "
+    "tries, problem, lease, lease_until) "
+    "VALUES ($1, $2, $3, 'closing', $4, 0, 0, '', 0, '', '', 0)"
+)
+
+LEAVE = (
+    "UPDATE filling SET number = number + 1, reports = 0 "
+    "WHERE task = $1 AND number = $2 AND reports = $3"
+)
+CLOSE_EARLY = f"""
+    WITH s AS ({LEAVE.replace("$3", "$4")} RETURNING 1)
+    {CLOSED.partition("VALUES")[0]}
+    SELECT $1, $2, $3, 'closing', $4, 0, 0, '', 0, '', '', 0 FROM s RETURNING 1
+"""
+
+
+class Filling(NamedTuple):
+    """How far a task is: the batch that is being filled, and the reports in it."""
+
+    number: int
+    reports: int
+    size: int = 0
+    since: int = 0
+    """When its first report came, in seconds since 1970."""
+    accepting: bool = True
+    reason: str = ""
+    """Why the task takes no reports, if that is not the collector's wish."""
+
+    @classmethod
+    def of(cls, row: Row) -> Filling:
+        """The values of `FILLING_COLUMNS`."""
+        number, reports, size, since, accepting, reason = row
+        return cls(number, reports, size, since, bool(accepting), reason)
+
+    @property
+    def position(self) -> int:
+        """A number that grows with every report that is stored."""
+        return self.number << 32 | self.reports
+
+
+class Part(NamedTuple):
+    """Reports to store in one batch of a task."""
+
+    task: int
+    number: int
+    batch_id: bytes
+    names: list[Row]
+    """(task, name, checksum): ids of the reports, and what they use up of their tokens."""
+    reports: list[tuple[bytes, bytes]]
+    """(id, encrypted messages)."""
+    known: int
+    """A position that the task has reached: a store that is behind it has gone back in time."""
+
+
+FILLING_COLUMNS = "number, reports, size, since, accepting, reason"
+
+
+async def filling(transaction: Transaction, task: int) -> Filling | None:
+    """How far a task is; None if it was deleted."""
+    rows = await transaction.rows(f"SELECT {FILLING_COLUMNS} FROM filling WHERE task=$1", task)
+    return Filling.of(rows[0]) if rows else None
+
+
+async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
+    """Stores reports; gives how far the task is then. None, and nothing is stored, if the batch has
+    no room for all of them, is full, the task takes no more, or the store has gone back in time.
+    Raises `KeyTaken` if one of the
+    names is stored already."""
+    count = len(part.reports)
+    if transaction.dialect == "postgresql":
+        names = [list(column) for column in zip(*part.names, strict=True)]
+        reports = [list(column) for column in zip(*part.reports, strict=True)]
+        values = (part.task, part.number, count, now, *names, *reports, part.batch_id, part.known)
+        rows = await transaction.rows(STORE, *values)  # type: ignore[arg-type]
+        return Filling(rows[0][0], rows[0][1]) if rows else None
+    rows = await transaction.rows(
+        "UPDATE filling SET reports = CASE WHEN reports + $3 = size THEN 0 ELSE reports + $3 END, "
+        "number = CASE WHEN reports + $3 = size THEN number + 1 ELSE number END, "
+        "since = CASE WHEN reports = 0 THEN $4 ELSE since END "
+        "WHERE task = $1 AND number = $2 AND accepting = 1 AND reports + $3 <= size "
+        "AND number * 4294967296 + reports >= $5 RETURNING number, reports, size",
+        part.task,
+        part.number,
+        count,
+        now,
+        part.known,
+    )
+    if not rows:
+        return None
+    number, reports, size = rows[0]
+    stored: list[Row] = [(part.task, part.number, *report) for report in part.reports]
+    await transaction.append(
+        Rows("used", ("task", "name", "checksum"), part.names),
+        Rows("reports", ("task", "batch", "name", "messages"), stored),
+    )
+    if number > part.number:
+        await transaction.run(CLOSED, part.task, part.number, part.batch_id, size)
+    return Filling(number, reports)
+
+
+async def close_early(
+    transaction: Transaction, task: int, number: int, reports: int, batch_id: bytes
+) -> bool:
+    """Closes the batch that is being filled with exactly the reports that it holds; False if it
+    holds others by now. Uploads go on: the next one begins the next batch."""
+    if transaction.dialect == "postgresql":
+        return bool(await transaction.rows(CLOSE_EARLY, task, number, batch_id, reports))
+    moved = await transaction.rows(f"{LEAVE} RETURNING 1", task, number, reports)
+    if moved:
+        await transaction.run(CLOSED, task, number, batch_id, reports)
+    return bool(moved)
+
+
+async def stop(transaction: Transaction, task: int, reason: str) -> None:
+    """Lets a task take no more reports."""
+    await transaction.run(
+        "UPDATE filling SET accepting = 0, reason = $2 WHERE task = $1", task, reason
+    )

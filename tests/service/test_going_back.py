@@ -1,0 +1,229 @@
+"""A store that goes back in time is noticed, while the shuffler runs and at its next start."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import postgres_server as postgres
+import pytest
+from service_trio import USERS, Trio, as_collector
+
+from shuffledp.service.shuffler.app import Shuffler
+from shuffledp.service.shuffler.watch import BEHIND, Seen, read_seen
+from shuffledp.service.tokens import ONCE_PREFIX
+from shuffledp.tasks.reports import encrypt_report
+from shuffledp.tasks.task import Task
+
+
+def pg(program: str, *words: str) -> None:
+    place = postgres.programs()
+    assert place is not None
+    subprocess.run([place / program, *words], check=True)
+
+
+def psql(url: str, sql: str) -> None:
+    pg("psql", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql, url)
+
+
+def swapped(url: str, older: str) -> None:
+    """Gives an older database the name of the one in use, and ends all sessions."""
+    names = [urlsplit(one).path.strip("/") for one in (url, older)]
+    other = url.replace(f"/{names[0]}", "/postgres")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+    psql(other, f"ALTER DATABASE {names[0]} ALLOW_CONNECTIONS false")
+    psql(other, f"{end}'{names[0]}'")
+    psql(other, f"ALTER DATABASE {names[0]} RENAME TO {names[0]}_new")
+    psql(other, f"ALTER DATABASE {names[1]} RENAME TO {names[0]}")
+
+
+async def answers(trio: Trio, task: Task, bodies: list[bytes], tokens: list[str]) -> list[int]:
+    """The final answers to uploads, each tried again while the store is away."""
+    codes = []
+    for body, token in zip(bodies, tokens, strict=True):
+        code = 503
+        for _ in range(100):
+            code = (await trio.post(task, body, token)).status_code
+            if code != 503:
+                break
+            await asyncio.sleep(0.05)
+        codes.append(code)
+    return codes
+
+
+@pytest.mark.parametrize("loss", ["renamed", "restored over it"])
+def test_an_older_database_is_noticed_while_running(
+    tmp_path: Path, postgres_database: Callable[[], str], loss: str
+) -> None:
+    """Five reports are in the copy, nine were acknowledged: the task stops, the status says why,
+    no token answers twice. A task of which nothing was lost goes on."""
+    url, copy = postgres_database(), postgres_database()
+    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    dump = tmp_path / "dump"
+
+    async def walk() -> None:
+        async with Trio(tmp_path, stores).running() as trio:
+            task, whole = trio.task(), trio.task("whole")
+            for one in (task, whole):
+                await trio.register(one)
+                await trio.upload(one, [1] * 5)
+            (once,) = await trio.enrol(1, ONCE_PREFIX)
+            bodies, tokens = [encrypt_report(task, 1) for _ in range(4)], await trio.enrol(4)
+            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
+            codes = await answers(trio, task, bodies, tokens)
+            assert codes == [201] * 4
+            assert (await trio.post(task, encrypt_report(task, 1), once)).status_code == 201
+            if loss == "renamed":
+                await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
+                await asyncio.to_thread(swapped, url, copy)
+            else:
+                await asyncio.to_thread(
+                    pg, "pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(dump)
+                )
+            again = [encrypt_report(task, 0) for _ in tokens]
+            codes = await answers(trio, task, again, tokens)
+            assert codes == [410] * 4
+            status = await trio.status(task)
+            assert (status["state"], status["reason"]) == ("closed", BEHIND)
+            assert (await trio.to_shuffler.get("/metrics")).text.count(
+                "shuffledp_shuffler_stopped_tasks 1.0"
+            )
+            fresh = await trio.enrol(2)
+            codes = await answers(trio, whole, [encrypt_report(whole, 1) for _ in fresh], fresh)
+            assert codes == [201] * 2
+            # a token for one report in all may have been used where nobody knows
+            (code,) = await answers(trio, whole, [encrypt_report(whole, 1)], [once])
+            assert code == 403
+
+    asyncio.run(walk())
+
+
+def test_a_replica_that_knew_less_does_not_hide_the_loss(
+    tmp_path: Path, postgres_database: Callable[[], str]
+) -> None:
+    """Two machines without a common folder: the one that acknowledged nothing is the first to use
+    the older database, and stores more than was lost. The other one still sees the loss."""
+    url, copy = postgres_database(), postgres_database()
+    stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+    dump = tmp_path / "dump"
+
+    async def walk() -> None:
+        trio = Trio(tmp_path, stores)
+        async with trio.running():
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * 2)
+            await asyncio.to_thread(pg, "pg_dump", "-Fc", f"--file={dump}", url)
+            await trio.upload(task, [1] * 3)
+        await asyncio.to_thread(pg, "pg_restore", f"--dbname={copy}", str(dump))
+        await asyncio.to_thread(swapped, url, copy)
+        elsewhere = Trio(tmp_path, stores, memory=f"{tmp_path}/elsewhere")
+        async with elsewhere.running():
+            await elsewhere.upload(task, [1] * 8)  # the position is beyond the lost one
+        async with trio.running():
+            assert (await trio.status(task))["reason"] == BEHIND
+
+    asyncio.run(walk())
+
+
+def test_a_database_from_before_a_known_epoch_is_refused(
+    tmp_path: Path, postgres_database: Callable[[], str]
+) -> None:
+    """The old primary comes back after a failover."""
+    stores = {"shuffler": postgres_database(), "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+
+    async def walk() -> None:
+        trio = Trio(tmp_path, stores)
+        async with trio.running():
+            await trio.shuffler.database.rows("UPDATE store SET history = 'another'")
+        async with trio.running():
+            rows = await trio.shuffler.database.rows("SELECT epoch FROM store")
+            assert rows == [(2,)]
+            await trio.shuffler.database.rows("UPDATE store SET epoch = 1")
+        with pytest.raises(Exception, match="older than one that was used before"):
+            async with trio.running():
+                pass
+
+    asyncio.run(walk())
+
+
+def test_nothing_is_wrong_after_restarts(tmp_path: Path, stores: dict[str, str]) -> None:
+    """The twin: kills, restarts and full batches never look like going back."""
+
+    async def walk() -> None:
+        for _ in range(3):
+            async with Trio(tmp_path, stores).running() as trio:
+                task = trio.task()
+                await trio.register(task)
+                await trio.upload(task, [1] * (USERS // 2 + 3))
+                status = await trio.status(task)
+                assert (status["state"], status["reason"]) == ("open", "")
+        files = list((tmp_path / "shuffler-signing.json.seen").glob("*.seen"))
+        assert len(files) == 1  # those of earlier processes are folded into it
+        seen = read_seen(files[0].read_bytes())
+        assert list(seen.positions.values()) == [2 << 32 | 19]
+
+    asyncio.run(walk())
+
+
+def test_a_task_that_the_store_has_lost_is_not_registered_again(tmp_path: Path) -> None:
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * 3)
+        for file in tmp_path.glob("shuffler.db*"):
+            file.unlink()
+        (tmp_path / "shuffler-keys" / "store").unlink()
+        async with trio.running():
+            answer = await trio.to_shuffler.put(
+                f"/tasks/{task.id.hex()}", content=task.canonical(), headers=as_collector(task.id)
+            )
+            assert answer.status_code == 409 and "acknowledged" in answer.json()["detail"]
+
+    asyncio.run(walk())
+
+
+def test_a_file_that_was_not_written_completely_says_nothing() -> None:
+    assert read_seen(b"") == read_seen(b"SDPSEEN1\0") == Seen(0, {})
+
+
+def test_a_restored_shuffler_never_signs_a_second_history(tmp_path: Path) -> None:
+    """The store goes back to before a head was witnessed; the file beside the signing key does not.
+    An analyzer that shows another log from there on is refused."""
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        async with trio.running():
+            await trio.register(trio.task("first"))
+        backup = (tmp_path / "shuffler.db").read_bytes()
+        old_log = (tmp_path / "analyzer.db").read_bytes()
+        async with trio.running():
+            await trio.register(trio.task("second"))
+            signed = (await trio.to_shuffler.get("/log/head")).json()
+            assert signed["size"] == 2
+        for name, data in (("shuffler.db", backup), ("analyzer.db", old_log)):
+            for file in tmp_path.glob(f"{name}*"):
+                file.unlink()
+            (tmp_path / name).write_bytes(data)
+        async with trio.running():
+            head = (await trio.to_shuffler.get("/log/head")).json()
+            assert head == signed  # not the older one of the store
+            other = trio.task("another second")
+            path = f"/tasks/{other.id.hex()}"
+            for server, code in ((trio.to_analyzer, 201), (trio.to_shuffler, 409)):
+                answer = await server.put(
+                    path, content=other.canonical(), headers=as_collector(other.id)
+                )
+                assert answer.status_code == code
+            assert answer.json()["type"].endswith("log-forked")
+        kept = json.loads((tmp_path / "shuffler-signing.json.seen/head.json").read_text())
+        assert kept["size"] == 2
+        assert isinstance(trio.shuffler, Shuffler)
+
+    asyncio.run(walk())

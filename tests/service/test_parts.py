@@ -1,0 +1,267 @@
+"""Batches in parts: in order, encrypted while they wait, in a folder or a bucket."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from service_deliveries import stored_tallies
+from service_trio import USERS, Trio, known_report
+
+from shuffledp.service.shuffler.delivery import Delivery, NotDelivered
+from shuffledp.service.store.spool import BucketSpool
+from shuffledp.tasks import parts as parts_module
+from shuffledp.tasks.errors import TaskError
+from shuffledp.tasks.ordering import ordered
+from shuffledp.tasks.parts import (
+    Manifest,
+    PartFacts,
+    Sorter,
+    as_rows,
+    check_part,
+    open_part,
+    seal_part,
+)
+from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The URI of a bucket on an S3 server on this machine."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    names = {
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    uri = f"s3://batches/run?endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+    uri += "&allow_bucket_creation=true"
+    from pyarrow.fs import FileSystem
+
+    system, _ = FileSystem.from_uri(uri)
+    system.create_dir("batches")
+    yield uri
+    server.stop()
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name)
+        else:
+            os.environ[name] = value
+
+
+def held(uri: str) -> list[str]:
+    """The names of all files in a bucket."""
+    from pyarrow.fs import FileSelector, FileSystem
+
+    system, inside = FileSystem.from_uri(uri)
+    found = system.get_file_info(FileSelector(inside, recursive=True, allow_not_found=True))
+    return sorted(one.path for one in found if one.is_file)
+
+
+# order
+
+
+@pytest.mark.parametrize("secret", [None, b"s" * 32])
+@pytest.mark.parametrize("kind", ["random", "skewed", "equal"])
+def test_parts_are_in_order_whatever_memory_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: bytes | None, kind: str
+) -> None:
+    """Sorted on disk in many runs, merged in several passes: the same bytes as in memory. Messages
+    that were chosen to fall together need no more memory than others."""
+    monkeypatch.setattr(parts_module, "SPILL_ROWS", 16)
+    monkeypatch.setattr(parts_module, "MOST_MERGED", 3)
+    rows = as_rows(os.urandom(700 * MESSAGE_BYTES)).copy()
+    if kind == "skewed":
+        rows[:600, :20] = 7
+    elif kind == "equal":
+        rows[:] = rows[0]
+    sorter = Sorter(tmp_path, 4 * 50 * MESSAGE_BYTES, secret)
+    for start in range(0, 700, 33):
+        sorter.add(rows[start : start + 33].tobytes())
+    assert len(list(tmp_path.iterdir())) > 9
+    raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert not any(row.tobytes() in raw for row in rows[::50])  # what is on disk is encrypted
+    found = list(sorter.parts(100))
+    assert [len(part) // MESSAGE_BYTES for part in found] == [100] * 7
+    assert b"".join(found) == ordered(rows, secret).tobytes()
+    assert not list(tmp_path.iterdir())
+
+
+def test_parts_open_under_their_key_and_place_alone() -> None:
+    data, secret, batch = os.urandom(10 * MESSAGE_BYTES), os.urandom(32), os.urandom(16)
+    sealed = seal_part(data, secret, batch, 3)
+    assert open_part(sealed, secret, batch, 3) == data and data not in sealed
+    for other in ((secret, batch, 4), (secret, os.urandom(16), 3), (os.urandom(32), batch, 3)):
+        with pytest.raises(TaskError):
+            open_part(sealed, *other)
+    facts = PartFacts(10, hashlib.sha256(data).digest())
+    check_part(data, facts)
+    with pytest.raises(TaskError):
+        check_part(data[::-1], facts)
+
+
+def manifest(rows: tuple[int, ...] = (1 << 18, 5)) -> Manifest:
+    header = BatchHeader(
+        task_id=b"t" * 32, batch_id=b"b" * 16, reports=20, top_up_messages=1, noise_shares=20
+    )
+    return Manifest(header=header, parts=tuple(PartFacts(one, bytes(32)) for one in rows))
+
+
+def test_manifests_come_back_and_others_are_refused() -> None:
+    text = manifest().to_bytes()
+    assert Manifest.from_bytes(text) == manifest()
+    assert Manifest.from_bytes(text).digest == hashlib.sha256(text).digest()
+    changes = [
+        (b'"shuffledp batch 1"', b'"shuffledp batch 2"'),
+        (b'"reports":20', b'"reports":-1'),
+        (b'"reports":20', b'"reports":20.0'),
+        (b'"reports":20', b'"reports":true'),
+        (b'"reports":20', b'"reports":4294967296'),
+        (b'"message_bytes":52', b'"message_bytes":53'),
+        (b"[5,", b"[0,"),
+        (b"[5,", b"[262145,"),
+        (b"[262144,", b"[262143,"),
+        (b'"parts":', b'"parts" :'),
+        (b"74" * 32, b"74" * 31),
+        (b"{", b"["),
+    ]
+    for old, new in changes:
+        assert old in text
+        with pytest.raises(TaskError):
+            Manifest.from_bytes(text.replace(old, new, 1))
+
+
+# delivery
+
+
+@pytest.mark.parametrize("deliver", ["parts", "manifest"])
+def test_a_bucket_holds_nothing_after_the_batch_was_counted(
+    tmp_path: Path, bucket: str, deliver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: while the analyzer does not answer, the parts are there, and no message can be read in
+    them."""
+    away = True
+    real = Delivery._deliver
+
+    async def held_up(self: Delivery, *words: object) -> None:
+        if away:
+            raise NotDelivered("away")
+        await real(self, *words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Delivery, "_deliver", held_up)
+
+    async def walk() -> None:
+        nonlocal away
+        trio = Trio(tmp_path)
+        trio.shuffler_config = replace(
+            trio.shuffler_config,
+            spool=bucket,
+            signing_key=f"{tmp_path}/signing.json",
+            deliver=deliver,
+            report_keys=f"{tmp_path}/report_keys",
+            gateway_keys=f"{tmp_path}/gateway_keys",
+        )
+        assert trio.shuffler_config.problems() == []
+        if deliver == "manifest":
+            trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+        async with trio.running():
+            task = trio.task(batch={"top_up": "full"})
+            await trio.register(task)
+            made = [known_report(task, 1) for _ in range(USERS)]
+            tokens = await trio.enrol(USERS)
+            for (body, _, _), token in zip(made, tokens, strict=True):
+                assert (await trio.post(task, body, token)).status_code == 201
+            for _ in range(200):
+                if len(held(bucket)) == 2:
+                    break
+                await asyncio.sleep(0.05)
+            names = held(bucket)
+            assert [name.rpartition("/")[2] for name in names] == ["manifest.json", "part-0000000"]
+            folder = names[1].partition("run/")[2].rpartition("/")[0]
+            sealed = BucketSpool(bucket).read(folder, "part-0000000")
+            assert sealed is not None
+            messages = [body[-MESSAGE_BYTES:] for body, _, _ in made]
+            assert not any(one in sealed for one in messages)
+            key = trio.shuffler.report_keys.key(task.id, 1)
+            opened = open_part(sealed, key.parts_secret, key.batch_id, 0)
+            assert all(one in opened for one in messages) and len(as_rows(opened)) > USERS
+            away = False
+            (result,) = await trio.results(task)
+            assert result["noise_shares"] == 2 * USERS
+            await trio.deleted(task)
+            assert held(bucket) == []
+            assert (await stored_tallies(trio))[0]["dropped"]["unopened"] == 0
+
+    asyncio.run(walk())
+
+
+def test_parts_on_a_machine_that_is_gone_are_made_again(tmp_path: Path) -> None:
+    """The batch was ordered, and half of it was sent, when the spool was lost. With a top-up the
+    parts are others now; the analyzer takes them, because it had no complete batch."""
+    sent: list[int] = []
+
+    async def broken(self: Delivery, batch: object, made: Manifest, number: int) -> None:
+        sent.append(number)
+        raise NotDelivered("broke off")
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_send", broken)
+            async with trio.running():
+                task = trio.task(batch={"top_up": "full"})
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                for _ in range(200):
+                    if sent:
+                        break
+                    await asyncio.sleep(0.05)
+                first = await trio.shuffler.store.batches(1)
+        assert sent and first[0].state == "ordered"
+        for file in (tmp_path / "shuffler").rglob("*"):
+            if file.is_file():
+                file.unlink()
+        async with trio.running():
+            (result,) = await trio.results(task)
+            assert result["noise_shares"] == 2 * USERS
+            second = await trio.shuffler.store.batches(1)
+            assert second[0].id == first[0].id and second[0].digest != first[0].digest
+
+    asyncio.run(walk())
+
+
+def test_a_complete_batch_is_not_ordered_again(tmp_path: Path) -> None:
+    """The answer to the last request was lost, and then the spool: the analyzer is asked."""
+
+    async def lost(self: Delivery, batch: object, made: Manifest) -> None:
+        await real(self, batch, made)  # type: ignore[arg-type]
+        raise NotDelivered("not heard")
+
+    real = Delivery._deliver
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_deliver", lost)
+            async with trio.running():
+                task = trio.task(batch={"top_up": "full"})
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                (result,) = await trio.results(task)
+        for file in (tmp_path / "shuffler").rglob("*"):
+            if file.is_file():
+                file.unlink()
+        async with trio.running():
+            assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
+            assert await trio.results(task) == [result]
+
+    asyncio.run(walk())

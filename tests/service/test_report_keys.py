@@ -1,0 +1,115 @@
+"""Batch keys: one for all processes, durable, and destroyed for good."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.shuffler.report_keys import (
+    CommandKeys,
+    FolderKeys,
+    KeyDestroyed,
+    ReportKeys,
+)
+
+TASK, STORE = b"t" * 32, b"s" * 16
+PROGRAM = """#!{python}
+import fcntl, os, pathlib, sys
+what, task, number, *reason = sys.argv[1:]
+folder = pathlib.Path({folder!r})
+with open(folder / "lock", "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    key, gone = folder / f"{{task}}-{{number}}", folder / f"{{task}}-{{number}}.gone"
+    if what == "key":
+        if gone.exists():
+            sys.exit(3)
+        if not key.exists():
+            key.write_text(os.urandom(32).hex())
+        print(key.read_text())
+    elif what == "destroy":
+        gone.write_text(reason[0])
+        key.unlink(missing_ok=True)
+    elif what == "ended":
+        print(gone.read_text() if gone.exists() else "")
+    else:
+        print("yes" if key.exists() else "no")
+"""
+
+
+@pytest.fixture(params=["folder", "program"])
+def two(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ReportKeys, ReportKeys]:
+    """The same keys, as two processes see them."""
+    found: tuple[ReportKeys, ReportKeys]
+    if request.param == "folder":
+        found = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
+    else:
+        program = tmp_path / "program"
+        program.write_text(PROGRAM.format(python=sys.executable, folder=str(tmp_path)))
+        program.chmod(0o700)
+        found = CommandKeys(str(program)), CommandKeys(str(program))
+    for one in found:
+        one.open(STORE)
+    return found
+
+
+def test_all_processes_have_the_same_keys(two: tuple[ReportKeys, ReportKeys]) -> None:
+    first, second = two
+    assert first.key(TASK, 1).secret == second.key(TASK, 1).secret
+    assert first.key(TASK, 2).secret != first.key(TASK, 1).secret
+    assert first.missing(TASK, [1, 2, 3]) == [3]
+
+
+def test_a_destroyed_key_is_gone_for_everybody(two: tuple[ReportKeys, ReportKeys]) -> None:
+    first, second = two
+    first.key(TASK, 1)
+    first.destroy(TASK, 1)
+    first.destroy(TASK, 1)
+    assert second.ended(TASK, 1) == "delivered" and second.ended(TASK, 2) == ""
+    assert second.missing(TASK, [1]) == []
+    for one in two:
+        with pytest.raises(KeyDestroyed):
+            one.key(TASK, 1)
+
+
+def test_processes_that_ask_at_once_get_one_key(tmp_path: Path) -> None:
+    found: list[bytes] = []
+
+    def ask() -> None:
+        keys = FolderKeys(tmp_path)
+        keys.open(STORE)
+        found.extend(keys.key(TASK, number).secret for number in range(20))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 80 and len(set(found)) == 20
+
+
+def test_a_folder_belongs_to_one_store_and_is_discarded_alone(tmp_path: Path) -> None:
+    keys = FolderKeys(tmp_path)
+    keys.open(STORE)
+    with pytest.raises(ConfigError, match="another store"):
+        FolderKeys(tmp_path).open(bytes(16))
+    with pytest.raises(ConfigError, match="stop the shuffler first"):
+        FolderKeys(tmp_path).open_alone()
+    keys.close()
+    FolderKeys(tmp_path).open_alone()
+
+
+def test_a_program_that_fails_stores_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n[ $1 = ended ] || exit 1\n")
+    program.chmod(0o700)
+    keys = CommandKeys(str(program))
+    keys.open(STORE)
+    with pytest.raises(StorageUnavailable, match="failed"):
+        keys.key(TASK, 1)
+    program.write_text("#!/bin/sh\necho no key\n")
+    with pytest.raises(StorageUnavailable, match="printed no key"):
+        keys.key(TASK, 1)
