@@ -31,7 +31,7 @@ PACKAGES = {
 }
 FORBIDDEN = re.compile(
     r"\b(Admitted|admit|give_up|Abort|Axioms?|Parameters?|Conjectures?|Primitive|Declare\s+Module"
-    r"|bypass_check|Unset\s+(Guard|Positivity|Universe)\s+Checking|Unset\s+Universe\s+Checking"
+    r"|bypass_check|Unset\s+(Guard|Positivity|Universe)\s+Checking"
     r"|type_in_type)\b"
 )
 STATED = re.compile(r"^(?:Theorem|Example)\s+(\w+)", re.MULTILINE)
