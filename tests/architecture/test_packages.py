@@ -45,6 +45,17 @@ def test_nothing_heavy_comes_in_with_the_package() -> None:
     assert found.stdout.strip() == ""
 
 
+def test_the_package_works_where_python_drops_docstrings() -> None:
+    code = (
+        "import shuffledp\nfrom shuffledp.cli.main import parser\n"
+        "print(parser() is not None, shuffledp.count.__name__)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["True", "count"]
+
+
 def test_no_statistical_generator_makes_noise() -> None:
     pattern = re.compile(r"np\.random|numpy\.random|import random\b|from random\b|default_rng")
     assert not [str(path) for path in SOURCES if pattern.search(path.read_text())]

@@ -171,8 +171,9 @@ class Query(QueryOptions, ABC, Generic[R]):
 
     @classmethod
     def summary(cls) -> str:
-        """What it answers: the first line of its documentation."""
-        return (cls.__doc__ or "").strip().splitlines()[0]
+        """What it answers: the first line of its documentation; its name where Python dropped that
+        (-OO)."""
+        return (cls.__doc__ or cls.name).strip().splitlines()[0]
 
     @classmethod
     def plan_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:

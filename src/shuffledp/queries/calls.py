@@ -137,8 +137,11 @@ def _shown_type(kind: Any) -> _Shown:
 
 
 def _help(of: type[Query[Any]]) -> str:
-    """The class's documentation, with all arguments before what it returns and all errors after."""
-    before, _, after = inspect.cleandoc(of.__doc__ or "").partition("Returns:\n")
+    """The class's documentation, with all arguments before what it returns and all errors after;
+    empty where Python dropped it (-OO)."""
+    if of.__doc__ is None:
+        return ""
+    before, _, after = inspect.cleandoc(of.__doc__).partition("Returns:\n")
     returns, examples = after.split("\n>>> ", 1)
     told = [("data", DATA), *((one.name, _meaning(one)) for one in arguments(of))]
     return (
