@@ -8,6 +8,7 @@ form and the glossary are made from this declaration. Engines (`shuffledp.engine
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -173,7 +174,8 @@ class Query(QueryOptions, ABC, Generic[R]):
     def summary(cls) -> str:
         """What it answers: the first line of its documentation; its name where Python dropped that
         (-OO)."""
-        return (cls.__doc__ or cls.name).strip().splitlines()[0]
+        said = cls.__doc__ if sys.flags.optimize < 2 else None
+        return (said or cls.name).strip().splitlines()[0]
 
     @classmethod
     def plan_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:
