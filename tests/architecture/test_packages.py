@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import shuffledp
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +103,15 @@ def test_every_file_that_the_architecture_names_exists() -> None:
         n for n in names if not any((ROOT / base / n).exists() for base in ("", "src/shuffledp"))
     ]
     assert not missing
+    known = {path.name for path in SOURCES}
+    assert not [name for name in re.findall(r"`(\w+\.py)`", text) if name not in known]
+
+
+@pytest.mark.parametrize("page", ["mathematics", "security"])
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    names = re.findall(r"`((?:\w+/)+test_\w+\.py)", (ROOT / f"docs/{page}.md").read_text("utf-8"))
+    assert len(names) > 10
+    assert not [n for n in names if not any((ROOT / base / n).exists() for base in ("", "tests"))]
 
 
 def test_large_dataclasses_take_keywords_only() -> None:
