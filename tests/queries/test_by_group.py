@@ -148,7 +148,7 @@ def test_a_batch_that_is_too_small_is_not_released_and_a_top_up_adds_nothing() -
     short = protocol.aggregate(pairs[:-300], entropy)
     with pytest.raises(ShortBatchError):
         plan.release(short)
-    filled = short + protocol.with_top_up(protocol.top_up(300, entropy), 300)
+    filled = short + protocol.top_up(300, entropy)
     found = plan.analyze(plan.release(filled))
     truth = np.bincount(pairs["group"][:-300], pairs["value"][:-300], 3)
     assert np.allclose(found.values, truth, atol=30 * found.rmse) and protocol.absent_value == 0

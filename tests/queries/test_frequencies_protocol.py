@@ -179,7 +179,7 @@ def test_a_short_group_is_not_released_and_a_top_up_mends_it() -> None:
     with pytest.raises(ShortGroupError, match="smallest group") as raised:
         what.release(short)
     assert (raised.value.have, raised.value.need) == (what.cell.users - 1, what.cell.users)
-    full = what.with_top_up(what.top_up(USERS), USERS)
+    full = what.top_up(USERS)
     assert what.slack(short + full) >= 0 and (short + full).absent == USERS
     what.release(short + full)
 
@@ -198,7 +198,7 @@ def test_a_top_up_does_not_shift_the_estimates() -> None:
     for run in range(30):
         entropy = SeededEntropy(run)
         one = what.renewed(entropy)
-        batch = one.aggregate(DATA, entropy) + one.with_top_up(one.top_up(USERS, entropy), USERS)
+        batch = one.aggregate(DATA, entropy) + one.top_up(USERS, entropy)
         found = one.analyze(one.release(batch))
         assert found.counts.users == USERS
         off.append(found.values - TRUE)

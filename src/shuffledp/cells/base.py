@@ -113,10 +113,6 @@ class Cell(ABC):
     def absent_value(self) -> int:
         """The value that the estimate counts for every missing user whose noise was topped up."""
 
-    @abstractmethod
-    def top_up_shift(self, absent: int) -> int:
-        """What must be added to V₊ − V₋ where the noise of `absent` users was topped up."""
-
     # The analyzer
 
     @abstractmethod
@@ -226,7 +222,8 @@ class IndependentCell(Cell):
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """Messages that bring the noise of `absent` missing users, for each of the copies.
 
-        Ensures: together with `top_up_shift`, the noise of as many users who hold `absent_value`.
+        Ensures: an exact draw, never repeated, with which the estimate counts `absent_value` for
+        each of them; at most `most_messages` per missing user and copy.
         """
 
     def checked_tally(self, tally: Counts) -> int:
@@ -244,10 +241,6 @@ class IndependentCell(Cell):
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         """(a, laws): in `copies` copies, of which at most one does not hold 0, a user sends at most
         a + a sum of independent draws of these laws, in stochastic order."""
-
-    @abstractmethod
-    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
-        """The same for `top_up`."""
 
 
 def independent_cell(cell: Cell) -> IndependentCell:
@@ -328,14 +321,9 @@ class CellGroup(ABC):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
         """Messages that bring the noise of `absent` missing users.
 
-        Ensures: together with `top_up_shifts`, the noise of as many users who hold the
-        `absent_value` of every cell.
+        Ensures: an exact draw, never repeated, with which the estimate counts the `absent_value` of
+        every cell for each of them; at most `most_messages` per missing user.
         """
-
-    def top_up_shifts(self, absent: int) -> Counts:
-        """What must be added to V₊ − V₋ of each counter after a top-up."""
-        shifts = [member.cell.top_up_shift(absent) for member in self.members]
-        return np.repeat(np.array(shifts, np.int64), [member.copies for member in self.members])
 
     # What a report must hold
 
@@ -360,11 +348,6 @@ class CellGroup(ABC):
     def message_laws(self) -> tuple[int, list[MessageLaw]] | None:
         """(a, laws): a user sends at most a + a sum of independent draws of these laws. None where
         nothing is gained by it: `most_messages` is hardly more than a user sends on average."""
-
-    @abstractmethod
-    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
-        """The same for `top_up`: parts, each with independent laws, that may depend on each
-        other."""
 
     # The analyzer
 
@@ -430,9 +413,6 @@ class Copies(CellGroup):
 
     def message_laws(self) -> tuple[int, list[MessageLaw]]:
         return self.cell.message_laws(self.copies)
-
-    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
-        return [self.cell.top_up_laws(absent, self.copies)]
 
 
 @dataclass(frozen=True, kw_only=True)

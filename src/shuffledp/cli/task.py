@@ -259,9 +259,6 @@ def summary(task: Task) -> dict[str, Any]:
 
 def table(task: Task) -> Any:
     """The task as a table for people."""
-    from shuffledp.cells.report_size import promise
-    from shuffledp.tasks.results import AGAINST_WHOM
-
     protocol, rule, who = task.protocol, task.batch, task.operators
     top_up = {
         "none": "never released short",
@@ -285,7 +282,7 @@ def table(task: Task) -> Any:
             ("shuffler", task.shuffler),
             ("valid", f"{moment_text(task.not_before)} to {moment_text(task.expires)}"),
             ("query", f"{protocol.query}, ε = {show(protocol.epsilon)}"),
-            ("guarantee", f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}"),
+            ("guarantee", task.guarantee),
             ("forecast", f"RMSE {task.forecast_rmse():,.4g} {noise}"),
             ("report", f"{task.report_size} messages, {task.report_bytes:,} bytes, always"),
             ("batch", f"{counted(rule.reports, 'report')}, {top_up}, {task.order} order"),

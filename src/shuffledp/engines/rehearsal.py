@@ -18,7 +18,7 @@ from shuffledp.errors import ParameterError, ShortBatchError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
-from shuffledp.tasks.results import shifted, with_noise
+from shuffledp.tasks.results import shifted
 
 R = TypeVar("R", bound=Result)
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class Rehearsal(Generic[R]):
         protocol = plan.protocol
         batch = protocol.aggregate(self._values, entropy)
         if self.noise_shares:
-            batch = with_noise(protocol, batch, self.noise_shares, entropy)
+            batch += protocol.top_up(self.noise_shares, entropy)
         result = plan.analyze(protocol.release(batch), float(self._query.confidence))
         absent = -float(protocol.absent_value * self.noise_shares)
         return self._query.finish(replace(shifted(result, absent), users=self.users))

@@ -159,7 +159,9 @@ def _says(given: object, claims: dict[str, Any]) -> bool:
     if not isinstance(given, dict):
         return False
     return all(
-        _says(given.get(name), claim) if isinstance(claim, dict) else given.get(name) == claim
+        _says(given.get(name), claim)
+        if isinstance(claim, dict)
+        else type(given.get(name)) is type(claim) and given[name] == claim
         for name, claim in claims.items()
     )
 

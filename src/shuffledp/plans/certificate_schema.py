@@ -18,7 +18,7 @@ CELL_PROOF = Record(
         "copies": Whole(1, MOST_BUCKETS),
         "up": CELL_EPSILON,
         "down": CELL_EPSILON,
-        "proof": Anything(most_items=50),
+        "proof": Anything(most_items=50, exact=True),
     }
 )
 CERTIFICATE = Record(

@@ -217,11 +217,19 @@ class Protocol(ABC, Generic[R_co]):
         return self.aggregate_tally(self.tally(self.encode(values, entropy)), entropy)
 
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
-        """Messages that bring the noise of `absent` missing users, and nothing of any value; public
-        counters have no noise and get nothing."""
+        """Messages that bring the noise of `absent` missing users, as if they had reported
+        `absent_value`; public counters have no noise and get nothing.
+
+        Ensures: an exact draw, never repeated (MATH §6).
+        """
         drawn = [group.top_up(absent, entropy) for group in self.cell_groups]
         nothing = np.zeros(self.public_counters, np.int64)
-        return self.whole_report(absent, *joined(drawn), nothing, entropy)
+        topped = self.whole_report(absent, *joined(drawn), nothing, entropy)
+        return replace(topped, absent=absent)
+
+    def top_up_reports(self, absent: int) -> int:
+        """How many reports hold every `top_up` of `absent` missing users."""
+        return absent
 
     # How many messages
 
@@ -242,10 +250,6 @@ class Protocol(ABC, Generic[R_co]):
         """What a user sends at most; None where there is no such number."""
         most = sizes.most_messages(self.cell_groups)
         return None if most is None else most + self.public_messages
-
-    def top_up_size(self, absent: int) -> int:
-        """To how many messages the noise of `absent` missing users is filled up."""
-        return sizes.top_up_size(self.cell_groups, absent)
 
     # The analyzer
 
@@ -324,14 +328,6 @@ class Protocol(ABC, Generic[R_co]):
     def absent_value(self) -> Fraction:
         """What the estimate counts for every absent user whose noise was topped up."""
         return Fraction(self.members[0].cell.absent_value)
-
-    def with_top_up(self, batch: Report, absent: int) -> Report:
-        """A batch in which the noise of so many absent users was topped up, as `analyze` expects
-        it: as if they had reported `absent_value`."""
-        shifts = np.concatenate([group.top_up_shifts(absent) for group in self.cell_groups])
-        plus = batch.plus.copy()
-        plus[: len(shifts)] += shifts
-        return replace(batch, plus=plus, absent=batch.absent + absent)
 
     def anomaly(self, batch: Report) -> float:
         """How implausible the messages of a batch are: as rare among batches of honest users, with

@@ -34,7 +34,7 @@ class Report:
     minus: Counts = field(repr=False)
     seeded: bool = False
     absent: int = 0
-    """How many of the users are absent ones whose noise was topped up (`with_top_up`)."""
+    """How many of the users are missing ones whose noise was added (`Protocol.top_up`)."""
 
     def __add__(self, other: Report) -> Report:
         if self.plus.shape != other.plus.shape:

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
-from shuffledp.cells.report_size import promise
 from shuffledp.documents.schema import (
     HASH_TEXT,
     Anything,
@@ -49,14 +48,6 @@ from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
 NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
-AGAINST_WHOM = {
-    "full": "of this result against everybody who does not see the analyzer's batches, also "
-    "against a shuffler that made all other reports up; against the analyzer as far as the other "
-    "reports are honest; against shuffler and analyzer acting together: none",
-    "none": "against everybody but shuffler and analyzer acting together, as far as the other "
-    "reports are honest: a shuffler that made all other reports up reads the value of the last one",
-}
-"""Against whom the guarantee holds, by the task's `publish_noise`."""
 CSV_COLUMNS = (
     "batch",
     "label",
@@ -88,9 +79,9 @@ class OpenedBatch:
         """How many missing users' shares of noise the shuffler added."""
         return self.noise_shares - self.reports
 
-    def report(self, protocol: Protocol[Result]) -> Report:
+    def report(self) -> Report:
         """The batch as `Protocol.release` takes it: as if the missing users had reported too."""
-        return protocol.with_top_up(self.tally.report(self.noise_shares), self.absent)
+        return replace(self.tally.report(self.noise_shares), absent=self.absent)
 
     def to_release(self, task: Task, entropy: Entropy = SYSTEM) -> ReportToRelease:
         """The batch with the noise that the task asks the analyzer to add, drawn anew.
@@ -98,9 +89,9 @@ class OpenedBatch:
         Ensures: with publish_noise full, the noise of the certified users is in it even if no user
         brought any; so it is ε-DP against everybody who does not see the batch itself.
         """
-        report, shares = self.report(task.protocol), task.publish_shares
+        report, shares = self.report(), task.publish_shares
         if shares:
-            report = with_noise(task.protocol, report, shares, entropy)
+            report += task.protocol.top_up(shares, entropy)
         return ReportToRelease(report)
 
 
@@ -118,14 +109,6 @@ class ReportToRelease(NamedTuple):
         a mark that follows from it, is post-processing and costs no ε.
         """
         return round(protocol.anomaly(self.report), 3)
-
-
-def with_noise(
-    protocol: Protocol[Result], report: Report, shares: int, entropy: Entropy = SYSTEM
-) -> Report:
-    """A batch with the noise of `shares` users added, as if they had reported `absent_value`;
-    `shifted` takes that off the result again."""
-    return report + protocol.with_top_up(protocol.top_up(shares, entropy), shares)
 
 
 def implausible(anomaly: float) -> bool:
@@ -160,7 +143,7 @@ def published(
         "anomaly": anomaly,
         "implausible": implausible(anomaly),
         "dropped": {name: batch.tally.dropped[name] for name in BAD_MESSAGES},
-        "guarantee": f"{promise(task.padding)}, {AGAINST_WHOM[task.publish_noise]}",
+        "guarantee": task.guarantee,
         "note": NEGATIVE_NOTE,
     }
 
@@ -272,7 +255,7 @@ def publish_batch(
     """
     protocol = task.protocol
     check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
-    check_groups(protocol.slack(batch.report(protocol)), batch.tally.bad)
+    check_groups(protocol.slack(batch.report()), batch.tally.bad)
     released = batch.to_release(task)
     result = publish(
         protocol,

@@ -204,6 +204,7 @@ class PaperCell(IndependentCell):
         return plus, minus
 
     def top_up(self, absent: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
+        """Noise and flood alone: a muted user's messages, which count as `stand_in`."""
         return self.noise(absent, copies, entropy)
 
     # How many messages
@@ -225,9 +226,6 @@ class PaperCell(IndependentCell):
         most_input = copies * sum(self.kept_messages(0)) + self.largest
         return most_input, self._noise_laws(Fraction(copies, self.users))
 
-    def top_up_laws(self, absent: int, copies: int) -> tuple[int, list[MessageLaw]]:
-        return 0, self._noise_laws(Fraction(absent * copies, self.users))
-
     def _noise_laws(self, shape: Fraction) -> list[MessageLaw]:
         """Of so many times the noise of all users: copies of it add up to one law of each kind."""
         return [
@@ -241,9 +239,6 @@ class PaperCell(IndependentCell):
     @property
     def absent_value(self) -> int:
         return self.stand_in
-
-    def top_up_shift(self, absent: int) -> int:
-        return 0
 
     def estimate(self, plus: int, minus: int, users: int) -> arb:
         centre = ball(Fraction(users, self.users)) * (

@@ -106,7 +106,8 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             )
         if self.sizes is not None and self.sizes.cell.largest != 1:
             raise ParameterError("Sizes of groups need a cell for the values 0 and 1.")
-        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == self.values.grid
+        grid = self.values.grid  # refuses digits and bounds that do not fit
+        one_digit = len(self.digits) == 1 and self.low == 0 and self.high == grid
         if self.whole and not one_digit:
             raise ParameterError("Whole numbers by group are one digit from 0 on.")
         if self.answer == COUNT and self.high != 1:

@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.cells import report_size as sizes
 from shuffledp.cells.base import (
     MOST_USERS,
     Buckets,
@@ -227,18 +226,11 @@ class FrequenciesProtocol(Protocol[FrequenciesResult]):
     def top_up(self, absent: int, entropy: Entropy = SYSTEM) -> Report:
         cells, nobody = self.groups * self.copies, np.zeros(self.groups, np.int64)
         sent = self.cell.top_up(self.shares_per_group(absent), cells, entropy)
-        return self.whole_report(absent, *sent, nobody, entropy)
+        return replace(self.whole_report(absent, *sent, nobody, entropy), absent=absent)
 
-    def top_up_size(self, absent: int) -> int:
-        (group,) = self.cell_groups
-        every = replace(group, copies=group.copies * self.groups)
-        return sizes.top_up_size([every], self.shares_per_group(absent))
-
-    def with_top_up(self, batch: Report, absent: int) -> Report:
-        plus = batch.plus.copy()
-        shift = self.cell.top_up_shift(self.shares_per_group(absent))
-        plus[: self.groups * self.copies] += shift
-        return replace(batch, plus=plus, absent=batch.absent + absent)
+    def top_up_reports(self, absent: int) -> int:
+        """Of `shares_per_group` users in each group: no more than the users of the protocol."""
+        return self.groups * self.shares_per_group(absent)
 
     # How many messages
 

@@ -208,7 +208,7 @@ class Delivery:
         task, key = entry.task, await asyncio.to_thread(self._store.key, batch)
         batch.id = key.batch_id
         shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
-        top_up, batch.top_up_messages = await asyncio.to_thread(encrypted_top_up, task, shares)
+        batch.top_up_messages = task.top_up_size(shares)
         batch.noise_shares = batch.reports + shares
         folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
         secret = key.order_secret if task.order == "uniform" else None
@@ -216,8 +216,9 @@ class Delivery:
             sorter = Sorter(Path(scratch), self._config.memory_mb << 20, secret)
             async for page in self._store.messages(batch):
                 await asyncio.to_thread(sorter.add, page)
-            if top_up:
-                sorter.add(top_up)
+            top_up = encrypted_top_up(task, shares)
+            while (page := await asyncio.to_thread(next, top_up, None)) is not None:
+                await asyncio.to_thread(sorter.add, page)
             facts: list[PartFacts] = []
             parts = sorter.parts()
             try:
