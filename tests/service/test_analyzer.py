@@ -311,3 +311,63 @@ def test_other_queries_walk_the_same_way(tmp_path: Path, query: str) -> None:
                 assert (await trio.to_analyzer.get("/")).status_code == 200
 
     asyncio.run(walk())
+
+
+def test_a_manifest_that_was_replaced_is_never_complete(tmp_path: Path) -> None:
+    """Two shufflers deliver: the one whose manifest was replaced is not told that the analyzer has
+    its batch. Nor does it remove a batch that became complete."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        joined = b"".join(messages)
+        batch, first = batch_of(task, joined)
+        _, second = batch_of(task, joined, batch, sort=False)
+        for one in (first, second):
+            assert (await send_manifest(trio, batch, one.manifest.to_bytes())).status_code == 202
+        known = await trio.analyzer.store.find(batch)
+        assert known is not None and known.digest == second.manifest.digest
+        stale = replace(known, digest=first.manifest.digest)
+        with pytest.raises(Problem):
+            await trio.analyzer.receiving._complete(stale)
+        assert stale.state == "receiving"
+        assert (await deliver(trio, batch, second)).status_code == 201
+        await trio.results(task)
+
+    run_trio(tmp_path, walk)
+
+
+def test_parts_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
+    """Twin: those of a batch that is still received stay."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        unfinished, other = batch_of(task, b"".join(messages))
+        await deliver(trio, batch, body)
+        await trio.results(task)
+        assert (await send_manifest(trio, unfinished, other.manifest.to_bytes())).status_code == 202
+        left = tmp_path / "analyzer" / f"{batch.hex()}-{body.manifest.digest.hex()[:16]}"
+        left.mkdir()
+        (left / "key").write_bytes(b"k" * 32)
+        await trio.analyzer.receiving.sweep()
+        assert not left.exists()
+        assert list((tmp_path / "analyzer").glob(f"{unfinished.hex()}-*"))
+
+    run_trio(tmp_path, walk)
+
+
+def test_a_part_that_cannot_be_stored_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is no fault of the shuffler, and no answer names a path of this machine."""
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        assert (await send_manifest(trio, batch, body.manifest.to_bytes())).status_code == 202
+        shutil.rmtree(trio.analyzer.inbox.folder(batch, body.manifest.digest))
+        monkeypatch.setattr(trio.analyzer.inbox, "manifest", lambda *_: body.manifest)
+        answer = await send_part(trio, body, 0, body.parts[0])
+        assert answer.status_code == 503 and str(tmp_path) not in answer.text
+
+    run_trio(tmp_path, walk)

@@ -13,8 +13,9 @@ import pytest
 from service_deliveries import stored_tallies
 from service_trio import USERS, Trio, known_report
 
+from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.shuffler.delivery import Delivery, NotDelivered
-from shuffledp.service.store.spool import BucketSpool
+from shuffledp.service.store.spool import BucketSpool, FolderSpool
 from shuffledp.tasks import parts as parts_module
 from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.ordering import ordered
@@ -263,5 +264,84 @@ def test_a_complete_batch_is_not_ordered_again(tmp_path: Path) -> None:
         async with trio.running():
             assert (await trio.deleted(task))["batches"][0]["state"] == "deleted"
             assert await trio.results(task) == [result]
+
+    asyncio.run(walk())
+
+
+@pytest.mark.parametrize("top_up", ["none", "full"])
+def test_a_batch_in_a_bucket_may_be_ordered_again(tmp_path: Path, bucket: str, top_up: str) -> None:
+    """The analyzer knows a manifest whose parts are gone; the batch is ordered again, with the same
+    manifest or, with a top-up, another one. The parts are in another folder of the bucket then."""
+    refused: list[str] = []
+    real = Delivery._ask
+
+    async def broken(
+        self: Delivery, method: str, path: str, **content: object
+    ) -> dict[str, object]:
+        for name in held(bucket):
+            if name.endswith("part-0000000"):
+                folder = name.partition("run/")[2].rpartition("/")[0]
+                BucketSpool(bucket).remove(folder)
+        refused.append(path)
+        return await real(self, method, path, **content)
+
+    async def walk() -> None:
+        trio = Trio(tmp_path)
+        trio.shuffler_config = replace(
+            trio.shuffler_config,
+            spool=bucket,
+            signing_key=f"{tmp_path}/signing.json",
+            deliver="manifest",
+            report_keys=f"{tmp_path}/report_keys",
+            gateway_keys=f"{tmp_path}/gateway_keys",
+        )
+        trio.analyzer_config = replace(trio.analyzer_config, parts=bucket)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Delivery, "_ask", broken)
+            async with trio.running():
+                task = trio.task(batch={"top_up": top_up})
+                await trio.register(task)
+                await trio.upload(task, [1] * USERS)
+                for _ in range(200):
+                    if refused:
+                        break
+                    await asyncio.sleep(0.05)
+        assert refused
+        async with trio.running():
+            await trio.results(task)
+            await trio.deleted(task)
+            assert held(bucket) == []
+
+    asyncio.run(walk())
+
+
+def test_a_key_is_destroyed_though_the_spool_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twin: the batch is finished when the spool is back."""
+    away = True
+    real = FolderSpool.remove
+
+    def remove(self: FolderSpool, folder: str) -> None:
+        if away:
+            raise StorageUnavailable("away")
+        real(self, folder)
+
+    monkeypatch.setattr(FolderSpool, "remove", remove)
+
+    async def walk() -> None:
+        nonlocal away
+        async with Trio(tmp_path).running() as trio:
+            task = trio.task()
+            await trio.register(task)
+            await trio.upload(task, [1] * USERS)
+            await trio.results(task)
+            for _ in range(100):
+                if trio.shuffler.report_keys.ended(task.id, 1):
+                    break
+                await asyncio.sleep(0.05)
+            assert trio.shuffler.report_keys.ended(task.id, 1) == "delivered"
+            away = False
+            await trio.deleted(task)
 
     asyncio.run(walk())

@@ -21,11 +21,13 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shuffledp.documents.files import write_whole
+from shuffledp.documents.files import sync, write_whole
+from shuffledp.errors import ParameterError
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.analyzer.store import AnalyzerStore, StoredBatch
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.bodies import read_body
+from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.store.private import erase, private_folder
 from shuffledp.service.store.spool import Spool, open_spool
@@ -48,6 +50,7 @@ MOST_ASKED = 64
 """Parts that one answer asks for, and that one request checks in a bucket."""
 KEY_FILE, FOLDER_FILE, CHECKED_FILE = "key", "folder", "checked"
 FOLDER = re.compile(r"[0-9a-f]{32}/[0-9a-f]{16}", re.ASCII)
+KEPT = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}", re.ASCII)
 
 
 class Inbox:
@@ -67,9 +70,16 @@ class Inbox:
         folder = self.folder(manifest.header.batch_id, manifest.digest)
         private_folder(folder)
         if shared is not None:
+            (folder / CHECKED_FILE).unlink(missing_ok=True)
             write_whole(folder / FOLDER_FILE, shared[0], durable=True, secret=True)
             write_whole(folder / KEY_FILE, shared[1], durable=True, secret=True)
         write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
+        sync(self._spool)
+
+    def moved(self, manifest: Manifest, shared: tuple[str, bytes]) -> bool:
+        """Whether the parts of a batch in the bucket are in another folder than they were."""
+        place = self.folder(manifest.header.batch_id, manifest.digest) / FOLDER_FILE
+        return place.exists() and place.read_text() != shared[0]
 
     def missing(self, manifest: Manifest) -> list[int]:
         """The first parts that are not here yet."""
@@ -138,6 +148,18 @@ class Inbox:
         if place.exists() and self._bucket is not None:
             self._bucket.remove(place.read_text().partition("/")[0])
         shutil.rmtree(folder, ignore_errors=True)
+
+    def forget(self, batch_id: bytes, digest: bytes) -> None:
+        """Removes what is kept here of a manifest that was replaced. In a bucket, the parts of both
+        manifests are removed with the batch."""
+        folder = self.folder(batch_id, digest)
+        erase(folder / KEY_FILE)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def kept(self) -> list[bytes]:
+        """The ids of the batches that have a folder."""
+        names = (folder.name for folder in self._spool.iterdir())
+        return [bytes.fromhex(name[:32]) for name in names if KEPT.fullmatch(name)]
 
     def shared(self, request: Request) -> tuple[str, bytes] | None:
         """(folder, key) of a batch in the bucket, if a request says so."""
@@ -215,14 +237,16 @@ class Receiving:
         async with self._lock:
             known = await self._store.find(manifest.header.batch_id)
             if known is not None and known.digest == digest:
+                if known.state == "receiving" and shared and self._inbox.moved(manifest, shared):
+                    await asyncio.to_thread(self._inbox.begin, manifest, shared)
                 return known
             if known is not None and known.state != "receiving":
-                raise Problem(409, "batch-differs", "Another batch has this id; deliver each once.")
+                raise _differs()
             self._inbox.check_room(manifest, shared=shared is not None)
             await asyncio.to_thread(self._inbox.begin, manifest, shared)
             if known is not None:
                 await self._store.replace(manifest.header, digest)
-                await asyncio.to_thread(self._inbox.remove, known.id, known.digest)
+                await asyncio.to_thread(self._inbox.forget, known.id, known.digest)
             else:
                 await self._store.receive(manifest.header, task, digest)
             found = await self._store.find(manifest.header.batch_id)
@@ -244,8 +268,28 @@ class Receiving:
         else:
             missing = await asyncio.to_thread(self._inbox.missing, manifest)
         if not missing:
-            await self._store.complete(batch)
+            await self._complete(batch)
         return missing
+
+    async def _complete(self, batch: StoredBatch) -> None:
+        """Notes that a batch is complete, unless another manifest has replaced it meanwhile."""
+        async with self._lock:  # `begin` removes what it replaces
+            if await self._store.complete(batch):
+                return
+            known = await self._store.find(batch.id)
+            if known is None or known.digest != batch.digest:
+                raise _differs()
+            batch.state = known.state
+
+    async def sweep(self) -> None:
+        """Removes what a process left of batches that are counted or over when it was killed."""
+        for batch_id in await asyncio.to_thread(self._inbox.kept):
+            batch = await self._store.find(batch_id)
+            if batch is not None and batch.state not in ("receiving", "received"):
+                try:
+                    await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
+                except StorageUnavailable:
+                    log("parts not removed", level="warning", batch=batch.id.hex())
 
     async def take_part(self, request: Request) -> Response:
         """Stores one part of a batch that is being received."""
@@ -268,8 +312,12 @@ class Receiving:
             await asyncio.to_thread(self._inbox.write, manifest, number, body)
         except TaskError as error:
             raise Problem(422, "digest", str(error)) from None
-        except OSError:
+        except (OSError, ParameterError):
             raise StorageUnavailable(
                 "The spool cannot be written; make room on its disk."
             ) from None
         return JSONResponse({"state": "receiving"}, 201)
+
+
+def _differs() -> Problem:
+    return Problem(409, "batch-differs", "Another batch has this id; deliver each once.")

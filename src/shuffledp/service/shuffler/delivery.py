@@ -25,6 +25,7 @@ from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.tasks import RegisteredTask
 from shuffledp.service.shuffler.config import ShufflerConfig
+from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import KeyDestroyed
 from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
 from shuffledp.service.store.spool import Spool, is_bucket
@@ -95,11 +96,17 @@ class Delivery:
             state = states.get(number)
             if state is None or not state.reports:
                 continue
-            waited = self._clock() - state.since
-            if entry.task.batch.leaving(state.reports, waited) == state.reports and (
-                await self._store.close_early(entry, state)
-            ):
-                self.batch_closed.set()
+            try:
+                await self._close_if_due(entry, state)
+            except StorageUnavailable as error:  # the other tasks go on
+                log("closing a batch failed", level="error", error=type(error).__name__)
+
+    async def _close_if_due(self, entry: RegisteredTask, state: Filling) -> None:
+        waited = self._clock() - state.since
+        if entry.task.batch.leaving(state.reports, waited) == state.reports and (
+            await self._store.close_early(entry, state)
+        ):
+            self.batch_closed.set()
 
     # delivery
 
@@ -176,6 +183,7 @@ class Delivery:
                 await self._deliver(batch, manifest)
             await self._store.delivered(batch)
             self._note(batch)
+        await self._store.destroy_key(batch)
         if not self._shares:
             await asyncio.to_thread(self._spool.remove, batch.id.hex())
         await self._store.delete(batch)
@@ -248,7 +256,7 @@ class Delivery:
         text, path = manifest.to_bytes(), f"/batches/{batch.id.hex()}"
         headers = {"X-Content-SHA256": manifest.digest.hex()}
         if self._shares:
-            key = self._store.key(batch)
+            key = await asyncio.to_thread(self._store.key, batch)
             headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": key.parts_secret.hex()}
         while True:
             answer = await self._ask("PUT", path, content=text, headers=headers)

@@ -85,6 +85,10 @@ class SharedTasks(TaskRegistry):
             "SELECT number, id, body, state, changed FROM tasks WHERE version > $1 ORDER BY number",
             self._known_changes,
         )
+        if self._known_changes < 0:
+            stored = {bytes(row[1]) for row in rows}
+            for entry in [one for one in self.by_id.values() if one.task.id not in stored]:
+                self._drop(entry)  # its number may be another task's now
         for number, task_id, body, state, changed in rows:
             known = self.by_id.get(bytes(task_id))
             if state == "deleted":

@@ -4,6 +4,8 @@
 updated in the statement that stores reports. `used` holds the ids of stored reports (16 bytes)
 and the hashes of spent tokens (32 bytes; where a token counts once in every batch, the batch's
 number follows in 4 bytes). `checksum` tells a retry from another report of the same id.
+`store.lost` counts how often uses of tokens were lost with an older store, and `tokens.losses` says
+how many losses there had been when a token was enrolled.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ REPLICA_TABLES = """
         WHERE state NOT IN ('deleted', 'discarded');
     CREATE TABLE replicas (name TEXT PRIMARY KEY, seen BIGINT NOT NULL);
     ALTER TABLE tasks ADD COLUMN version BIGINT NOT NULL DEFAULT 0;
-    ALTER TABLE tokens ADD COLUMN epoch BIGINT NOT NULL DEFAULT 1
+    ALTER TABLE tokens ADD COLUMN losses BIGINT NOT NULL DEFAULT 0
 """
 POSTGRES_SETTINGS = """
     ALTER TABLE filling SET (fillfactor = 10);
