@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from service_states import settled
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
+from shuffledp.service.http.problems import Problem
 from shuffledp.tasks import parts
 from shuffledp.tasks.encryption import encrypt_all
 from shuffledp.tasks.keys import KeyFolder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shuffledp.service.errors import ConfigError, StorageUnavailable
+from shuffledp.service.shuffler import report_keys
 from shuffledp.service.shuffler.report_keys import (
     CommandKeys,
     FolderKeys,

@@ -74,7 +74,8 @@ class ReportKeys(ABC):
         if found is None:
             found = self._known[name] = BatchKey(self._secret(name))
             if len(self._known) > MOST_KNOWN:
-                self._known.pop(list(self._known)[0], None)
+                oldest, *_ = list(self._known)
+                self._known.pop(oldest, None)
         return found
 
     def close(self) -> None:
