@@ -20,7 +20,7 @@ test-unit: .venv/test-ready  ## the tests that need Python alone
 test-system: .venv/test-ready .venv/js-ready  ## kill runs, a season, grids, builds: what takes long
 	$(BIN)/python -m pytest -n 2 -m system
 
-test-all: test test-system  ## all tests
+test-all: test test-system proofs  ## all tests, and the machine-checked theorems (needs Coq)
 
 check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
 	$(BIN)/ruff format --check .

@@ -462,7 +462,7 @@ Qed.
 Lemma r_gt0 : 0 < r. Proof. by rewrite invr_gt0 ltr0n. Qed.
 Lemma c_gt0 j : 0 < cj j.
 Proof.
-by rewrite divr_gt0 ?ltr0n ?fact_gt0 // mulr_gt0 ?exprn_gt0 // prodr_gt0 // => i _; rewrite ltr_paddr ?r_gt0 ?ler0n.
+by rewrite divr_gt0 ?ltr0n ?fact_gt0 // mulr_gt0 ?exprn_gt0 // prodr_gt0 // => i _; rewrite ltr_paddr ?invr_gt0 ?ltr0n ?ler0n.
 Qed.
 Lemma C_gt0 : 0 < Cz.
 Proof.

@@ -143,7 +143,7 @@ def show_theorems(files: list[Path]) -> int:
 
 
 def refuse_spoilt(files: list[Path]) -> None:
-    """Each spoilt variant must fail, and not for its syntax or an unknown name."""
+    """Each spoilt variant must fail inside a proof, not for its syntax or an unknown name."""
     variants: list[Variant] = tomllib.loads((PROOFS / "spoilt.toml").read_text())["variant"]
     for variant in variants:
         folder = fresh(BUILD / "spoilt")
@@ -168,10 +168,29 @@ def refuse_spoilt(files: list[Path]) -> None:
                 break
         else:
             sys.exit(f"The spoilt variant “{variant['what']}” of {variant['file']} compiles.")
-        if "Syntax error" in error or "was not found in the current environment" in error:
-            sys.exit(f"The spoilt variant “{variant['what']}” is not well-formed:\n{error}")
-        print(f"  refused, as it must be: {variant['file']}, {variant['what']}", flush=True)
+        where = failed_in(folder, error)
+        if where is None:
+            sys.exit(f"The spoilt variant “{variant['what']}” fails outside a proof:\n{error}")
+        print(f"  refused in {where}: {variant['file']}, {variant['what']}", flush=True)
     print(f"{len(variants)} spoilt variants refused.")
+
+
+def failed_in(folder: Path, error: str) -> str | None:
+    """The lemma or theorem in whose proof Coq's error lies, or None if it lies elsewhere."""
+    found = re.search(r'File "\./(\w+)\.v", line (\d+)', error)
+    if found is None or "Syntax error" in error or "inconsistent assumptions" in error:
+        return None
+    if "was not found in the current environment" in error:
+        return None
+    stem, line = found.group(1), int(found.group(2))
+    before = (folder / f"{stem}.v").read_text().splitlines()[:line]
+    opened = None
+    for text in before:
+        if start := re.match(r"(?:Lemma|Theorem|Example)\s+(\w+)", text):
+            opened = f"{stem}.{start.group(1)}"
+        elif opened and re.search(r"\bQed\.", text) and text is not before[-1]:
+            opened = None
+    return opened
 
 
 if __name__ == "__main__":

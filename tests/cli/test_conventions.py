@@ -101,7 +101,7 @@ def test_plans_and_tasks_through_pipes(
     assert run(capsys, "verify", "-")[0] == 0
     standard(monkeypatch, "{")
     code, out, err = run(capsys, "verify", "-")
-    assert code == 2 and err.startswith("Standard input is no JSON") and not out
+    assert code == 2 and err.startswith("Standard input is not valid JSON") and not out
     key = tmp_path / "key.json"
     key.write_text(json.dumps(KeyFolder(tmp_path / "keys").new().public.to_dict()))
     created = [
@@ -178,7 +178,7 @@ def test_destroying_a_key_is_asked_about(
     monkeypatch.setattr("sys.stdin", io.StringIO() if answer is None else Terminal(answer))
     code, _, err = run(capsys, "keys", "destroy", str(tmp_path), "--id", "1", *words)
     assert code == (0 if destroyed else 2) and folder.destroyed(1) is destroyed
-    assert ("never be opened" in err) == (answer is not None)
+    assert ("ever be opened again" in err) == (answer is not None)
     code, _, err = run(capsys, "keys", "destroy", str(tmp_path), "--id", "7")
     assert code == 2 and "There is no key 7" in err
 

@@ -82,7 +82,7 @@ def test_a_file_that_is_no_json(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path = tmp_path / "x.json"
     path.write_text("{")
     code, _, err = run(capsys, "verify", str(path))
-    assert code == 2 and "is no JSON" in err
+    assert code == 2 and "is not valid JSON" in err
 
 
 def test_the_least_epsilon_for_an_error_and_a_number_of_messages(

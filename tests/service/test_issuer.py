@@ -196,7 +196,7 @@ def test_a_wrong_answer_of_the_issuer_is_not_used(tmp_path: Path) -> None:
             wrong = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(256)))
             (secret,) = await party.enrol()
             async with party.device(task, secret, issuer=wrong) as device:
-                with pytest.raises(TaskError, match="no signature"):
+                with pytest.raises(TaskError, match="not a signature"):
                     await device.send(1)
             assert (await party.trio.status(task))["have"] == 0
 

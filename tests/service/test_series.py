@@ -62,14 +62,14 @@ def test_a_series_has_fresh_ids_dates_and_keys(
     for task in tasks:
         task.verify()
     assert main([*words, "--device-budget", "8"]) == 2
-    assert "holds task files already" in capsys.readouterr().err
+    assert "already holds task files" in capsys.readouterr().err
 
 
 def test_a_series_beyond_the_budget_is_refused(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "--device-budget", "7.99"]) == 2
-    assert "7.99 is declared" in capsys.readouterr().err
+    assert "more than the declared 7.99" in capsys.readouterr().err
     assert not (tmp_path / "season").exists()
     assert main([*words, "--device-budget", "7.99", "--beyond-budget"]) == 0
     assert "8 of" in capsys.readouterr().out

@@ -322,7 +322,7 @@ def test_anybody_can_watch_the_log(tmp_path: Path, capsys: pytest.CaptureFixture
             assert main(words) == 2
             assert "does not continue" in capsys.readouterr().err
         seen.write_text("{}")
-        assert main(words) == 2 and "no head" in capsys.readouterr().err
+        assert main(words) == 2 and "not the head" in capsys.readouterr().err
 
 
 def programs_register(shuffler: str, analyzer: str, tasks: list[Task]) -> None:

@@ -181,7 +181,7 @@ def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
     given = {"plan": plan_json(plan_of(form)), "path": str(file), "runs": "2"}
     ready, *_ = items("rehearse", form=form, column="fährt", written=found["format"], **given)
     assert ready["ready"]["truth"] == [1.0]
-    with pytest.raises(DataError, match=r"Column weg holds other values .* “Count the rows with"):
+    with pytest.raises(DataError, match=r"Column weg holds values other .* “Count the rows with"):
         items("rehearse", form=form, column="weg", written=found["format"], **given)
     asked = {**form, "equals": "rad"}
     ready, *_ = items("rehearse", form=asked, column="weg", written=found["format"], **given)

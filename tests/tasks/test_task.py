@@ -143,5 +143,5 @@ def test_a_report_that_would_be_too_large_is_refused() -> None:
         input_pairs=3,
         flood_mean=Fraction(5),
     )
-    with pytest.raises(TaskError, match="and can have 65,535; plan with padded"):
+    with pytest.raises(TaskError, match="at most 65,535; plan with padded"):
         checked_report_size(CountProtocol(Fraction(1), cell), 1000)

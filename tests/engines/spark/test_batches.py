@@ -262,7 +262,7 @@ def test_files_and_keys_that_do_not_fit_are_refused(
     header = header_of(task, bytes(16), USERS - 1)
     messages = b"".join(report[REPORT_HEADER_BYTES:] for report in reports[1:])
     (tmp_path / "short").write_bytes(header.to_bytes() + messages)
-    with pytest.raises(TaskError, match="Fewer reports"):
+    with pytest.raises(TaskError, match="fewer reports"):
         open_batch(spark, str(tmp_path / "short"), task, key)
     stranger = KeyFolder(tmp_path / "keys").new()
     with pytest.raises(TaskError, match="encrypted for"):
