@@ -28,7 +28,6 @@ from shuffledp.plans.certificate import Certificate, certify, verify
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import Estimate, HistogramResult, Result
-from shuffledp.queries import catalogue as _catalogue  # noqa: F401 (fills the registry)
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.catalogue import (

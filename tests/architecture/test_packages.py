@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import shuffledp
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +45,17 @@ def test_nothing_heavy_comes_in_with_the_package() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == ""
+
+
+def test_the_package_works_where_python_drops_docstrings() -> None:
+    code = (
+        "import shuffledp\nfrom shuffledp.cli.main import parser\n"
+        "print(parser() is not None, shuffledp.count.__name__)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["True", "count"]
 
 
 def test_no_statistical_generator_makes_noise() -> None:
@@ -90,6 +103,15 @@ def test_every_file_that_the_architecture_names_exists() -> None:
         n for n in names if not any((ROOT / base / n).exists() for base in ("", "src/shuffledp"))
     ]
     assert not missing
+    known = {path.name for path in SOURCES}
+    assert not [name for name in re.findall(r"`(\w+\.py)`", text) if name not in known]
+
+
+@pytest.mark.parametrize("page", ["mathematics", "security"])
+def test_every_test_that_a_page_names_exists(page: str) -> None:
+    names = re.findall(r"`((?:\w+/)+test_\w+\.py)", (ROOT / f"docs/{page}.md").read_text("utf-8"))
+    assert len(names) > 10
+    assert not [n for n in names if not any((ROOT / base / n).exists() for base in ("", "tests"))]
 
 
 def test_large_dataclasses_take_keywords_only() -> None:

@@ -48,7 +48,7 @@ def running_survey(log: Path, *words: str) -> Iterator[str]:
         program = subprocess.Popen(command, stderr=lines)
     try:
         wait_for(url)
-        assert f"open {url}" in log.read_text()
+        assert f"Open {url}" in log.read_text()
         yield url
         program.send_signal(signal.SIGINT)
         assert program.wait(100) == 0

@@ -163,7 +163,7 @@ def told(cells: Group) -> Group:
 
 
 def test_others_as_one_is_seen_by_the_cells_together() -> None:
-    """Each cell alone cannot know; `check_together` must refuse what the oracle refutes."""
+    """Each cell alone cannot know; `SharedDigits` must refuse what the oracle refutes."""
     wrong = others_as_one(group(*SMALL))
     with pytest.raises(Exception, match="do not share one way up"):
         SharedDigits(tuple(wrong))

@@ -123,6 +123,9 @@ def test_groups_beside_a_list_of_values_and_users_with_several_rows() -> None:
     assert near(found, [500, 250]) and found.by == "group"
     public = shuffledp.count(bits, epsilon=8, by=labels, groups_public=True)
     assert near(public, [500, 250]) and public.labels == ("a", "b")
+    for how in ({}, {"groups_public": True}):  # an iterator is read once
+        once: dict[str, Any] = {"groups": iter(["a", "b"]), **how}
+        assert near(shuffledp.count(bits, epsilon=8, by=labels, **once), [500, 250])
     persons = shuffledp.count(
         ROWS, column="bikes", epsilon=8, by="month", groups=MONTHS, user="id", rows_per_user=1
     )
@@ -166,6 +169,7 @@ def test_missing_values_stay_in_their_groups_and_a_clamp_is_said() -> None:
         ({"groups": MONTHS, "protocol": "local"}, "leave protocol out"),
         ({"groups_public": True, "protocol": "local"}, "leave it out"),
         ({"groups_public": True, "user": "id", "rows_per_user": 1}, "in parallel only"),
+        ({"groups_public": True, "user": np.arange(len(ROWS))}, "in parallel only"),
         ({"groups_public": True, "users": 3}, "size of every public group"),
         ({"groups": MONTHS, "missing": "bucket"}, "histograms"),
         ({"groups": MONTHS, "user": "id"}, "rows_per_user=1"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from shuffledp.engines.rehearsal import Comparison, Rehearsal
@@ -81,6 +82,11 @@ def test_a_given_plan_is_used_and_a_short_column_refused() -> None:
 
 
 def test_what_cannot_be_rehearsed_is_refused() -> None:
+    with pytest.raises(ParameterError, match="all users together"):
+        Rehearsal(CountQuery(epsilon=1, by=["a", "b"] * (N // 2), groups=["a", "b"]), NUMBERS % 2)
+    both = HistogramQuery(epsilon=1, by=["x", "y"], domains={"x": [0, 1], "y": [0, 1]})
+    with pytest.raises(ParameterError, match="not known here"):
+        Rehearsal(both, pd.DataFrame({"x": NUMBERS % 2, "y": NUMBERS // 2 % 2}))
     query = CountQuery(epsilon=1)
     with pytest.raises(ValueOutOfRange):
         Rehearsal(seeded(query), NUMBERS)

@@ -154,7 +154,7 @@ def third_week(season: Season) -> None:
     asyncio.run(answers_again(season, season.people[0], season.tasks[1], GONE_BY_DATE))
     frugal = [one for one in (*season.people, *season.guests) if one.number % FRUGAL == 0]
     for person in frugal:
-        with pytest.raises(PolicyRefused, match="has spent 4 of the 4"):
+        with pytest.raises(PolicyRefused, match=r"has spent 4 of (the )?4 "):
             asyncio.run(person.answer(season.stage, SERIES))
     others = [one for one in season.people if one.number % FRUGAL]
     guests = [one for one in season.guests if one.number % FRUGAL]

@@ -107,7 +107,7 @@ def test_a_short_group_is_held_also_where_the_analyzer_adds_noise(
     for present, bad, held in (((4, 36), 0, False), ((3, 37), 0, True), ((20, 20), 0, False)):
         batch = opened(batch_of(what, present), bad)
         if held:
-            with pytest.raises(BatchHeld, match="group of users has 1 report too few"):
+            with pytest.raises(BatchHeld, match="group of users is 1 report short"):
                 publish_batch(task, batch, ledger=None, confidence=0.95)
         else:
             publish_batch(task, batch, ledger=None, confidence=0.95)

@@ -1,17 +1,15 @@
-"""The order of a batch does not depend on who sent what, in memory and on disk."""
+"""The order of a batch does not depend on who sent what; on disk: `service/test_parts.py`."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from shuffledp.tasks.ordering import Rows, order_file, ordered
+from shuffledp.tasks.ordering import Rows, ordered
 from shuffledp.tasks.wire import MESSAGE_BYTES
 
 
@@ -46,21 +44,3 @@ def test_uniform_order_is_the_same_after_a_retry() -> None:
     mixed = rows[::-1]
     assert (ordered(rows, secret) == ordered(mixed, secret)).all()
     assert (ordered(rows, secret) != ordered(rows, os.urandom(32))).any()
-
-
-@pytest.mark.parametrize("secret", [None, bytes(range(32))])
-@pytest.mark.parametrize("skewed", [False, True])
-def test_the_order_on_disk_is_the_one_in_memory(
-    tmp_path: Path, secret: bytes | None, skewed: bool
-) -> None:
-    rows = messages(20_000).copy()
-    if skewed:  # clients may choose their bytes: all into one bucket, copies included
-        rows[:15_000, :6] = 7
-        rows[:3000] = rows[0]
-    raw, target = tmp_path / "raw", tmp_path / "target"
-    raw.write_bytes(rows.tobytes())
-    digest = order_file(raw, target, b"header", 200_000, secret)
-    data = target.read_bytes()
-    assert digest == hashlib.sha256(data).digest()
-    assert data == b"header" + ordered(rows, secret).tobytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw", "target"]

@@ -255,7 +255,7 @@ def independent_cell(cell: Cell) -> IndependentCell:
     if not isinstance(cell, IndependentCell):
         raise ParameterError(
             "Cells that are drawn together are for the digits of a real sum only; plan this "
-            "question again."
+            "query again."
         )
     return cell
 

@@ -79,15 +79,13 @@ def top_up_size(groups: Sequence[CellGroup], absent: int) -> int:
 
     Ensures: their noise needs more with probability at most 2⁻⁶⁴.
     """
-    together: tuple[int, list[MessageLaw]] = 0, []
-    apart = []
+    single: list[tuple[int, list[MessageLaw]]] = []
+    parts: list[tuple[int, list[MessageLaw]]] = []
     for group in groups:
-        parts = group.top_up_laws(absent)
-        if len(parts) == 1:  # groups are independent of each other: one bound for all of them
-            together = together[0] + parts[0][0], together[1] + parts[0][1]
-        else:
-            apart += parts
-    parts = [together, *apart] if together[1] else apart
+        found = group.top_up_laws(absent)
+        (single if len(found) == 1 else parts).extend(found)
+    if single:  # groups are independent of each other: one bound for all of them
+        parts.append((sum(sure for sure, _ in single), [law for _, laws in single for law in laws]))
     # parts that depend on each other get a share of the probability each
     return sum(sure + chernoff_capacity(laws, len(parts)) for sure, laws in parts)
 

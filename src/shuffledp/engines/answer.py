@@ -7,6 +7,7 @@ from typing import Any
 from shuffledp.engines import groups as groups_here
 from shuffledp.engines import local
 from shuffledp.queries.base import Query
+from shuffledp.queries.by_group.groups import Groups
 from shuffledp.queries.by_group.query import ByGroupQuery, GroupableQuery
 
 SPARK_FRAMES = {
@@ -23,7 +24,7 @@ def answer(query: Query[Any], data: object) -> Any:
     if groups is not None:
         assert isinstance(query, GroupableQuery)
         if groups.public:
-            return _public_groups(query, data)
+            return _public_groups(query, data, groups)
         query = ByGroupQuery.of(query, groups)
     if on_spark(data):
         from shuffledp.engines.spark import executor
@@ -32,12 +33,12 @@ def answer(query: Query[Any], data: object) -> Any:
     return local.answer(query, data)
 
 
-def _public_groups(query: GroupableQuery, data: object) -> Any:
+def _public_groups(query: GroupableQuery, data: object, groups: Groups) -> Any:
     if on_spark(data):
         from shuffledp.engines.spark import groups as groups_on_spark
 
-        return groups_on_spark.answer(query, data)
-    return groups_here.answer(query, data)
+        return groups_on_spark.answer(query, data, groups)
+    return groups_here.answer(query, data, groups)
 
 
 def on_spark(data: object) -> bool:

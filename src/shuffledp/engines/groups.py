@@ -20,10 +20,8 @@ from shuffledp.queries.histogram.protocol import Label
 from shuffledp.release.publish import Drawn, publish_in_parallel
 
 
-def answer(query: GroupableQuery, data: object) -> GroupsResult:
+def answer(query: GroupableQuery, data: object, groups: Groups) -> GroupsResult:
     """The answer to a query for each public group."""
-    groups = query.user_groups()
-    assert groups is not None
     check_public(query)
     column = local.read_column(query, data)
     labels = labels_of(groups, data, query, column.rows)

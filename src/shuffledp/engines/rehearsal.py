@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.engines.local import missing_first, prepared, read_column
-from shuffledp.errors import ShortBatchError
+from shuffledp.errors import ParameterError, ShortBatchError
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Result
 from shuffledp.queries.base import Query
@@ -38,7 +38,10 @@ class Rehearsal(Generic[R]):
         plan: Plan[R] | None = None,
         noise_shares: int = 0,
     ) -> None:
+        query = query.as_asked()
         query.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
+        if query.user_groups() is not None:
+            raise ParameterError("A rehearsal is about all users together; leave by out.")
         column = read_column(query, data)
         query = self._query = query.of_column(column.holds)
         self.users = column.rows

@@ -1,8 +1,8 @@
-"""A certificate: the proof, for these very numbers, that a protocol is ε-DP in the shuffle model.
+"""Certificates: proofs, for exact parameters, that a protocol is ε-DP in the shuffle model.
 
 `certify` gives a certificate, raises `PrivacyViolation` with a witness, or raises `Undecided`.
-A certificate is plain JSON. Whoever holds it can check it again, with `verify` or with the
-independent program `shuffledp_check`, which shares no code with this package.
+A certificate is plain JSON. Anyone can check it again, with `verify` or with the independent
+program `shuffledp_check`, which shares no code with this package.
 """
 
 from __future__ import annotations

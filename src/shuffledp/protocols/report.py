@@ -22,7 +22,7 @@ Messages = NDArray[np.int64]
 """One row per message: the cell's number, and the sign +1 or −1."""
 
 ENCRYPTED_MESSAGE_BYTES = 52
-"""An encrypted message: 32 bytes of key, 4 of content, 16 of tag (`sealed.wire`)."""
+"""An encrypted message: 32 bytes of key, 4 of content, 16 of tag (`tasks.wire`)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,6 +8,7 @@ form and the glossary are made from this declaration. Engines (`shuffledp.engine
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,8 +172,10 @@ class Query(QueryOptions, ABC, Generic[R]):
 
     @classmethod
     def summary(cls) -> str:
-        """What it answers: the first line of its documentation."""
-        return (cls.__doc__ or "").strip().splitlines()[0]
+        """What it answers: the first line of its documentation; its name where Python dropped that
+        (-OO)."""
+        said = cls.__doc__ if sys.flags.optimize < 2 else None
+        return (said or cls.name).strip().splitlines()[0]
 
     @classmethod
     def plan_arguments(cls, given: dict[str, Any]) -> dict[str, Any]:

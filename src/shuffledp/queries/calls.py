@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import MISSING
@@ -137,7 +138,10 @@ def _shown_type(kind: Any) -> _Shown:
 
 
 def _help(of: type[Query[Any]]) -> str:
-    """The class's documentation, with all arguments before what it returns and all errors after."""
+    """The class's documentation, with all arguments before what it returns and all errors after;
+    empty where Python dropped it (-OO)."""
+    if sys.flags.optimize > 1:
+        return ""
     before, _, after = inspect.cleandoc(of.__doc__ or "").partition("Returns:\n")
     returns, examples = after.split("\n>>> ", 1)
     told = [("data", DATA), *((one.name, _meaning(one)) for one in arguments(of))]

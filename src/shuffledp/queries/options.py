@@ -288,7 +288,10 @@ class QueryOptions:
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raises `ParameterError` if one of these options was given: `why` says what to do."""
         for option in fields(QueryOptions):
-            if option.name in names and getattr(self, option.name) != option.default:
+            if option.name not in names:
+                continue
+            value = getattr(self, option.name)  # may be an array, which != compares row by row
+            if value is not option.default and (option.default is None or value != option.default):
                 raise ParameterError(f"The option {option.name} cannot be used here: {why}")
 
 

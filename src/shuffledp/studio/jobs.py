@@ -48,9 +48,8 @@ def plan_json(plan: Plan[Any]) -> str:
 
 
 def plan_job(form: Form, rates: dict[str, Any] | None = None) -> Iterator[Item]:
-    """First a plan that is pure without exception; then, if the form allows padding with
-    probability
-    2⁻⁶⁴, a cheaper one after a longer search; then what a fleet of devices costs."""
+    """First a plan that is pure without exception; then, if the form allows a probability of 2⁻⁶⁴
+    for reports that overflow, a cheaper one after a longer search; then what a fleet costs."""
     pure = bool(form.get("pure"))
     plan: Plan[Any] | None = None
     try:

@@ -14,7 +14,6 @@ from shuffledp.plans.within import reach
 from shuffledp.studio.questions import QUESTIONS
 
 Rows = list[tuple[str, str]]
-TIMES = (50, 80, 90, 95, 99)
 
 
 def short(number: float) -> str:

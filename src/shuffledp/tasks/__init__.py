@@ -7,9 +7,10 @@
     wire        the bytes that are sent;       reports     a user's report, the shuffler's top-up
     ordering    the order of a batch;          replays     dropping messages seen before
     opening     the messages of a batch;       results     what is published for it
-    signing     signatures of the roles;       log         the public log of tasks;  merkle  its
-    tree tokens      one-time tokens;               blind_rsa   their signatures
-    oblivious   requests through a relay
+    parts       a batch as a manifest and sorted parts
+    signing     signatures of the roles;       log         the public log of tasks
+    merkle      the log's hash tree;           tokens      one-time tokens
+    blind_rsa   the tokens' signatures;        oblivious   requests through a relay
 
 There is no HTTP and no SQL here: the service and Spark's batch jobs both use these modules.
 """

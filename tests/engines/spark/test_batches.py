@@ -23,7 +23,8 @@ from shuffledp.queries.count.planner import plan_count
 from shuffledp.tasks.errors import BatchHeld, TaskError
 from shuffledp.tasks.keys import KeyFolder, PrivateKey
 from shuffledp.tasks.opening import AllowedNumbers, Tally, count_messages
-from shuffledp.tasks.ordering import ORDER_SECRET_BYTES, order_file
+from shuffledp.tasks.ordering import ORDER_SECRET_BYTES, ordered
+from shuffledp.tasks.parts import as_rows
 from shuffledp.tasks.replays import first_seen, in_order
 from shuffledp.tasks.reports import encrypt_report
 from shuffledp.tasks.results import OpenedBatch, publish_batch
@@ -75,12 +76,11 @@ def header_of(task: Task, batch: bytes, reports: int = USERS) -> BatchHeader:
 
 
 def on_one_machine(
-    folder: Path, reports: list[bytes], task: Task, batch: bytes, secret: bytes | None = None
+    reports: list[bytes], task: Task, batch: bytes, secret: bytes | None = None
 ) -> bytes:
-    (folder / "raw").write_bytes(b"".join(report[REPORT_HEADER_BYTES:] for report in reports))
+    rows = as_rows(b"".join(report[REPORT_HEADER_BYTES:] for report in reports))
     header = header_of(task, batch, len(reports)).to_bytes()
-    order_file(folder / "raw", folder / "one", header, 1 << 20, secret)
-    return (folder / "one").read_bytes()
+    return header + ordered(rows, secret).tobytes()
 
 
 def test_canonical_order_byte_for_byte(
@@ -89,7 +89,7 @@ def test_canonical_order_byte_for_byte(
     name = os.urandom(16)
     done = shuffle_batch(spark, inputs, str(tmp_path / "out"), task, batch_id=name)
     there = (tmp_path / "out").read_bytes()
-    assert there == on_one_machine(tmp_path, reports, task, name)
+    assert there == on_one_machine(reports, task, name)
     assert done["sha256"] == hashlib.sha256(there).hexdigest()
     assert done["reports"] == USERS and done["copies_dropped"] == 3
     assert not (tmp_path / "out.parts").exists()
@@ -119,8 +119,8 @@ def test_uniform_order_is_that_of_one_machine_under_the_same_secret(
     shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
     there = (tmp_path / "out").read_bytes()
     assert [len(secret) for secret in drawn] == [ORDER_SECRET_BYTES]
-    assert there == on_one_machine(tmp_path, reports, task, name, drawn[0])
-    assert there != on_one_machine(tmp_path, reports, task, name)
+    assert there == on_one_machine(reports, task, name, drawn[0])
+    assert there != on_one_machine(reports, task, name)
     shuffle_batch(spark, inputs, target, task, order="uniform", batch_id=name)
     assert (tmp_path / "out").read_bytes() != there
 

@@ -102,7 +102,8 @@ def _jumps(cells: tuple[SharedCell, ...]) -> Jumps:
 def randomize(cells: Cells, values: Sequence[int], entropy: Entropy) -> list[int]:
     """One user's messages to each cell; see `shuffledp.cells.digits.cell`.
 
-    Ensures: an exact draw of the law that the certificate is about; never above `most_together`.
+    Ensures: an exact draw of the law that the certificate is about; never more in all than
+    `SharedDigits.most_messages`.
     """
     jumps = _jumps(tuple(cells))
     added = [0] * len(cells)

@@ -14,17 +14,15 @@ from shuffledp.errors import DataError
 from shuffledp.plans.certificate import certify
 from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Query
-from shuffledp.queries.by_group.groups import MISSING_GROUPS, public_labels
+from shuffledp.queries.by_group.groups import MISSING_GROUPS, Groups, public_labels
 from shuffledp.queries.by_group.query import GroupableQuery, check_public
 from shuffledp.queries.by_group.result import GroupsResult
 from shuffledp.queries.histogram.protocol import Label
 from shuffledp.release.publish import Drawn
 
 
-def answer(query: GroupableQuery, data: Any) -> GroupsResult:
+def answer(query: GroupableQuery, data: Any, groups: Groups) -> GroupsResult:
     """The answer to a query about a column of a Spark DataFrame, for each public group."""
-    groups = query.user_groups()
-    assert groups is not None
     refuse_local_options(query)
     check_public(query)
     name = group_column(data, groups)

@@ -95,5 +95,5 @@ WITNESSED_HEAD = Operation(
             shuffler_signature=SIGNATURE_HEX,
         )
     },
-    problems={404: ("log-place",)},
+    problems={404: ("log-place",), 503: ("witness-lost",)},
 )
