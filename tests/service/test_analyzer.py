@@ -27,6 +27,8 @@ from service_states import settled
 from service_trio import COLLECTOR, USERS, Trio
 
 from shuffledp import plan_histogram, plan_quantiles, plan_real_sum
+from shuffledp.documents import files
+from shuffledp.service.analyzer import receiving
 from shuffledp.service.http.problems import Problem
 from shuffledp.tasks import parts
 from shuffledp.tasks.encryption import encrypt_all
@@ -339,7 +341,8 @@ def test_a_manifest_that_was_replaced_is_never_complete(tmp_path: Path) -> None:
 
 
 def test_parts_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
-    """Twin: those of a batch that is still received stay."""
+    """Of a counted batch, of a manifest that was replaced, and of sorting. Twins: the parts of a
+    batch that is still received stay, and so do those of a batch that the store does not know."""
 
     async def walk(trio: Trio, task: Task) -> None:
         messages, _, _ = made_reports(task)
@@ -348,12 +351,20 @@ def test_parts_that_a_killed_process_left_are_removed(tmp_path: Path) -> None:
         await deliver(trio, batch, body)
         await trio.results(task)
         assert (await send_manifest(trio, unfinished, other.manifest.to_bytes())).status_code == 202
-        left = tmp_path / "analyzer" / f"{batch.hex()}-{body.manifest.digest.hex()[:16]}"
-        left.mkdir()
-        (left / "key").write_bytes(b"k" * 32)
+        spool = tmp_path / "analyzer"
+        (kept,) = spool.glob(f"{unfinished.hex()}-*")
+        counted = spool / f"{batch.hex()}-{body.manifest.digest.hex()[:16]}"
+        replaced, unknown = (
+            spool / f"{unfinished.hex()}-{'0' * 16}",
+            spool / f"{'0' * 32}-{'0' * 16}",
+        )
+        for folder in (counted, replaced, unknown):
+            folder.mkdir()
+            (folder / "key").write_bytes(b"k" * 32)
+        (spool / "run-1-00000000").write_bytes(b"sorted")
         await trio.analyzer.receiving.sweep()
-        assert not left.exists()
-        assert list((tmp_path / "analyzer").glob(f"{unfinished.hex()}-*"))
+        assert not counted.exists() and not replaced.exists() and not list(spool.glob("run-*"))
+        assert kept.exists() and (unknown / "key").exists()
 
     run_trio(tmp_path, walk)
 
@@ -371,5 +382,38 @@ def test_a_part_that_cannot_be_stored_is_asked_for_again(
         monkeypatch.setattr(trio.analyzer.inbox, "manifest", lambda *_: body.manifest)
         answer = await send_part(trio, body, 0, body.parts[0])
         assert answer.status_code == 503 and str(tmp_path) not in answer.text
+        monkeypatch.undo()
+        other, manifest = batch_of(task, b"".join(messages))
+        trio.analyzer.inbox.folder(other, manifest.manifest.digest).write_bytes(b"no folder")
+        answer = await send_manifest(trio, other, manifest.manifest.to_bytes())
+        assert answer.status_code == 503 and str(tmp_path) not in answer.text
+
+    run_trio(tmp_path, walk)
+
+
+def test_a_batch_is_durable_before_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file, its name, and the name of its folder."""
+    synced: list[Path] = []
+    real = files.sync
+
+    def sync(path: Path) -> None:
+        synced.append(path)
+        real(path)
+
+    monkeypatch.setattr(files, "sync", sync)
+    monkeypatch.setattr(receiving, "sync", sync)
+
+    async def walk(trio: Trio, task: Task) -> None:
+        messages, _, _ = made_reports(task)
+        batch, body = batch_of(task, b"".join(messages))
+        synced.clear()
+        assert (await send_manifest(trio, batch, body.manifest.to_bytes())).status_code == 202
+        folder = trio.analyzer.inbox.folder(batch, body.manifest.digest)
+        assert synced == [folder, folder.parent]
+        synced.clear()
+        assert (await send_part(trio, body, 0, body.parts[0])).status_code == 201
+        assert synced == [folder]
 
     run_trio(tmp_path, walk)

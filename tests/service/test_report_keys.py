@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,46 @@ def test_a_key_that_another_process_destroyed_is_forgotten_in_memory(tmp_path: P
     assert second.known(TASK, 1) is None and second.known(TASK, 2) is not None
     with pytest.raises(KeyDestroyed):
         second.key(TASK, 1)
+
+
+def test_no_line_of_the_list_is_skipped(tmp_path: Path) -> None:
+    """Two threads read the list at the same time: neither may count what the other has read."""
+
+    class Slow(dict[tuple[bytes, int], str]):
+        def __setitem__(self, name: tuple[bytes, int], reason: str) -> None:
+            time.sleep(0.05)
+            super().__setitem__(name, reason)
+
+    first, second = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
+    first.open(b"s" * 16)
+    second.open(b"s" * 16)
+    first.destroy(TASK, 1)
+    second._ended = Slow()
+    readers = [threading.Thread(target=second.ended, args=(TASK, 1)) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    first.destroy(TASK, 2)
+    assert second.ended(TASK, 2) == "delivered"
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_program_is_asked_again_after_keys_are_forgotten(tmp_path: Path, forgotten: bool) -> None:
+    """Twin: a key in memory is used without asking."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n[ $1 = key ] && echo {'ab' * 32}\ntrue\n")
+    program.chmod(0o755)
+    keys = CommandKeys(str(program))
+    keys.open(b"s" * 16)
+    keys.key(TASK, 1)
+    program.write_text("#!/bin/sh\nexit 3\n")
+    if forgotten:
+        keys.forget()
+        with pytest.raises(KeyDestroyed):
+            keys.key(TASK, 1)
+    else:
+        keys.key(TASK, 1)
 
 
 def test_keys_in_memory_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,9 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 
 COMMAND = ("-m", "shuffledp.service.workers")
 LOOK_SECONDS, RESTART_SECONDS = 0.2, 1.0
-HANG_SECONDS, START_SECONDS = 30.0, 600.0
-"""A process that says nothing for so long is killed. One that starts may have to migrate a store
-or to ask for many keys."""
+HANG_SECONDS, START_SECONDS = 30.0, 3600.0
+"""A process that says nothing for this long is killed. One that starts may have to wait for the
+migration of a store, or ask for many keys."""
 END_SECONDS, BIND_SECONDS = 30.0, 30.0
 
 

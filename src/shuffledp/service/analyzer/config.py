@@ -44,6 +44,8 @@ class AnalyzerConfig(ServerConfig):
             found.append("confidence_percent must lie in 1..99")
         if self.implausible not in IMPLAUSIBLE_RULES:
             found.append(f"implausible must be one of {', '.join(IMPLAUSIBLE_RULES)}")
+        if self.parts.startswith("file:"):
+            found.append("parts must be empty or a bucket like s3://…, the shuffler's spool")
         try:
             positive(self.budget, "budget")
         except ParameterError as error:

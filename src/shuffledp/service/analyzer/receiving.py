@@ -12,9 +12,11 @@ overwritten when the batch was counted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +38,7 @@ from shuffledp.tasks.parts import (
     MANIFEST_NAME,
     MOST_MANIFEST_BYTES,
     MOST_PART_BYTES,
+    RUN_PREFIX,
     Manifest,
     check_part,
     open_part,
@@ -46,11 +49,13 @@ from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES
 
 REFUSAL_STATUS = {"batch-size": 413}
 """HTTP statuses of refused batches; 422 where none is named."""
-MOST_ASKED = 64
-"""Parts that one answer asks for, and that one request checks in a bucket."""
+MOST_ASKED = 4096
+"""Parts that one answer asks for."""
+CHECK_SECONDS = 20.0
+"""How long one request checks parts in a bucket: at least one, and then as many as it can."""
 KEY_FILE, FOLDER_FILE, CHECKED_FILE = "key", "folder", "checked"
 FOLDER = re.compile(r"[0-9a-f]{32}/[0-9a-f]{16}", re.ASCII)
-KEPT = re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}", re.ASCII)
+KEPT = re.compile(r"([0-9a-f]{32})-([0-9a-f]{16})", re.ASCII)
 
 
 class Inbox:
@@ -68,13 +73,14 @@ class Inbox:
         """Makes the folder of a batch; `shared` says where in the bucket its parts are, and their
         key."""
         folder = self.folder(manifest.header.batch_id, manifest.digest)
-        private_folder(folder)
-        if shared is not None:
-            (folder / CHECKED_FILE).unlink(missing_ok=True)
-            write_whole(folder / FOLDER_FILE, shared[0], durable=True, secret=True)
-            write_whole(folder / KEY_FILE, shared[1], durable=True, secret=True)
-        write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
-        sync(self._spool)
+        with _writing():
+            private_folder(folder)
+            if shared is not None:
+                (folder / CHECKED_FILE).unlink(missing_ok=True)
+                write_whole(folder / FOLDER_FILE, shared[0], durable=True, secret=True)
+                write_whole(folder / KEY_FILE, shared[1], durable=True, secret=True)
+            write_whole(folder / MANIFEST_NAME, manifest.to_bytes(), durable=True, secret=True)
+            sync(self._spool)
 
     def moved(self, manifest: Manifest, shared: tuple[str, bytes]) -> bool:
         """Whether the parts of a batch in the bucket are in another folder than they were."""
@@ -97,17 +103,22 @@ class Inbox:
         folder = self.folder(manifest.header.batch_id, manifest.digest)
         file = folder / CHECKED_FILE
         done = int(file.read_text()) if file.exists() else 0
-        for number in range(done, min(done + MOST_ASKED, len(manifest.parts))):
+        end = time.monotonic() + CHECK_SECONDS
+        for number in range(done, len(manifest.parts)):
             check_part(self._read(folder, manifest, number), manifest.parts[number])
             done = number + 1
-        write_whole(file, str(done))
+            if time.monotonic() > end:
+                break
+        with _writing():
+            write_whole(file, str(done), durable=True, secret=True)
         return done == len(manifest.parts)
 
     def write(self, manifest: Manifest, number: int, data: bytes) -> None:
         """Stores a part, durably."""
         check_part(data, manifest.parts[number])
         folder = self.folder(manifest.header.batch_id, manifest.digest)
-        write_whole(folder / part_name(number), data, durable=True, secret=True)
+        with _writing():
+            write_whole(folder / part_name(number), data, durable=True, secret=True)
 
     def parts(self, batch_id: bytes, digest: bytes) -> Iterator[bytes]:
         """The messages of all parts, in order."""
@@ -156,10 +167,15 @@ class Inbox:
         erase(folder / KEY_FILE)
         shutil.rmtree(folder, ignore_errors=True)
 
-    def kept(self) -> list[bytes]:
-        """The ids of the batches that have a folder."""
-        names = (folder.name for folder in self._spool.iterdir())
-        return [bytes.fromhex(name[:32]) for name in names if KEPT.fullmatch(name)]
+    def kept(self) -> list[tuple[bytes, bytes]]:
+        """(batch id, beginning of the digest) of every folder."""
+        names = [KEPT.fullmatch(folder.name) for folder in self._spool.iterdir()]
+        return [(bytes.fromhex(name[1]), bytes.fromhex(name[2])) for name in names if name]
+
+    def clear_runs(self) -> None:
+        """Removes what a killed process left of sorting a batch."""
+        for run in self._spool.glob(f"{RUN_PREFIX}*"):
+            run.unlink(missing_ok=True)
 
     def shared(self, request: Request) -> tuple[str, bytes] | None:
         """(folder, key) of a batch in the bucket, if a request says so."""
@@ -282,14 +298,21 @@ class Receiving:
             batch.state = known.state
 
     async def sweep(self) -> None:
-        """Removes what a process left of batches that are counted or over when it was killed."""
-        for batch_id in await asyncio.to_thread(self._inbox.kept):
+        """Removes what a killed process left: parts and keys of batches that are counted or over,
+        and of manifests that were replaced. A folder of an unknown batch stays: an older store may
+        have been restored, and these may be the only parts that are left."""
+        await asyncio.to_thread(self._inbox.clear_runs)
+        for batch_id, digest in await asyncio.to_thread(self._inbox.kept):
             batch = await self._store.find(batch_id)
-            if batch is not None and batch.state not in ("receiving", "received"):
-                try:
-                    await asyncio.to_thread(self._inbox.remove, batch.id, batch.digest)
-                except StorageUnavailable:
-                    log("parts not removed", level="warning", batch=batch.id.hex())
+            try:
+                if batch is None:
+                    log("parts of an unknown batch", level="warning", batch=batch_id.hex())
+                elif batch.state not in ("receiving", "received"):
+                    await asyncio.to_thread(self._inbox.remove, batch_id, digest)
+                elif not batch.digest.startswith(digest):
+                    await asyncio.to_thread(self._inbox.forget, batch_id, digest)
+            except StorageUnavailable:
+                log("parts not removed", level="warning", batch=batch_id.hex())
 
     async def take_part(self, request: Request) -> Response:
         """Stores one part of a batch that is being received."""
@@ -312,11 +335,16 @@ class Receiving:
             await asyncio.to_thread(self._inbox.write, manifest, number, body)
         except TaskError as error:
             raise Problem(422, "digest", str(error)) from None
-        except (OSError, ParameterError):
-            raise StorageUnavailable(
-                "The spool cannot be written; make room on its disk."
-            ) from None
         return JSONResponse({"state": "receiving"}, 201)
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Turns a full disk into `StorageUnavailable`, whose answer says no path of this machine."""
+    try:
+        yield
+    except (OSError, ParameterError):
+        raise StorageUnavailable("The spool cannot be written; make room on its disk.") from None
 
 
 def _differs() -> Problem:

@@ -28,6 +28,7 @@ from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import KeyDestroyed
 from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
+from shuffledp.service.store.private import scratch_folder, sweep_scratch
 from shuffledp.service.store.spool import Spool, is_bucket
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.parts import (
@@ -44,6 +45,9 @@ from shuffledp.tasks.reports import encrypted_top_up
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
+MOST_TIMES = 2
+"""How often one delivery sends each part, on average, before it gives up for the time being."""
+SCRATCH_PREFIX = "shuffledp-sorting-"
 DELIVERY_FIGURES = (
     Counts("batches", "Batches that reached a state", ("state",)),
     Counts("delivery_failures", "Tries to deliver a batch that failed", ("reason",)),
@@ -98,7 +102,7 @@ class Delivery:
                 continue
             try:
                 await self._close_if_due(entry, state)
-            except StorageUnavailable as error:  # the other tasks go on
+            except Exception as error:  # the other tasks go on
                 log("closing a batch failed", level="error", error=type(error).__name__)
 
     async def _close_if_due(self, entry: RegisteredTask, state: Filling) -> None:
@@ -220,8 +224,8 @@ class Delivery:
         batch.noise_shares = batch.reports + shares
         folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
         secret = key.order_secret if task.order == "uniform" else None
-        with tempfile.TemporaryDirectory(dir=self._scratch(), prefix="sorting-") as scratch:
-            sorter = Sorter(Path(scratch), self._config.memory_mb << 20, secret)
+        with scratch_folder(self._scratch, SCRATCH_PREFIX) as scratch:
+            sorter = Sorter(scratch, self._config.memory_mb << 20, secret)
             async for page in self._store.messages(batch):
                 await asyncio.to_thread(sorter.add, page)
             if top_up:
@@ -241,8 +245,15 @@ class Delivery:
         await asyncio.to_thread(self._spool.write, folder, MANIFEST_NAME, manifest.to_bytes())
         return manifest, folder
 
-    def _scratch(self) -> str | None:
-        return None if is_bucket(self._config.spool) else self._config.spool
+    @property
+    def _scratch(self) -> Path:
+        """Where batches are sorted that do not fit into memory."""
+        spool = self._config.spool
+        return Path(tempfile.gettempdir() if is_bucket(spool) else spool)
+
+    def sweep(self) -> None:
+        """Removes what killed processes left of sorting batches."""
+        sweep_scratch(self._scratch, SCRATCH_PREFIX)
 
     def _write(
         self, secret: bytes, batch: Batch, folder: str, part: bytes, number: int
@@ -258,7 +269,8 @@ class Delivery:
         if self._shares:
             key = await asyncio.to_thread(self._store.key, batch)
             headers |= {"X-Parts-Folder": batch.folder, "X-Parts-Key": key.parts_secret.hex()}
-        while True:
+        sent, most = 0, MOST_TIMES * len(manifest.parts)
+        for _ in range(2 + most):  # the analyzer gets or checks at least one part each time
             answer = await self._ask("PUT", path, content=text, headers=headers)
             if answer.get("state") != "receiving":
                 return
@@ -267,10 +279,12 @@ class Delivery:
                 type(one) is int and 0 <= one < len(manifest.parts) for one in missing
             ):
                 raise NotDelivered("the analyzer's answer is not understood")
+            sent += len(missing)
+            if sent > most:
+                break
             for number in missing:
                 await self._send(batch, manifest, number)
-            if not missing:
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        raise NotDelivered("the analyzer asks again and again")
 
     async def _send(self, batch: Batch, manifest: Manifest, number: int) -> None:
         data = await asyncio.to_thread(self._read, batch, manifest, number)

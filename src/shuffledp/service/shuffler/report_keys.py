@@ -78,9 +78,14 @@ class ReportKeys(ABC):
                 self._known.pop(oldest, None)
         return found
 
-    def close(self) -> None:
-        """Forgets the keys."""
+    def forget(self) -> None:
+        """Forgets the keys in memory, so that each is asked for again: another process may have
+        destroyed it."""
         self._known.clear()
+
+    def close(self) -> None:
+        """Ends the use of the keys."""
+        self.forget()
 
     def destroy(self, task: bytes, number: int, reason: str = DELIVERED) -> None:
         """Destroys the key of a batch for good, and records why."""
@@ -166,7 +171,7 @@ class FolderKeys(ReportKeys):
             ) from None
 
     def close(self) -> None:
-        self._known.clear()
+        self.forget()
         if self._running >= 0:
             os.close(self._running)
             self._running = -1
