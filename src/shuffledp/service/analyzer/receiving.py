@@ -32,7 +32,7 @@ from shuffledp.service.http.bodies import read_body
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.problems import Problem
 from shuffledp.service.store.private import erase, private_folder
-from shuffledp.service.store.spool import Spool, open_spool
+from shuffledp.service.store.spool import Spool, inside, open_spool
 from shuffledp.tasks.errors import BatchRefused, StateLost, TaskError
 from shuffledp.tasks.parts import (
     MANIFEST_NAME,
@@ -63,6 +63,7 @@ class Inbox:
 
     def __init__(self, config: AnalyzerConfig) -> None:
         self._spool, self._most = Path(config.spool), config.most_batch_mb << 20
+        self._parts = config.parts
         self._bucket: Spool | None = open_spool(config.parts) if config.parts else None
 
     def folder(self, batch_id: bytes, digest: bytes) -> Path:
@@ -123,16 +124,28 @@ class Inbox:
     def parts(self, batch_id: bytes, digest: bytes) -> Iterator[bytes]:
         """The messages of all parts, in order."""
         folder = self.folder(batch_id, digest)
+        manifest = self._known_manifest(batch_id, digest)
+        for number, facts in enumerate(manifest.parts):
+            data = self._read(folder, manifest, number)
+            check_part(data, facts)
+            yield data
+
+    def where(self, batch_id: bytes, digest: bytes) -> tuple[Manifest, str, bytes | None]:
+        """(manifest, folder or URI of the parts, what they are encrypted under) of a batch."""
+        folder = self.folder(batch_id, digest)
+        manifest, place = self._known_manifest(batch_id, digest), folder / FOLDER_FILE
+        if not place.exists():
+            return manifest, str(folder), None
+        return manifest, inside(self._parts, place.read_text()), (folder / KEY_FILE).read_bytes()
+
+    def _known_manifest(self, batch_id: bytes, digest: bytes) -> Manifest:
         manifest = self.manifest(batch_id, digest)
         if manifest is None:
             raise StateLost(
                 "The parts of this batch are missing in the spool; bring the folder back, or "
                 "discard the batch."
             )
-        for number, facts in enumerate(manifest.parts):
-            data = self._read(folder, manifest, number)
-            check_part(data, facts)
-            yield data
+        return manifest
 
     def _read(self, folder: Path, manifest: Manifest, number: int) -> bytes:
         place = folder / FOLDER_FILE

@@ -24,15 +24,17 @@ from shuffledp.service.errors import StorageUnavailable, untrusted_certificate
 from shuffledp.service.http.logs import log
 from shuffledp.service.http.metrics import Counts, Metrics
 from shuffledp.service.http.tasks import RegisteredTask
+from shuffledp.service.shuffler.batch_key import BatchKey
 from shuffledp.service.shuffler.config import ShufflerConfig
 from shuffledp.service.shuffler.filling import Filling
 from shuffledp.service.shuffler.report_keys import KeyDestroyed
 from shuffledp.service.shuffler.store import LEASE_SECONDS, Batch, LeaseLost, ShufflerStore
 from shuffledp.service.store.private import scratch_folder, sweep_scratch
-from shuffledp.service.store.spool import Spool, is_bucket
+from shuffledp.service.store.spool import Spool, is_bucket, open_spool
 from shuffledp.tasks.clock import Clock
 from shuffledp.tasks.parts import (
     MANIFEST_NAME,
+    MOST_PART_BYTES,
     Manifest,
     PartFacts,
     Sorter,
@@ -42,6 +44,7 @@ from shuffledp.tasks.parts import (
     seal_part,
 )
 from shuffledp.tasks.reports import encrypted_top_up
+from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MESSAGE_BYTES, BatchHeader
 
 LOOK_AGAIN_SECONDS = 1.0
@@ -73,6 +76,7 @@ class Delivery:
         self._config, self._store, self._spool = config, store, spool
         self._metrics, self._analyzer, self._clock = metrics, analyzer, clock
         self.batch_closed = asyncio.Event()
+        self._exports = open_spool(config.exports) if config.exports else None
 
     # closing
 
@@ -182,13 +186,14 @@ class Delivery:
         """Takes a batch through its remaining states; raises `NotDelivered` if the analyzer does
         not take it."""
         if batch.state != "delivered":
-            manifest = await self._ordered(batch, entry)
-            if manifest is not None:
+            if self._exports is not None:
+                await self._export(batch, entry, self._exports)
+            elif (manifest := await self._ordered(batch, entry)) is not None:
                 await self._deliver(batch, manifest)
             await self._store.delivered(batch)
             self._note(batch)
         await self._store.destroy_key(batch)
-        if not self._shares:
+        if not self._shares:  # else the analyzer removes them
             await asyncio.to_thread(self._spool.remove, batch.id.hex())
         await self._store.delete(batch)
         self._note(batch)
@@ -215,13 +220,41 @@ class Delivery:
         self._note(batch)
         return manifest
 
-    async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
-        """Writes the parts of a batch into a fresh folder of the spool."""
-        task, key = entry.task, await asyncio.to_thread(self._store.key, batch)
+    async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, bytes]:
+        """(the key of a batch, the messages of its top-up); notes what the batch holds."""
+        key = await asyncio.to_thread(self._store.key, batch)
         batch.id = key.batch_id
         shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
         top_up, batch.top_up_messages = await asyncio.to_thread(encrypted_top_up, task, shares)
         batch.noise_shares = batch.reports + shares
+        return key, top_up
+
+    async def _export(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
+        """Writes a batch for `shuffledp shuffle-batch`: its messages as they are stored, by report
+        id, in parts, and last the manifest."""
+        _, top_up = await self._begin(batch, entry.task)
+        folder, facts, rest = batch.id.hex(), list[PartFacts](), bytearray()
+
+        async def write(size: int) -> None:
+            part = bytes(rest[:size])
+            del rest[:size]
+            await asyncio.to_thread(exports.write, folder, part_name(len(facts)), part)
+            facts.append(PartFacts(len(part) // MESSAGE_BYTES, hashlib.sha256(part).digest()))
+
+        async for page in self._store.messages(batch):
+            rest += page
+            while len(rest) >= MOST_PART_BYTES:
+                await write(MOST_PART_BYTES)
+        rest += top_up
+        while rest:
+            await write(MOST_PART_BYTES)
+        manifest = Manifest(header=_header(batch, entry.task.id), parts=tuple(facts))
+        await asyncio.to_thread(exports.write, folder, MANIFEST_NAME, manifest.to_bytes())
+
+    async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
+        """Writes the parts of a batch into a fresh folder of the spool."""
+        task = entry.task
+        key, top_up = await self._begin(batch, task)
         folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
         secret = key.order_secret if task.order == "uniform" else None
         with scratch_folder(self._scratch, SCRATCH_PREFIX) as scratch:
