@@ -19,6 +19,7 @@ from shuffledp.cli.main import main
 from shuffledp.cli.task import _show_list
 from shuffledp.service.analyzer.schema import ANALYZER_SCHEMA
 from shuffledp.service.errors import ConfigError
+from shuffledp.service.shuffler import schema
 from shuffledp.service.shuffler.schema import SHUFFLER_SCHEMA
 from shuffledp.service.store import open_database
 from shuffledp.service.store.database import Database
@@ -57,7 +58,11 @@ async def _put_into(url: str, role: str, tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(SCHEMAS))
-def test_every_row_is_kept(role: str, tmp_path: Path, stores: dict[str, str]) -> None:
+def test_every_row_is_kept(
+    role: str, tmp_path: Path, stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if reports are moved in several pages."""
+    monkeypatch.setattr(schema, "MOVED_REPORTS", 2)
     before = _old(role, tmp_path / "old.db")
     assert all(rows for name, (_, rows) in before.items() if name not in ("top_ups", "waiting"))
 

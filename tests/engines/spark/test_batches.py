@@ -162,7 +162,7 @@ def test_opening_gives_the_result_of_one_machine(
     spoilt_batch(file, reports, task)
     tally = opened_on_one_machine(file, task, key, [])
     work = _opening(task, key, ())
-    there = batches.open_parts(spark, files.look_at(str(file), 0, task.report_size), work)
+    there = batches.open_parts(spark, [files.look_at(str(file), 0, task.report_size)], work)
     assert there.to_json() == tally.to_json()
     # of the two with one encapsulated key the first in order is kept; it may be the one that opens
     assert tally.dropped["replayed"] == 5 and tally.dropped["unopened"] in (2, 3)

@@ -73,6 +73,7 @@ class Analyzer(Role):
         self.tasks.admit = self._admit
         self.inbox = Inbox(self.config)
         self.receiving = Receiving(self.inbox, self.store)
+        await self.receiving.sweep()
         self.publishing = Publishing(self.config, self.store, self.tasks, self.metrics, self.inbox)
         return [self.publishing.run()]
 

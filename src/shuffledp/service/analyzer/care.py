@@ -31,7 +31,9 @@ class AnalyzerCare(TaskCare):
 
     async def unfinished(self, entry: RegisteredTask) -> int:
         rows = await self._database.rows(
-            f"SELECT COUNT(*) FROM batches WHERE task=$1 AND state IN {UNFINISHED}", entry.number
+            "SELECT COUNT(*) FROM batches WHERE task=$1 "
+            f"AND (state = 'receiving' OR state IN {UNFINISHED})",
+            entry.number,
         )
         return int(rows[0][0])
 

@@ -120,14 +120,18 @@ class AnalyzerStore:
             header.noise_shares,
         )
 
-    async def complete(self, batch: StoredBatch) -> None:
-        """Stores that all parts of a batch are here: receiving → received."""
-        await self._database.rows(
-            "UPDATE batches SET state='received' WHERE id=$1 AND digest=$2 AND state='receiving'",
+    async def complete(self, batch: StoredBatch) -> bool:
+        """Stores that all parts of a batch are here: receiving → received. False, and nothing is
+        stored, if another manifest has replaced it or it is complete already."""
+        done = await self._database.rows(
+            "UPDATE batches SET state='received' WHERE id=$1 AND digest=$2 AND state='receiving' "
+            "RETURNING 1",
             batch.id,
             batch.digest,
         )
-        batch.state = "received"
+        if done:
+            batch.state = "received"
+        return bool(done)
 
     async def batches(self, task: int | None = None) -> list[StoredBatch]:
         """All batches, or those of a task, in order of arrival."""

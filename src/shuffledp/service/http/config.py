@@ -101,6 +101,8 @@ class ServerConfig:
             found.append("store must be sqlite:<path> or postgresql://…")
         if bool(self.tls_certificate) != bool(self.tls_key):
             found.append("tls_certificate and tls_key go together")
+        if self.spool.startswith("file:"):
+            found.append("spool must be a folder's path without file:, or a bucket like s3://…")
         if self.memory_mb < 1 or self.drain_seconds < 0:
             found.append("memory_mb must be at least 1 and drain_seconds at least 0")
         if not all(is_origin(origin) for origin in self.allow_origins):

@@ -45,6 +45,7 @@ from shuffledp.service.shuffler.store import ShufflerStore
 from shuffledp.service.shuffler.uploads import REJECTED, UPLOAD_PATH, Uploads, over
 from shuffledp.service.shuffler.watch import Watch
 from shuffledp.service.shuffler.witness import Witness
+from shuffledp.service.store.database import Transaction
 from shuffledp.tasks.clock import Clock, system_clock
 from shuffledp.tasks.signing import TaskSignature
 from shuffledp.tasks.task import Task
@@ -105,6 +106,7 @@ class Shuffler(Role):
         self.delivery = Delivery(
             self.config, self.store, self.spool, self.metrics, self._analyzer, self.clock
         )
+        await asyncio.to_thread(self.delivery.sweep)
         self.accepting = Accepting(
             self.database, self.tasks.numbered, self.report_keys, self.watch, self.clock
         )
@@ -158,7 +160,7 @@ class Shuffler(Role):
         for entry in list(self.tasks.by_id.values()):
             await self.store.reconcile(entry)
         await self.database.run(self.watch.compare)  # what was delivered is not lost
-        self.database.on_session = self.watch.compare
+        self.database.on_session = self._new_session
         for entry in list(self.tasks.by_id.values()):
             lost = await self.store.missing_keys(entry)
             if lost:
@@ -169,6 +171,12 @@ class Shuffler(Role):
                     "with `shuffledp shuffler discard`."
                 )
         await self.tasks.refresh()
+
+    async def _new_session(self, transaction: Transaction) -> None:
+        """Before a session is used: the store may have gone back to before a batch was delivered,
+        and nothing may be stored under that batch's key."""
+        self.report_keys.forget()
+        await self.watch.compare(transaction)
 
     async def stop(self) -> None:
         self.draining = True

@@ -32,8 +32,11 @@ class ShufflerConfig(ServerConfig):
     workers: int = 1
     """Processes that share the public address of this machine; more than 1 need PostgreSQL."""
     deliver: str = "parts"
-    """How batches reach the analyzer: parts (by HTTP), or manifest (the analyzer reads the parts
-    from `spool`, a bucket that both can use)."""
+    """How batches leave: parts (by HTTP), manifest (the analyzer reads the parts from `spool`, a
+    bucket that both can use), or export (they are written to `exports`, unsorted, for
+    `shuffledp shuffle-batch`)."""
+    exports: str = ""
+    """The folder or bucket that batches are exported to, if deliver = export."""
     gateway_keys: str = ""
     """The folder of the keys for requests that come through a relay; empty: beside `spool`."""
     queue: int = 4096
@@ -78,8 +81,10 @@ class ShufflerConfig(ServerConfig):
                 "workers is more than 1, and an SQLite store is used by one process; give "
                 "store = postgresql://…, or workers = 1"
             )
-        if self.deliver not in ("parts", "manifest"):
-            found.append("deliver must be parts or manifest")
+        if self.deliver not in ("parts", "manifest", "export"):
+            found.append("deliver must be parts, manifest or export")
+        if (self.deliver == "export") != bool(self.exports) or self.exports.startswith("file:"):
+            found.append("deliver = export and exports, a folder's path or a bucket, go together")
         if self.deliver == "manifest" and not is_bucket(self.spool):
             found.append("deliver = manifest needs a bucket as spool, for example s3://…")
         if is_bucket(self.spool) and not (

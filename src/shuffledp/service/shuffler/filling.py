@@ -54,6 +54,10 @@ CLOSE_EARLY = f"""
     SELECT $1, $2, $3, 'closing', $4, 0, 0, '', 0, '', '', 0 FROM s RETURNING 1
 """
 
+LOSE = "UPDATE store SET lost = lost + 1 WHERE id = 1"
+"""Uses of tokens were lost: those that were enrolled before and count once in all tasks are
+refused from now on."""
+
 
 class Filling(NamedTuple):
     """How far a task is: the batch that is being filled, and the reports in it."""

@@ -18,6 +18,12 @@ def is_bucket(place: str) -> bool:
     return "://" in place
 
 
+def inside(place: str, folder: str) -> str:
+    """The path or URI of a folder in a spool; a URI's settings stay at its end."""
+    name, mark, settings = place.partition("?") if is_bucket(place) else (place, "", "")
+    return f"{name.rstrip('/')}/{folder}{mark}{settings}"
+
+
 class Spool(ABC):
     """Files by folder and name, each written whole or not at all."""
 
