@@ -105,6 +105,21 @@ def refuse_name(column: str | None) -> None:
         )
 
 
+def check_index(data: object, beside: object, name: str) -> None:
+    """Refuses a pandas Series beside pandas data with another index: taken by position, its rows
+    would go with other rows than those of the same index."""
+    indices = [one.index for one in (data, beside) if _is_pandas(one) and hasattr(one, "index")]
+    if len(indices) == 2 and not indices[0].equals(indices[1]):
+        raise ParameterError(
+            f"The index of {name} differs from that of the data, so it is not clear which rows "
+            f"belong together; give {name} the same index, or name a column of the data."
+        )
+
+
+def _is_pandas(source: object) -> bool:
+    return type(source).__module__.split(".")[0] == "pandas"
+
+
 def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
     """An array as a column."""
 

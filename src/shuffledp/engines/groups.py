@@ -93,6 +93,7 @@ def _together(
         joint_low=np.array([one.low for one in joint], np.float64),
         joint_high=np.array([one.high for one in joint], np.float64),
         sizes=np.array([one.users for one in alone], np.float64),
+        possible=tuple(np.array(ends) for ends in zip(*(o.possible for o in alone), strict=True)),
         public=True,
         epsilon=first.epsilon,
         users=sum(one.users for one in alone),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffledp.data.arrays import MISSING, Values
-from shuffledp.data.columns import Column, FileFormat, column_of, in_steps
+from shuffledp.data.columns import Column, FileFormat, check_index, column_of, in_steps
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
 from shuffledp.engines.rows_per_user import (
@@ -18,6 +19,7 @@ from shuffledp.engines.rows_per_user import (
     RowsPerUser,
     check_ids,
     kept,
+    numbered,
     rows_per_user,
     summed,
 )
@@ -49,7 +51,8 @@ def run(query: Query[R], data: object) -> R:
     column = read_column(query, data)
     query = query.of_column(column.holds)
     if several is not None:
-        column = rows_of_users(column, _ids(data, query), several, query.entropy)
+        column, people = rows_of_users(column, _ids(data, query), several, query.entropy)
+        several = replace(several, people=people)
         query = several.ask(query)
     if query.users is not None and query.users > column.rows:
         raise ShortBatchError(column.rows, query.users)
@@ -82,13 +85,16 @@ def _ids(data: object, query: Query[R]) -> Column:
     try:
         if isinstance(query.user, str):
             return column_of(data, query.user, file_format)
+        check_index(data, query.user, "user")
         return column_of(query.user)
     except DataError as error:
         raise DataError(MISSING_IDS) if str(error) == MISSING else error from None
 
 
-def rows_of_users(column: Column, ids: Column, several: RowsPerUser, entropy: Entropy) -> Column:
-    """The rows of each user that are kept, or their sums, as a new column."""
+def rows_of_users(
+    column: Column, ids: Column, several: RowsPerUser, entropy: Entropy
+) -> tuple[Column, int]:
+    """(the rows of each user that are kept, or their sums, as a new column; how many users)."""
     check_ids(ids.holds)
     if ids.rows != column.rows:
         raise DataError("There must be an id of a user for every row, and no more.")
@@ -97,10 +103,12 @@ def rows_of_users(column: Column, ids: Column, several: RowsPerUser, entropy: En
         names = np.concatenate(list(ids.batches()))
     except DataError:
         raise DataError(MISSING_IDS) from None
+    users = numbered(names)
+    people = int(users.max()) + 1
     if several.rows is not None:
-        return in_steps(kept(names, values, several.rows, entropy), column.holds)
-    sums = summed(names, values)
-    return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real")
+        return in_steps(kept(users, values, several.rows, entropy), column.holds), people
+    sums = summed(users, values)
+    return in_steps(sums, "whole" if sums.dtype.kind in "iu" else "real"), people
 
 
 def run_baseline(query: Query[R], data: object) -> R:

@@ -8,6 +8,7 @@ one number per label; `quantiles_result.QuantilesResult` is the third.
 from __future__ import annotations
 
 import html
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.exact import counted, decimals, percent, show
+from shuffledp.numbers.exact import counted, decimals, percent, show, written
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Result(ABC):
 
     epsilon: Fraction
     users: int
-    """How many reports are in it."""
+    """How many people are in it."""
+    rows_kept: int | None = None
+    """How many rows were randomized, where a user may have several; None: one of each user."""
     messages_per_user: float
     confidence: float
     """How likely each interval holds the true value."""
@@ -51,6 +54,11 @@ class Result(ABC):
     neighbours: str = NEIGHBOURS
 
     @property
+    def reports(self) -> int:
+        """How many values were randomized: one of each user, or the rows that were kept."""
+        return self.users if self.rows_kept is None else self.rows_kept
+
+    @property
     def rmse_unit(self) -> str:
         """What follows the RMSE in print: nothing, unless values have a unit."""
         return ""
@@ -62,6 +70,10 @@ class Result(ABC):
     @abstractmethod
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        """`rows` with each estimate clipped to what is possible: what pictures and pages show."""
+        return self.rows()
 
     def privacy_in_words(self) -> str:
         """What kind of privacy the result has, in words."""
@@ -79,6 +91,7 @@ class Result(ABC):
             "epsilon_exact": str(self.epsilon),
             "privacy": self.privacy_in_words(),
             "users": self.users,
+            **({} if self.rows_kept is None else {"rows_kept": self.rows_kept}),
             "neighbours": self.neighbours,
             "confidence": self.confidence,
             "rmse": self.rmse,
@@ -100,7 +113,7 @@ class Result(ABC):
         """`rows` as texts, each number with the digits that its error deserves."""
         return [
             (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
-            for name, value, low, high in self.rows()
+            for name, value, low, high in self.clipped_rows()
         ]
 
     def marks(self) -> str:
@@ -139,17 +152,46 @@ class Result(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Result):
-    """An unbiased estimate of one number, with its interval and its promise."""
+    """An unbiased estimate of one number, with its interval and its promise.
+
+    Noise may take the estimate outside what is possible, and cutting it off would bias sums and
+    means of estimates. So `value` is left as it is, `clipped` is the nearest possible number, and
+    the interval holds possible numbers only.
+    """
 
     query: str
     value: float
     low: float
     high: float
+    possible: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the largest possible answer."""
     errors: Callable[[], ErrorLaw] | None = field(default=None, compare=False)
     """Gives the law of estimate − truth, for pictures."""
 
+    def __post_init__(self) -> None:
+        low, high = (clip(end, self.possible) for end in (self.low, self.high))
+        for name, number in (("value", self.value + 0.0), ("low", low), ("high", high)):
+            object.__setattr__(self, name, number)
+
+    @property
+    def clipped(self) -> float:
+        """The estimate, or the possible answer nearest to it."""
+        return clip(self.value, self.possible)
+
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(self.query, self.value, self.low, self.high)]
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return [(self.query, self.clipped, self.low, self.high)]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The estimate as a data frame of one row: query, estimate, clipped, low, high.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        numbers = {"estimate": self.value, "clipped": self.clipped, "low": self.low}
+        columns = {"query": self.query, **numbers, "high": self.high}
+        return data_frame({name: [one] for name, one in columns.items()}, backend)
 
     def __float__(self) -> float:
         return self.value
@@ -164,6 +206,7 @@ class Estimate(Result):
         return {
             "query": self.query,
             "estimate": self.value,
+            "clipped": self.clipped,
             "interval": [self.low, self.high],
             **self.promise(),
         }
@@ -180,7 +223,11 @@ class Estimate(Result):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HistogramResult(Result):
-    """Unbiased estimates of all buckets, each with its own interval and one for all at once."""
+    """Unbiased estimates of all buckets, each with its own interval and one for all at once.
+
+    Noise may take estimates below 0 or above the number of users; `clipped` has the nearest
+    possible counts, and intervals hold possible counts only.
+    """
 
     labels: tuple[str | int, ...]
     values: NDArray[np.float64]
@@ -192,8 +239,24 @@ class HistogramResult(Result):
     """joint_low … joint_high: intervals that all hold at once with this confidence."""
     query: str = "histogram"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.values + 0.0)
+        for name in ("low", "high", "joint_low", "joint_high"):
+            object.__setattr__(self, name, np.clip(getattr(self, name), 0, self.reports))
+
+    @property
+    def clipped(self) -> NDArray[np.float64]:
+        """The estimates, or the possible counts nearest to them."""
+        return np.clip(self.values, 0.0, float(self.reports))
+
     def rows(self) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return self._rows(self.values)
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return self._rows(self.clipped)
+
+    def _rows(self, values: NDArray[np.float64]) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
     def clamp(self, low: float, high: float) -> HistogramResult:
@@ -203,7 +266,7 @@ class HistogramResult(Result):
         return replace(self, clamped=True, **cut)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """The buckets as a data frame: label, estimate, low, high, joint_low, joint_high.
+        """The buckets as a data frame: label, estimate, clipped, low, high, joint_low, joint_high.
 
         `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
         """
@@ -211,6 +274,7 @@ class HistogramResult(Result):
         columns: dict[str, list[Any]] = {
             "label": [str(label) if mixed else label for label in self.labels],
             "estimate": self.values.tolist(),
+            "clipped": self.clipped.tolist(),
             "low": self.low.tolist(),
             "high": self.high.tolist(),
             "joint_low": self.joint_low.tolist(),
@@ -223,6 +287,7 @@ class HistogramResult(Result):
         rows = zip(
             self.labels,
             self.values,
+            self.clipped,
             self.low,
             self.high,
             self.joint_low,
@@ -235,10 +300,11 @@ class HistogramResult(Result):
                 {
                     "label": label,
                     "estimate": float(value),
+                    "clipped": float(clipped),
                     "interval": [int(low), int(high)],
                     "joint_interval": [int(joint_low), int(joint_high)],
                 }
-                for label, value, low, high, joint_low, joint_high in rows
+                for label, value, clipped, low, high, joint_low, joint_high in rows
             ],
             **self.promise(),
         }
@@ -250,7 +316,7 @@ class HistogramResult(Result):
         lines = [
             f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
             for label, value, low, high in zip(
-                self.labels, self.values, self.low, self.high, strict=True
+                self.labels, self.clipped, self.low, self.high, strict=True
             )
         ]
         head = (
@@ -263,4 +329,9 @@ class HistogramResult(Result):
 
 def _text(number: float, low: float, high: float) -> str:
     """A number with the digits that its interval deserves, which is about four errors wide."""
-    return f"{number:,.{decimals((high - low) / 4)}f}"
+    return written(number, decimals((high - low) / 4))
+
+
+def clip(number: float, possible: tuple[float, float]) -> float:
+    """The number, or the possible one nearest to it; never −0."""
+    return min(max(number, possible[0]), possible[1]) + 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from shuffledp.engines.local import fill_of, finish_of
@@ -34,6 +35,7 @@ from shuffledp.engines.spark.reports import (
 from shuffledp.engines.spark.rows_per_user import (
     check_user_name,
     of_users,
+    people_in,
     refuse_missing,
     with_users,
 )
@@ -59,6 +61,7 @@ def run(query: Query[R], data: Any) -> R:
     query = query.of_column(column_type(values))
     if several is not None:
         refuse_missing(values)
+        several = replace(several, people=people_in(values))
         values = of_users(values, several, query.entropy)
         query = several.ask(query)
     protocol, report = drawn(query, values)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.data.arrays import MISSING, ColumnType, Values, as_labels
-from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.data.columns import FileFormat, check_index, column_of
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
@@ -90,6 +90,7 @@ def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) ->
         if isinstance(groups.by, str):
             column = column_of(data, groups.by, file_format)
         elif isinstance(groups.by, Iterable):
+            check_index(data, groups.by, "by")
             column = column_of(groups.by)
         else:
             raise ParameterError("by must be the name of a column, or a list of labels.")

@@ -50,8 +50,21 @@ class GroupsResult(Result):
     sizes: Floats | None = None
     """How many users each group has: exactly where groups are public, estimated for private means
     and sums that need it; None where it is not known."""
+    possible: tuple[Any, Any] = (-np.inf, np.inf)
+    """The least and the largest possible answer, of all groups or of each."""
     public: bool = False
     """Whether groups are public: then each is a separate release."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.values + 0.0)
+        for name in ("low", "high", "joint_low", "joint_high"):
+            ends = np.clip(getattr(self, name), *self.possible) + 0.0
+            object.__setattr__(self, name, ends)
+
+    @property
+    def clipped(self) -> Floats:
+        """The estimates, or the possible answers nearest to them."""
+        return np.clip(self.values, *self.possible) + 0.0
 
     @property
     def about(self) -> str:
@@ -60,7 +73,13 @@ class GroupsResult(Result):
         return f"{RATIO_NOTE}. {PRIVATE_NOTE}." if self.answer == MEAN else f"{PRIVATE_NOTE}."
 
     def rows(self) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return self._rows(self.values)
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return self._rows(self.clipped)
+
+    def _rows(self, values: Floats) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
     def clamp(self, low: float, high: float) -> GroupsResult:
@@ -70,13 +89,14 @@ class GroupsResult(Result):
         return replace(self, clamped=True, **cut)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One row per group: its label, estimate, low, high, joint ends, and size where known.
+        """One row per group: its label, estimate, clipped, low, high, joint ends, and size where
+        known.
 
         `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
         """
         columns: dict[str, list[Any]] = {self.by: list(self.labels)}
         names = {"estimate": "values"} | {
-            name: name for name in ("low", "high", "joint_low", "joint_high", "sizes")
+            name: name for name in ("clipped", "low", "high", "joint_low", "joint_high", "sizes")
         }
         for name, field in names.items():
             numbers = getattr(self, field)
@@ -96,6 +116,7 @@ class GroupsResult(Result):
                 {
                     "label": label,
                     "estimate": float(value),
+                    "clipped": float(self.clipped[place]),
                     "interval": [float(low), float(high)],
                     "joint_interval": joint,
                     **size,

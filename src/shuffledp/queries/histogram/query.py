@@ -20,7 +20,7 @@ from shuffledp.protocols.base import MOST_BUCKETS
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.base import BaselineArguments, Grouping, Query, StudioWords, query
 from shuffledp.queries.calls import call
-from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text
+from shuffledp.queries.checks import histogram_labels, looks_typed, truth_as_text, with_other
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import (
     HistogramProtocol,
@@ -135,7 +135,7 @@ class HistogramQuery(Query[HistogramResult]):
             raise ParameterError("Give labels for one column, or by and domains for several.")
         other = cast("Label | None", as_label(self.other))
         names = histogram_labels(self.labels, other)
-        if self.missing == BUCKET and MISSING_LABEL not in names:
+        if self.missing == BUCKET and MISSING_LABEL not in (*names, other):
             names = histogram_labels([*names, MISSING_LABEL], other)
         self._store(labels=names, other=other)
 
@@ -157,13 +157,18 @@ class HistogramQuery(Query[HistogramResult]):
     @property
     def buckets(self) -> tuple[Label, ...]:
         """All labels, with `other`."""
+        return with_other(self._named, self.other)
+
+    @property
+    def _named(self) -> tuple[Label, ...]:
+        """The labels without `other`."""
         return cast("tuple[Label, ...]", self.labels)
 
     def make_plan(self, users: int) -> Plan[HistogramResult]:
         return plan_histogram(users, self.epsilon, self.buckets, other=self.other, **self.targets())
 
     def for_planning(self) -> Self:
-        labels = tuple(truth_as_text(label) for label in self.buckets)
+        labels = tuple(truth_as_text(label) for label in self._named)
         other = None if self.other is None else truth_as_text(self.other)
         return super().for_planning().changed(labels=labels, other=other)
 
@@ -183,13 +188,11 @@ class HistogramQuery(Query[HistogramResult]):
 
     @property
     def reads_texts(self) -> bool:
-        named = [name for name in self.buckets if name != self.other]
-        return any(isinstance(name, str) and looks_typed(name) for name in named)
+        return any(isinstance(name, str) and looks_typed(name) for name in self._named)
 
     def _label_types(self) -> set[ColumnType]:
         """What the labels are, without the one for all others."""
-        named = (name for name in self.buckets if name != self.other)
-        return {LABEL_TYPES[type(name)] for name in named} or {"text"}
+        return {LABEL_TYPES[type(name)] for name in self._named}
 
     def check_column(self, holds: ColumnType) -> None:
         if holds not in ("text", "whole", "truth"):
@@ -207,7 +210,7 @@ class HistogramQuery(Query[HistogramResult]):
         self.check_column(holds)
         if holds == "truth":
             return Grouping()
-        named = self.buckets[:-1] if self.buckets[-1] == self.other else self.buckets
+        named = self._named
         if holds == "whole" and named == tuple(range(len(named))):
             return Grouping(largest=len(named) - 1)
         return Grouping(few_values=False)

@@ -163,6 +163,7 @@ class MeanQuery(RealSumQuery):
             value=result.value / n,
             low=result.low / n,
             high=result.high / n,
+            possible=tuple(float(bound) for bound in self.exact_bounds),
             rmse=result.rmse / n,
             clamped=self.clamp,
             errors=None if law is None else partial(_divided, law, n),
