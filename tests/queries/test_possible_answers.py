@@ -36,9 +36,11 @@ def test_an_interval_holds_possible_counts_only(nobody: list[Estimate]) -> None:
 
 
 def test_estimates_stay_unbiased_and_clipped_ones_are_not(nobody: list[Estimate]) -> None:
-    error = nobody[0].rmse / np.sqrt(RUNS)
-    assert abs(np.mean([one.value for one in nobody])) < 4 * error
-    assert np.mean([one.clipped for one in nobody]) > 2 * error  # the twin: clipping adds a bias
+    def deviations(numbers: list[float]) -> float:
+        return float(np.mean(numbers) / (np.std(numbers) / np.sqrt(RUNS)))
+
+    assert abs(deviations([one.value for one in nobody])) < 4
+    assert deviations([one.clipped for one in nobody]) > 4  # the twin: clipping adds a bias
 
 
 def test_people_see_the_clipped_number_and_json_has_both(nobody: list[Estimate]) -> None:
@@ -72,7 +74,7 @@ def test_every_bucket_and_group_stays_within_what_is_possible() -> None:
         assert one.to_frame("pandas")["clipped"].tolist() == one.clipped.tolist()
     asked: dict[str, Any] = {"by": ["x", "y"] * 20, "epsilon": "1/4", "mse_overhead": 100}
     hours = [0.0, 720.0] * 20
-    for seed in range(5):
+    for seed in range(2):
         for public in (False, True):
             more = {"groups": ["x", "y"], "groups_public": public, "seed": seed}
             mean = shuffledp.mean(hours, bounds=(0, 720), **asked, **more)
@@ -91,7 +93,6 @@ def test_frequencies_and_ranges_stay_within_what_is_possible() -> None:
     words = [f"word {n}" for n in range(200)]
     found = shuffledp.frequencies(words, epsilon=1, candidates=words[:50])
     assert (found.low >= 0).all() and (found.high <= 200).all()
-    assert found.frequency("nothing").low >= 0
     ranges = shuffledp.quantiles([1.0] * 50, epsilon="1/4", bounds=(0, 64), bins=8, seed=3)
     for begin in range(0, 64, 8):
         inside = ranges.between(begin, begin + 8)

@@ -27,8 +27,6 @@ FILE_KINDS = (*TEXT_FILES, ".parquet")
 BATCH_ROWS = 1 << 18
 BLOCK_BYTES = 1 << 24
 
-Batches = Callable[[], Iterator[NDArray[Any]]]
-
 
 def file_column(source: Source, column: str | None, file_format: FileFormat) -> Column:
     """A column of a file, or of a folder of Parquet files."""
@@ -108,16 +106,21 @@ def _not_utf8(source: Source) -> str:
     )
 
 
-def _guarded(source: Source, make: Callable[[], Iterator[Any]], fill: object) -> Batches:
-    """Batches of NumPy arrays, made from Arrow arrays that are read from a file."""
+def _column(
+    source: Source, parts: Callable[[], Iterator[Any]], rows: int, holds: ColumnType, fill: object
+) -> Column:
+    """The column behind Arrow arrays that are read from a file."""
+
+    def chunks() -> Iterator[Any]:
+        with _reading(source):
+            yield from (part for part in parts() if len(part))
 
     def batches() -> Iterator[NDArray[Any]]:
         with _reading(source):
-            for part in make():
-                if len(part):
-                    yield to_numpy(part if fill is None else filled_chunk(part, fill))
+            for part in chunks():
+                yield to_numpy(part if fill is None else filled_chunk(part, fill))
 
-    return batches
+    return Column(rows=rows, holds=holds, batches=batches, chunks=chunks)
 
 
 def _parquet(source: Source, column: str | None, fill: object) -> Column:
@@ -134,7 +137,7 @@ def _parquet(source: Source, column: str | None, fill: object) -> Column:
                 yield batch.column(0)
 
     holds = arrow_type(schema.field(name).type)
-    return Column(rows=rows, holds=holds, batches=_guarded(source, parts, fill))
+    return _column(source, parts, rows, holds, fill)
 
 
 def _folder(source: Source, column: str | None, fill: object) -> Column:
@@ -162,7 +165,7 @@ def _folder(source: Source, column: str | None, fill: object) -> Column:
             yield batch.column(0)
 
     holds = arrow_type(data.schema.field(name).type)
-    return Column(rows=data.count_rows(), holds=holds, batches=_guarded(source, parts, fill))
+    return _column(source, parts, data.count_rows(), holds, fill)
 
 
 def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
@@ -194,9 +197,7 @@ def _csv(source: Source, column: str | None, file_format: FileFormat) -> Column:
                     raise
     if looks_like_value(name, arrow_type(arrow)) or header.first_has(place, name):
         warn_of_header(source.shown)
-    batches = _guarded(source, parts, file_format.fill)
-    column_found = Column(rows=rows, holds=arrow_type(arrow), batches=batches)
-    return _with_rows(source, column_found)
+    return _with_rows(source, _column(source, parts, rows, arrow_type(arrow), file_format.fill))
 
 
 def _csv_options(source: Source, file_format: FileFormat) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.data.arrays import MISSING, Values
+from shuffledp.data.arrays import MISSING, ColumnType, Values, array_type
+from shuffledp.data.arrow_conditions import kept_rows
 from shuffledp.data.columns import Column, FileFormat, check_index, column_of, in_steps
 from shuffledp.data.filling import BUCKET
 from shuffledp.data.values import compared
@@ -50,6 +51,9 @@ def run(query: Query[R], data: object) -> R:
     several = rows_per_user(query)
     column = read_column(query, data)
     query = query.of_column(column.holds)
+    where = query.where_text
+    if where and query.grouped is None:
+        column, query = filtered(query, data, column)
     if several is not None:
         column, people = rows_of_users(column, _ids(data, query), several, query.entropy)
         several = replace(several, people=people)
@@ -67,16 +71,35 @@ def run(query: Query[R], data: object) -> R:
         what=query.name,
         note=query.note,
         certificate=plan.certificate.to_dict(),
-        finish=finish_of(query, several),
+        finish=finish_of(query, several, where),
         times=1 if several is None else several.times,
     )
 
 
-def finish_of(query: Query[R], several: RowsPerUser | None) -> Callable[[R], R]:
+def finish_of(query: Query[R], several: RowsPerUser | None, where: str = "") -> Callable[[R], R]:
     """What becomes of a protocol's result, for rows or for users with several rows."""
-    if several is None:
-        return query.finish
-    return lambda result: several.finish(query.finish(result))
+
+    def finish(result: R) -> R:
+        found = replace(query.finish(result), where=where)
+        return found if several is None else several.finish(found)
+
+    return finish
+
+
+def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Query[R]]:
+    """The column in which rows that `where` leaves out say nothing, and the query about it."""
+    with missing_first(column):
+        values = np.concatenate(list(prepared(query, column, query.prepare)))
+        found = query.filtered(values, kept_of(query, data, column.rows))
+    holds: ColumnType = "other" if found.dtype.kind == "V" else array_type(found)
+    return in_steps(found, holds), query.of_filtered()
+
+
+def kept_of(query: Query[R], data: object, rows: int) -> NDArray[np.bool_]:
+    """Which rows `where` keeps."""
+    assert query.where is not None
+    file_format = FileFormat(encoding=query.encoding, delimiter=query.delimiter)
+    return kept_rows(query.where, data, rows, file_format)
 
 
 def _ids(data: object, query: Query[R]) -> Column:
@@ -125,7 +148,7 @@ def run_baseline(query: Query[R], data: object) -> R:
         ("ledger",), "a ledger adds up pure epsilons of certified releases; leave protocol out."
     )
     query.refuse(
-        ("per_user", "progress", "note", *TARGETS),
+        ("per_user", "progress", "note", "where", *TARGETS),
         "it belongs to our own protocol; leave protocol out.",
     )
     column = read_column(query, data)
@@ -186,10 +209,11 @@ def _pairs(query: Query[R], data: object) -> Column:
     asked, groups = query.of_each_group, query.grouped
     assert groups is not None
     column = read_column(asked, data)
-    labels = labels_of(groups, data, asked, column.rows)
+    labels = None if groups.all_in_one else labels_of(groups, data, asked, column.rows)
+    kept = None if query.where is None else kept_of(query, data, column.rows)
     with missing_first(column):
         values = np.concatenate(list(prepared(asked, column, asked.prepare)))
-        return in_steps(query.pairs(labels, values), "other")
+        return in_steps(query.pairs(labels, values, kept), "other")
 
 
 def fill_of(query: Query[R]) -> object:

@@ -40,6 +40,7 @@ class Rehearsal(Generic[R]):
     ) -> None:
         query = query.as_asked()
         query.refuse(("user", "rows_per_user"), "a rehearsal takes every row for one user.")
+        query.refuse(("where",), "a rehearsal is about all rows.")
         if query.user_groups() is not None:
             raise ParameterError("A rehearsal is about all users together; leave by out.")
         column = read_column(query, data)

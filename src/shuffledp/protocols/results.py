@@ -31,6 +31,12 @@ NEIGHBOURS = "replace one user's value"
 """Which change of the data a result hides: the certificate's neighbouring relation."""
 
 
+WHERE_NOTE = (
+    "Rows that do not fit the condition take part without saying anything, so that how many fit "
+    "stays private; the number of all users is public"
+)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result(ABC):
     """What every result carries: its privacy, its users, its error and its certificate."""
@@ -52,6 +58,8 @@ class Result(ABC):
     """Whether users' values or estimates were moved to what is possible: estimates are then not of
     the values as they were, or no longer unbiased."""
     neighbours: str = NEIGHBOURS
+    where: str = ""
+    """The condition on the rows that were asked about; empty: all rows."""
 
     @property
     def reports(self) -> int:
@@ -82,7 +90,7 @@ class Result(ABC):
     @property
     def about(self) -> str:
         """What the numbers rest on beyond the promise, in words; empty where there is nothing."""
-        return ""
+        return WHERE_NOTE if self.where else ""
 
     def promise(self) -> dict[str, Any]:
         """What every result carries, as JSON can hold it: the common part of `to_dict`."""
@@ -93,6 +101,7 @@ class Result(ABC):
             "users": self.users,
             **({} if self.rows_kept is None else {"rows_kept": self.rows_kept}),
             "neighbours": self.neighbours,
+            **({"where": self.where} if self.where else {}),
             "confidence": self.confidence,
             "rmse": self.rmse,
             "messages_per_user": self.messages_per_user,
@@ -128,9 +137,13 @@ class Result(ABC):
         else:
             what = f"{len(numbers)} numbers"
         return (
-            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}, "
-            f"{counted(self.users, 'user')}{self.marks()}>"
+            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}; {self.public_number()}"
+            f"{self.marks()}>"
         )
+
+    def public_number(self) -> str:
+        """How many users there are, and that this is published as it is."""
+        return f"public: {counted(self.users, 'user')}"
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its numbers as a table, its promise below."""
@@ -144,7 +157,7 @@ class Result(ABC):
         head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
-            f"{html.escape(self.privacy_in_words())}; {counted(self.users, 'user')}; "
+            f"{html.escape(self.privacy_in_words())}; {self.public_number()}; "
             f"RMSE {self.rmse:,.4g}{self.rmse_unit}; "
             f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
@@ -216,7 +229,7 @@ class Estimate(Result):
         return (
             f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
             f"RMSE {self.rmse:,.{decimals(self.rmse)}f}{self.rmse_unit}; "
-            f"ε = {float(self.epsilon):g}, {counted(self.users, 'user')})"
+            f"ε = {float(self.epsilon):g}; {self.public_number()})"
             f"{self.marks()}"
         )
 
@@ -320,9 +333,9 @@ class HistogramResult(Result):
             )
         ]
         head = (
-            f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
-            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
-            f"per bucket{self.marks()}"
+            f"{self.query}, ε = {float(self.epsilon):g}, {percent(self.confidence)} intervals, "
+            f"RMSE {self.rmse:,.{decimals(self.rmse)}f} per bucket; {self.public_number()}"
+            f"{self.marks()}"
         )
         return "\n".join([head, *lines])
 

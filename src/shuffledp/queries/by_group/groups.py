@@ -40,6 +40,11 @@ class Groups:
         return self.by if isinstance(self.by, str) else "group"
 
     @property
+    def all_in_one(self) -> bool:
+        """Whether there is no column of groups: all rows are in the one that is declared."""
+        return self.by is None
+
+    @property
     def reads_texts(self) -> bool:
         """Whether values of a file are meant as texts, also if they look like numbers."""
         return any(isinstance(one, str) and looks_typed(one) for one in self.labels or ())
