@@ -239,5 +239,15 @@ def test_the_command_takes_a_condition(capsys: pytest.CaptureFixture[str]) -> No
         "way = 'bike'",
     )
     assert code == 0 and "stays private" in " ".join(out.split())
-    code, _, error = run(capsys, "count", "sample:commute", "--epsilon", "8", "--where", "way ==")
+    code, _, error = run(
+        capsys,
+        "count",
+        "sample:commute",
+        "--column",
+        "bikes",
+        "--epsilon",
+        "8",
+        "--where",
+        "way ==",
+    )
     assert code != 0 and "condition" in error

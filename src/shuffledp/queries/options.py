@@ -219,7 +219,8 @@ class QueryOptions:
         ExactNumber | None,
         Option(
             "Target: mean squared error at most 1 + this times the central optimum. The default "
-            "target is ½, for real sums and means 8.",
+            "target is ½; for real sums and means ½, or the least error that 1,000 messages per "
+            "user allow; for both by group 8.",
             "RHO",
         ),
     ] = None
