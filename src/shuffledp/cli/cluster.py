@@ -118,7 +118,7 @@ def run_open(args: argparse.Namespace) -> None:
             implausible=args.implausible,
         )
     rows = [
-        (line.label, f"{line.estimate:,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
+        (line.label, f"{line.clipped:z,.2f}  ({line.low:,.2f} … {line.high:,.2f})")
         for line in result_lines(done["result"])
     ]
     dropped = ", ".join(f"{count:,} {what}" for what, count in done["dropped"].items())

@@ -70,7 +70,7 @@ def run_users(args: argparse.Namespace) -> None:
                 "Estimate and true answer",
                 [
                     ("truth", f"{found['truth']:,} of {users:,} simulated users say yes"),
-                    ("estimate", f"{result['estimate']:,.2f}"),
+                    ("estimate", f"{result['clipped']:,.2f}"),
                     (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
                     ("ε", str(result["epsilon"])),
                     ("anomaly", f"{found['anomaly']:+.2f} standard deviations"),

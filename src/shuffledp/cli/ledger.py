@@ -6,7 +6,7 @@ import argparse
 
 from shuffledp.cli.output import Commands, add_command, add_group, emit, facts
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import decimals, percent, show, whole
+from shuffledp.numbers.exact import decimals, percent, show, whole, written
 from shuffledp.release.ledger import Entry, Ledger
 from shuffledp.tasks.results import ResultLine, result_lines
 
@@ -76,8 +76,8 @@ def _line(entry: Entry) -> str:
 
 def _number(line: ResultLine) -> str:
     digits = decimals((line.high - line.low) / 4)
-    low, high = (f"{end:,.{digits}f}" for end in (line.low, line.high))
-    return f"{line.estimate:,.{digits}f} in {low} … {high}"
+    low, high = (written(end, digits) for end in (line.low, line.high))
+    return f"{written(line.clipped, digits)} in {low} … {high}"
 
 
 def _show_entry(args: argparse.Namespace, entries: list[Entry]) -> None:

@@ -44,6 +44,8 @@ class Column:
     rows: int
     holds: ColumnType
     batches: Callable[[], Iterator[NDArray[Any]]]
+    chunks: Callable[[], Iterator[Any]] | None = None
+    """The same as Arrow arrays, in which values may be missing; None where it is not a file."""
 
     def refuse_missing(self) -> None:
         """Reads all values; raises `DataError` if one is missing."""
@@ -97,12 +99,40 @@ def column_of(
     return _frame_column(source, column, fill)
 
 
+def arrow_column(source: object, column: str, file_format: FileFormat = AS_IT_IS) -> Any:
+    """A column of a data frame or a file as an Arrow array in memory; values may be missing."""
+    if isinstance(source, str | Path | Source):
+        from shuffledp.data.files import file_column
+
+        found = source if isinstance(source, Source) else Source.of(source)
+        chunks = file_column(found, column, file_format).chunks
+        assert chunks is not None
+        return pyarrow().chunked_array(list(chunks()))
+    file_format.refuse()
+    return _as_arrow(_frame_series(source, column))
+
+
 def refuse_name(column: str | None) -> None:
     """Refuses a column's name beside data that is one column already."""
     if column is not None:
         raise ParameterError(
             "A list, array or Series is one column already; leave column out, or give a DataFrame."
         )
+
+
+def check_index(data: object, beside: object, name: str) -> None:
+    """Refuses a pandas Series beside pandas data with another index: taken by position, its rows
+    would go with other rows than those of the same index."""
+    indices = [one.index for one in (data, beside) if _is_pandas(one) and hasattr(one, "index")]
+    if len(indices) == 2 and not indices[0].equals(indices[1]):
+        raise ParameterError(
+            f"The index of {name} differs from that of the data, so it is not clear which rows "
+            f"belong together; give {name} the same index, or name a column of the data."
+        )
+
+
+def _is_pandas(source: object) -> bool:
+    return type(source).__module__.split(".")[0] == "pandas"
 
 
 def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
@@ -115,6 +145,14 @@ def in_steps(array: NDArray[Any], holds: ColumnType) -> Column:
 
 
 def _frame_column(source: object, column: str | None, fill: object) -> Column:
+    frame = _frame_series(source, column)
+    if fill is not None:
+        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
+    return _series_column(frame)
+
+
+def _frame_series(source: object, column: str | None) -> Any:
+    """A Series, or the column of a data frame, as a Series of narwhals."""
     require("frames")
     import narwhals.stable.v2 as nw
 
@@ -134,9 +172,7 @@ def _frame_column(source: object, column: str | None, fill: object) -> Column:
         frame = frame[name]
     if len(frame) == 0:
         raise DataError(NO_ROWS)
-    if fill is not None:
-        return in_steps(*from_objects(filled_objects(frame.to_list(), fill)))
-    return _series_column(frame)
+    return frame
 
 
 def _as_series(source: Any) -> Any:
@@ -194,19 +230,23 @@ def _series_column(series: Any) -> Column:
             return found
     if series.null_count():
         raise DataError(MISSING)
-    pa = pyarrow()
-    try:
-        chunks = series.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise DataError(MIXED) from None
-    except (pa.ArrowException, TypeError, OverflowError):
-        raise DataError(UNKNOWN_TYPE) from None
+    chunks = _as_arrow(series)
     parts = getattr(chunks, "chunks", [chunks])
 
     def batches() -> Iterator[NDArray[Any]]:
         return (to_numpy(part) for part in parts if len(part))
 
     return Column(rows=len(series), holds=arrow_type(chunks.type), batches=batches)
+
+
+def _as_arrow(series: Any) -> Any:
+    pa = pyarrow()
+    try:
+        return series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise DataError(MIXED) from None
+    except (pa.ArrowException, TypeError, OverflowError):
+        raise DataError(UNKNOWN_TYPE) from None
 
 
 def _pandas_objects(native: Any) -> Column | None:

@@ -67,7 +67,7 @@ def draw_estimate(result: Estimate) -> Figure:
         _whisker(axes, result)
     else:
         _bars_of_errors(axes, result, *result.errors())
-        axes.axvline(result.value, color=LINE, linewidth=1.6)
+        axes.axvline(result.clipped, color=LINE, linewidth=1.6)
     said = f"{name} ≈ {value}   ({percent(result.confidence)} interval {low} … {high})"
     title = axes.set_title("\n".join(wrap(said, LONGEST_TITLE)), color=INK)
     _write_numbers_out(axes)
@@ -89,9 +89,9 @@ def _whisker(axes: Axes, result: Estimate) -> None:
     """The estimate and its interval, where the law of the error is not known: for ranges and
     quantiles."""
     axes.axvspan(result.low, result.high, color=BAND)
-    below, above = max(result.value - result.low, 0.0), max(result.high - result.value, 0.0)
+    below, above = max(result.clipped - result.low, 0.0), max(result.high - result.clipped, 0.0)
     axes.errorbar(
-        [result.value],
+        [result.clipped],
         [0.0],
         xerr=[[below], [above]],
         fmt="o",
@@ -101,7 +101,7 @@ def _whisker(axes: Axes, result: Estimate) -> None:
         capsize=9,
         capthick=2.0,
     )
-    reach = max(result.high - result.low, abs(result.value) * 1e-6, 1e-9)
+    reach = max(result.high - result.low, abs(result.clipped) * 1e-6, 1e-9)
     axes.set_xlim(result.low - 0.5 * reach, result.high + 0.5 * reach)
     axes.set_ylim(-1.0, 1.0)
 
@@ -110,6 +110,9 @@ def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Float
     """The law of the error around the estimate, coloured inside the interval."""
     width = float(np.median(np.diff(errors))) if len(errors) > 1 else 1.0
     values = result.value - errors
+    possible = (values >= result.possible[0]) & (values <= result.possible[1])
+    if possible.any():
+        values, errors, chances = values[possible], errors[possible], chances[possible]
     inside = (values > result.low - width / 2) & (values < result.high + width / 2)
     colours = np.where(inside, BAR, BAND)
     axes.bar(values, chances / width, width=width, color=colours.tolist(), linewidth=0)
@@ -135,7 +138,7 @@ def _bars(result: HistogramResult | GroupsResult, ylabel: str, each: str) -> Fig
     count = len(result.labels)
     figure, (axes,) = new_figure(wide=max(7.5, min(0.28 * count, 30.0)))
     places = np.arange(count)
-    axes.bar(places, result.values, color=BAR, width=0.8)
+    axes.bar(places, result.clipped, color=BAR, width=0.8)
     for low, high, width, cap in (
         (result.joint_low, result.joint_high, 1.0, 7.0),
         (result.low, result.high, 2.6, 4.0),
@@ -177,9 +180,11 @@ def _name_buckets(axes: Axes, labels: list[str]) -> bool:
 def draw_quantiles(result: QuantilesResult) -> Figure:
     """The part of the users below each value, with the quantiles and their intervals."""
     figure, (axes,) = new_figure()
-    low, high = (end / result.users for end in result.band)
+    low, high = (end / result.reports for end in result.band)
+    below = result.below / result.reports
+    low, high, below = (np.clip(part, 0.0, 1.0) for part in (low, high, below))
     axes.fill_between(result.edges, low, high, color=BAND, linewidth=0)
-    axes.plot(result.edges, result.below / result.users, color=BAR, linewidth=1.8)
+    axes.plot(result.edges, below, color=BAR, linewidth=1.8)
     if result.axis.unit:
         axes.xaxis.set_major_formatter(lambda number, _: result.axis.text(number))
         axes.tick_params(axis="x", rotation=20)
@@ -210,7 +215,7 @@ def plot_published(
     figure, (axes,) = new_figure(high=max(2.4, 1.2 + 0.28 * len(lines)))
     for place, (_, line) in enumerate(lines):
         axes.plot([line.low, line.high], [place, place], color=BAND, linewidth=7)
-        axes.plot([line.estimate], [place], "o", color=BAR, markersize=6)
+        axes.plot([line.clipped], [place], "o", color=BAR, markersize=6)
     names = [f"batch {number}: {line.label}" for number, line in lines]
     texts, font, _ = shown_labels(names)
     axes.set_yticks(range(len(lines)), texts)

@@ -319,6 +319,10 @@ class Protocol(ABC, Generic[R_co]):
         where there are several answers."""
         return None
 
+    def possible(self, users: int) -> tuple[float, float]:
+        """The least and the largest possible answer for a number of users."""
+        return -math.inf, math.inf
+
     @property
     def assumption(self) -> str:
         """What the forecast of the error assumes about the data, in words; empty if nothing."""

@@ -8,6 +8,7 @@ one number per label; `quantiles_result.QuantilesResult` is the third.
 from __future__ import annotations
 
 import html
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffledp.numbers.exact import counted, decimals, percent, show
+from shuffledp.numbers.exact import counted, decimals, percent, show, written
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -30,13 +31,21 @@ NEIGHBOURS = "replace one user's value"
 """Which change of the data a result hides: the certificate's neighbouring relation."""
 
 
+WHERE_NOTE = (
+    "Rows that do not fit the condition take part without saying anything, so that how many fit "
+    "stays private; the number of all users is public"
+)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result(ABC):
     """What every result carries: its privacy, its users, its error and its certificate."""
 
     epsilon: Fraction
     users: int
-    """How many reports are in it."""
+    """How many people are in it."""
+    rows_kept: int | None = None
+    """How many rows were randomized, where a user may have several; None: one of each user."""
     messages_per_user: float
     confidence: float
     """How likely each interval holds the true value."""
@@ -49,6 +58,13 @@ class Result(ABC):
     """Whether users' values or estimates were moved to what is possible: estimates are then not of
     the values as they were, or no longer unbiased."""
     neighbours: str = NEIGHBOURS
+    where: str = ""
+    """The condition on the rows that were asked about; empty: all rows."""
+
+    @property
+    def reports(self) -> int:
+        """How many values were randomized: one of each user, or the rows that were kept."""
+        return self.users if self.rows_kept is None else self.rows_kept
 
     @property
     def rmse_unit(self) -> str:
@@ -63,6 +79,10 @@ class Result(ABC):
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
 
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        """`rows` with each estimate clipped to what is possible: what pictures and pages show."""
+        return self.rows()
+
     def privacy_in_words(self) -> str:
         """What kind of privacy the result has, in words."""
         return "none: seeded" if self.seeded else "pure ε-DP in the shuffle model"
@@ -70,7 +90,7 @@ class Result(ABC):
     @property
     def about(self) -> str:
         """What the numbers rest on beyond the promise, in words; empty where there is nothing."""
-        return ""
+        return WHERE_NOTE if self.where else ""
 
     def promise(self) -> dict[str, Any]:
         """What every result carries, as JSON can hold it: the common part of `to_dict`."""
@@ -79,7 +99,9 @@ class Result(ABC):
             "epsilon_exact": str(self.epsilon),
             "privacy": self.privacy_in_words(),
             "users": self.users,
+            **({} if self.rows_kept is None else {"rows_kept": self.rows_kept}),
             "neighbours": self.neighbours,
+            **({"where": self.where} if self.where else {}),
             "confidence": self.confidence,
             "rmse": self.rmse,
             "messages_per_user": self.messages_per_user,
@@ -100,7 +122,7 @@ class Result(ABC):
         """`rows` as texts, each number with the digits that its error deserves."""
         return [
             (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
-            for name, value, low, high in self.rows()
+            for name, value, low, high in self.clipped_rows()
         ]
 
     def marks(self) -> str:
@@ -115,9 +137,13 @@ class Result(ABC):
         else:
             what = f"{len(numbers)} numbers"
         return (
-            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}, "
-            f"{counted(self.users, 'user')}{self.marks()}>"
+            f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}; {self.public_number()}"
+            f"{self.marks()}>"
         )
+
+    def public_number(self) -> str:
+        """How many users there are, and that this is published as it is."""
+        return f"public: {counted(self.users, 'user')}"
 
     def _repr_html_(self) -> str:
         """The result in a notebook: its numbers as a table, its promise below."""
@@ -131,7 +157,7 @@ class Result(ABC):
         head = f"<tr><th></th><th>estimate</th><th colspan=2>{sure} interval</th></tr>"
         return (
             f"<table>{head}{rows}</table><p>ε = {float(self.epsilon):g}, privacy: "
-            f"{html.escape(self.privacy_in_words())}; {counted(self.users, 'user')}; "
+            f"{html.escape(self.privacy_in_words())}; {self.public_number()}; "
             f"RMSE {self.rmse:,.4g}{self.rmse_unit}; "
             f"{self.messages_per_user:,.1f} messages per user{self.marks()}</p>"
         )
@@ -139,17 +165,46 @@ class Result(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Result):
-    """An unbiased estimate of one number, with its interval and its promise."""
+    """An unbiased estimate of one number, with its interval and its promise.
+
+    Noise may take the estimate outside what is possible, and cutting it off would bias sums and
+    means of estimates. So `value` is left as it is, `clipped` is the nearest possible number, and
+    the interval holds possible numbers only.
+    """
 
     query: str
     value: float
     low: float
     high: float
+    possible: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the largest possible answer."""
     errors: Callable[[], ErrorLaw] | None = field(default=None, compare=False)
     """Gives the law of estimate − truth, for pictures."""
 
+    def __post_init__(self) -> None:
+        low, high = (clip(end, self.possible) for end in (self.low, self.high))
+        for name, number in (("value", self.value + 0.0), ("low", low), ("high", high)):
+            object.__setattr__(self, name, number)
+
+    @property
+    def clipped(self) -> float:
+        """The estimate, or the possible answer nearest to it."""
+        return clip(self.value, self.possible)
+
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(self.query, self.value, self.low, self.high)]
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return [(self.query, self.clipped, self.low, self.high)]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The estimate as a data frame of one row: query, estimate, clipped, low, high.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        numbers = {"estimate": self.value, "clipped": self.clipped, "low": self.low}
+        columns = {"query": self.query, **numbers, "high": self.high}
+        return data_frame({name: [one] for name, one in columns.items()}, backend)
 
     def __float__(self) -> float:
         return self.value
@@ -164,6 +219,7 @@ class Estimate(Result):
         return {
             "query": self.query,
             "estimate": self.value,
+            "clipped": self.clipped,
             "interval": [self.low, self.high],
             **self.promise(),
         }
@@ -173,14 +229,18 @@ class Estimate(Result):
         return (
             f"{self.query} ≈ {value}  ({percent(self.confidence)} interval {low} … {high}, "
             f"RMSE {self.rmse:,.{decimals(self.rmse)}f}{self.rmse_unit}; "
-            f"ε = {float(self.epsilon):g}, {counted(self.users, 'user')})"
+            f"ε = {float(self.epsilon):g}; {self.public_number()})"
             f"{self.marks()}"
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HistogramResult(Result):
-    """Unbiased estimates of all buckets, each with its own interval and one for all at once."""
+    """Unbiased estimates of all buckets, each with its own interval and one for all at once.
+
+    Noise may take estimates below 0 or above the number of users; `clipped` has the nearest
+    possible counts, and intervals hold possible counts only.
+    """
 
     labels: tuple[str | int, ...]
     values: NDArray[np.float64]
@@ -192,8 +252,24 @@ class HistogramResult(Result):
     """joint_low … joint_high: intervals that all hold at once with this confidence."""
     query: str = "histogram"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.values + 0.0)
+        for name in ("low", "high", "joint_low", "joint_high"):
+            object.__setattr__(self, name, np.clip(getattr(self, name), 0, self.reports))
+
+    @property
+    def clipped(self) -> NDArray[np.float64]:
+        """The estimates, or the possible counts nearest to them."""
+        return np.clip(self.values, 0.0, float(self.reports))
+
     def rows(self) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
+        return self._rows(self.values)
+
+    def clipped_rows(self) -> list[tuple[str, float, float, float]]:
+        return self._rows(self.clipped)
+
+    def _rows(self, values: NDArray[np.float64]) -> list[tuple[str, float, float, float]]:
+        numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
 
     def clamp(self, low: float, high: float) -> HistogramResult:
@@ -203,7 +279,7 @@ class HistogramResult(Result):
         return replace(self, clamped=True, **cut)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """The buckets as a data frame: label, estimate, low, high, joint_low, joint_high.
+        """The buckets as a data frame: label, estimate, clipped, low, high, joint_low, joint_high.
 
         `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
         """
@@ -211,6 +287,7 @@ class HistogramResult(Result):
         columns: dict[str, list[Any]] = {
             "label": [str(label) if mixed else label for label in self.labels],
             "estimate": self.values.tolist(),
+            "clipped": self.clipped.tolist(),
             "low": self.low.tolist(),
             "high": self.high.tolist(),
             "joint_low": self.joint_low.tolist(),
@@ -223,6 +300,7 @@ class HistogramResult(Result):
         rows = zip(
             self.labels,
             self.values,
+            self.clipped,
             self.low,
             self.high,
             self.joint_low,
@@ -235,10 +313,11 @@ class HistogramResult(Result):
                 {
                     "label": label,
                     "estimate": float(value),
+                    "clipped": float(clipped),
                     "interval": [int(low), int(high)],
                     "joint_interval": [int(joint_low), int(joint_high)],
                 }
-                for label, value, low, high, joint_low, joint_high in rows
+                for label, value, clipped, low, high, joint_low, joint_high in rows
             ],
             **self.promise(),
         }
@@ -250,17 +329,22 @@ class HistogramResult(Result):
         lines = [
             f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
             for label, value, low, high in zip(
-                self.labels, self.values, self.low, self.high, strict=True
+                self.labels, self.clipped, self.low, self.high, strict=True
             )
         ]
         head = (
-            f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
-            f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "
-            f"per bucket{self.marks()}"
+            f"{self.query}, ε = {float(self.epsilon):g}, {percent(self.confidence)} intervals, "
+            f"RMSE {self.rmse:,.{decimals(self.rmse)}f} per bucket; {self.public_number()}"
+            f"{self.marks()}"
         )
         return "\n".join([head, *lines])
 
 
 def _text(number: float, low: float, high: float) -> str:
     """A number with the digits that its interval deserves, which is about four errors wide."""
-    return f"{number:,.{decimals((high - low) / 4)}f}"
+    return written(number, decimals((high - low) / 4))
+
+
+def clip(number: float, possible: tuple[float, float]) -> float:
+    """The number, or the possible one nearest to it; never −0."""
+    return min(max(number, possible[0]), possible[1]) + 0.0

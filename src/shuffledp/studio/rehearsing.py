@@ -105,7 +105,7 @@ def rehearse(
     results: list[Result] = []
     for _ in range(wanted):
         results.append(setup.run())
-        rows = results[-1].rows()[:MOST_BUCKETS_SHOWN]
+        rows = results[-1].clipped_rows()[:MOST_BUCKETS_SHOWN]
         yield {"run": [[value, low, high] for _, value, low, high in rows]}
     yield {"summary": _summary(form, setup.plan, results, setup.truth)}
 

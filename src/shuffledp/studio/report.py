@@ -29,7 +29,7 @@ from shuffledp.studio.words import (
     plan_facts,
     trust_rows,
 )
-from shuffledp.tasks.results import NEGATIVE_NOTE, result_lines
+from shuffledp.tasks.results import UNBIASED_NOTE, result_lines
 from shuffledp.version import __version__
 
 TRIAL = "Trial with simulated people; no real data"
@@ -99,7 +99,7 @@ def _published(results: Sequence[Mapping[str, Any]], trial: bool) -> dict[str, A
     spent = sum((Fraction(one["result"]["epsilon_exact"]) for one in results), start=Fraction(0))
     return {
         "spent": show(spent),
-        "negative_note": NEGATIVE_NOTE,
+        "unbiased_note": UNBIASED_NOTE,
         "confidence": results[-1]["result"]["confidence"],
         "lines": [(one["number"], line) for one in results for line in result_lines(one["result"])],
         "chart": base64.b64encode(published_png(results, TRIAL if trial else "")).decode(),

@@ -47,11 +47,15 @@ from shuffledp.tasks.series import TASK_NAME
 from shuffledp.tasks.task import Task
 from shuffledp.tasks.wire import MOST_BATCH_REPORTS
 
-NEGATIVE_NOTE = "Estimates are unbiased: noise is not cut off, so small ones may be negative."
+UNBIASED_NOTE = (
+    "Estimates are unbiased: noise is not cut off, so that they may lie outside what is possible. "
+    "Pages and pictures show them clipped to the possible."
+)
 CSV_COLUMNS = (
     "batch",
     "label",
     "estimate",
+    "clipped",
     "low",
     "high",
     "confidence",
@@ -127,7 +131,7 @@ def published(
     the number of dummies, which would tell the number of all other messages, is not published.
     """
     protocol = task.protocol
-    shown = shifted(result, -float(protocol.absent_value * released.report.absent))
+    shown = of_reports(protocol, result, released.report.absent, batch.reports)
     anomaly = released.anomaly(protocol)
     return {
         "task": task.id.hex(),
@@ -138,23 +142,26 @@ def published(
         "noise_shares": batch.noise_shares,
         "top_up": task.batch.top_up,
         "publish_noise": task.publish_noise,
-        # `users` of the result counts shares of noise; here it says how many reported
-        "result": {**shown.to_dict(), "users": batch.reports},
+        "result": shown.to_dict(),
         "anomaly": anomaly,
         "implausible": implausible(anomaly),
         "dropped": {name: batch.tally.dropped[name] for name in BAD_MESSAGES},
         "guarantee": task.guarantee,
-        "note": NEGATIVE_NOTE,
+        "note": UNBIASED_NOTE,
     }
 
 
-def shifted(result: R, amount: float) -> R:
-    """The result with all its estimates and intervals moved by an amount."""
-    if not amount:
-        return result
+def of_reports(protocol: Protocol[R], result: R, absent: int, reports: int) -> R:
+    """The result of those who reported, from one that also counts absent users, whose noise was
+    added: less what the estimates count for them, and within what is possible."""
     names = ("value", "values", "low", "high", "joint_low", "joint_high")
-    moved = {name: getattr(result, name) + amount for name in names if hasattr(result, name)}
-    return replace(result, **moved)
+    amount = -float(protocol.absent_value * absent)
+    changes: dict[str, Any] = {"users": reports}
+    if amount:
+        changes |= {name: getattr(result, name) + amount for name in names if hasattr(result, name)}
+    if hasattr(result, "possible"):
+        changes["possible"] = protocol.possible(reports)
+    return replace(result, **changes)
 
 
 class ResultLine(NamedTuple):
@@ -162,6 +169,8 @@ class ResultLine(NamedTuple):
 
     label: str
     estimate: float
+    clipped: float
+    """The estimate, or the possible number nearest to it."""
     low: float
     high: float
 
@@ -176,7 +185,10 @@ def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
         rows = [(str(row["label"]), row) for row in listed]
     else:
         rows = [(str(result["query"]), result)]
-    return [ResultLine(label, row["estimate"], *row["interval"]) for label, row in rows]
+    return [
+        ResultLine(label, row["estimate"], row.get("clipped", row["estimate"]), *row["interval"])
+        for label, row in rows
+    ]
 
 
 def results_csv(results: Iterable[dict[str, Any]]) -> str:

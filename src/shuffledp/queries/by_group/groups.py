@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.data.arrays import MISSING, ColumnType, Values, as_labels
-from shuffledp.data.columns import FileFormat, column_of
+from shuffledp.data.columns import FileFormat, check_index, column_of
 from shuffledp.data.values import WORDS
 from shuffledp.errors import DataError, ParameterError, ValueOutOfRange
 from shuffledp.numbers.exact import truth
@@ -38,6 +38,11 @@ class Groups:
     def name(self) -> str:
         """The column's name, for results."""
         return self.by if isinstance(self.by, str) else "group"
+
+    @property
+    def all_in_one(self) -> bool:
+        """Whether there is no column of groups: all rows are in the one that is declared."""
+        return self.by is None
 
     @property
     def reads_texts(self) -> bool:
@@ -90,6 +95,7 @@ def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) ->
         if isinstance(groups.by, str):
             column = column_of(data, groups.by, file_format)
         elif isinstance(groups.by, Iterable):
+            check_index(data, groups.by, "by")
             column = column_of(groups.by)
         else:
             raise ParameterError("by must be the name of a column, or a list of labels.")

@@ -233,6 +233,7 @@ class ByGroupProtocol(Protocol[GroupsResult]):
             joint_low=found.joint_low,
             joint_high=found.joint_high,
             sizes=found.sizes,
+            possible=self.possible(view.users),
             confidence=confidence,
             rmse=found.rmse,
             epsilon=self.epsilon,
@@ -251,6 +252,12 @@ class ByGroupProtocol(Protocol[GroupsResult]):
         its lower bound, of a mean as much as the largest value."""
         worth = self.high - self.low if self.answer == MEAN else abs(self.low)
         return float(worth / self.values.step)
+
+    def possible(self, users: int) -> tuple[float, float]:
+        low, high = float(self.low), float(self.high)
+        if self.answer == MEAN:
+            return low, high
+        return users * min(low, 0.0), users * max(high, 0.0)
 
     def rmse(self, users: int) -> float:
         """A group's root mean squared error at the worst data: all users in this group; of a mean,

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Annotated, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.cells.registry import CELL
@@ -163,6 +164,14 @@ class FrequenciesQuery(Query[HistogramResult]):
                 f"The column holds {WORDS[holds]}, and no candidate is one; give candidates of the "
                 "column's type."
             )
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        """Rows that are not kept hold labels of 62 random bits, which no candidate is: what they
+        add to the estimate of a candidate has the mean 0."""
+        numbers = self.entropy.words(int((~kept).sum()), np.uint64) >> np.uint64(2)
+        found = values.copy()
+        found[~kept] = numbers if values.dtype.kind in "iu" else numbers.astype(str).astype(object)
+        return found
 
     def truth(self, values: Values) -> list[float]:
         return [float(np.count_nonzero(values == label)) for label in self.shown]

@@ -120,6 +120,7 @@ class FrequenciesResult(HistogramResult):
             value=float(one.values[0]),
             low=float(one.low[0]),
             high=float(one.high[0]),
+            possible=(0.0, float(self.reports)),
             confidence=self.confidence,
             rmse=one.rmse,
             epsilon=self.epsilon,

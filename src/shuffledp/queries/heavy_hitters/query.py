@@ -5,7 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
-from shuffledp.data.arrays import ColumnType
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.data.values import WORDS
 from shuffledp.documents.schema import Rational, Text, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
@@ -107,6 +110,16 @@ class HeavyHittersQuery(Query[FrequenciesResult]):
             spread=self.spread,
             **self.targets(),
         )
+
+    def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
+        """Rows that are not kept hold random words of the full length: too many different ones for
+        any of them to be found."""
+        letters = np.array(list(self.alphabet))
+        drawn = self.entropy.words(int((~kept).sum()) * self.length, np.uint64)
+        words = letters[drawn % np.uint64(len(letters))].reshape(-1, self.length)
+        found = values.astype(object)
+        found[~kept] = ["".join(word) for word in words]
+        return found
 
     @property
     def reads_texts(self) -> bool:

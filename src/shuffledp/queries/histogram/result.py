@@ -129,14 +129,16 @@ class CrosstabResult(HistogramResult):
         return data_frame(columns, backend)
 
     def to_frame(self, backend: str | None = None) -> Any:
-        """One row per combination: its labels by column, estimate, low, high and joint ends."""
+        """One row per combination: its labels by column, estimate, clipped, low, high and joint
+        ends."""
         combinations = list(product(*self.domains))
         columns: dict[str, list[Any]] = {
             name: [one[place] for one in combinations] for place, name in enumerate(self.by)
         }
+        columns |= {"estimate": self.values.tolist(), "clipped": self.clipped.tolist()}
         for name in ("low", "high", "joint_low", "joint_high"):
             columns[name] = getattr(self, name).tolist()
-        return data_frame({**columns, "estimate": self.values.tolist()}, backend)
+        return data_frame(columns, backend)
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON can hold them, with the labels of each column beside every count."""

@@ -26,7 +26,7 @@ from shuffledp.queries.quantiles import protocol as protocols
 from shuffledp.queries.quantiles.dates import DTYPES, UNITS, date_numbers
 from shuffledp.queries.quantiles.planner import checked_axis, plan_quantiles
 from shuffledp.queries.quantiles.result import QuantilesResult
-from shuffledp.queries.records import BOUND, ESTIMATE, protocol_record
+from shuffledp.queries.records import BOUND, INTERVAL, protocol_record
 from shuffledp.queries.texts import between_commas, two_bounds
 
 AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
@@ -34,7 +34,7 @@ AxisBounds = tuple[ExactNumber | date, ExactNumber | date]
 LEVEL = Record({"buckets": Whole(2, protocols.MOST_BUCKETS), "cell": CELL, "down": CELL_EPSILON})
 SHORT = Text(100)
 QUANTILE = Record(
-    {"probability": Real(), **ESTIMATE, "rmse": Real()},
+    {"probability": Real(), "estimate": Real(), "interval": INTERVAL, "rmse": Real()},
     {"date": SHORT, "date_interval": Listing(SHORT, 2, 2)},
 )
 BIN = Record({"from": Real(), "to": Real(), "estimate": Real(), "rmse": Real()})

@@ -80,7 +80,7 @@ class QuantilesResult(Result):
     def below(self) -> Floats:
         """The estimated number of users below each edge."""
         inner = np.cumsum(self.counts)[:-1]
-        return np.concatenate([[0.0], inner, [float(self.users)]])
+        return np.concatenate([[0.0], inner, [float(self.reports)]])
 
     @cached_property
     def band(self) -> tuple[Floats, Floats]:
@@ -123,13 +123,14 @@ class QuantilesResult(Result):
             value=value,
             low=min(least, value),
             high=max(most, value),
+            possible=(0.0, float(self.reports)),
             rmse=math.sqrt(variance + unknown),
             **self._common(),
         )
 
     def _everybody(self) -> Estimate:
         """The number of users within the bounds, which is public."""
-        count = float(self.users)
+        count = float(self.reports)
         name = self._range_name("", "", 0, self.axis.bins, (0, self.axis.bins))
         return Estimate(query=name, value=count, low=count, high=count, rmse=0.0, **self._common())
 
@@ -161,9 +162,9 @@ class QuantilesResult(Result):
         share = float(exact(probability, "a quantile"))
         if not 0 < share < 1:
             raise ParameterError(NOT_A_SHARE)
-        rank = share * self.users
+        rank = share * self.reports
         further = SMOOTHING * np.concatenate([[0.0], self._rank_errors, [0.0]])
-        position = mean_steps_below(np.clip(self.below, 0.0, self.users), rank, further)
+        position = mean_steps_below(np.clip(self.below, 0.0, self.reports), rank, further)
         lower, upper = self.band
         first = int(np.flatnonzero(upper >= rank)[0]) - 1
         last = int(np.flatnonzero(lower < rank)[-1])
@@ -215,6 +216,7 @@ class QuantilesResult(Result):
             "confidence": self.confidence,
             "epsilon": self.epsilon,
             "users": self.users,
+            "rows_kept": self.rows_kept,
             "messages_per_user": self.messages_per_user,
             "seeded": self.seeded,
             "certificate": self.certificate,

@@ -191,6 +191,7 @@ class RealSumProtocol(Protocol[Estimate]):
             value=value,
             low=value - high,
             high=value - low,
+            possible=self.possible(view.users),
             confidence=confidence,
             rmse=self.rmse(view.users, totals),
             epsilon=self.epsilon,
@@ -253,6 +254,9 @@ class RealSumProtocol(Protocol[Estimate]):
                 )
             )
         return parts
+
+    def possible(self, users: int) -> tuple[float, float]:
+        return users * float(self.low), users * float(self.high)
 
     def largest_answer(self, users: int) -> float:
         return users * float(self.high - self.low)

@@ -22,8 +22,13 @@ def templates(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": format, "counted": counted, "percent": percent}
+    environment.filters |= {"number": _number, "counted": counted, "percent": percent}
     return environment
+
+
+def _number(number: float, form: str) -> str:
+    """A number in a format of Python's; never as −0."""
+    return format(number + 0.0, f"z{form}") if isinstance(number, float) else format(number, form)
 
 
 def static(package: str, name: str) -> str:

@@ -73,7 +73,7 @@ async function start() {
   await resume(client);
 }
 
-function draw({ estimate, interval: [low, high], confidence }, users) {
+function draw({ clipped: estimate, interval: [low, high], confidence }, users) {
   const place = (value) => 10 + 580 * Math.min(Math.max(value / users, 0), 1);
   part("estimate").textContent = `About ${number(estimate)} of ${number(users)} say yes.`;
   const percent = Math.round(100 * confidence);
