@@ -32,7 +32,7 @@ def main() -> None:
     verify(plan.to_dict())
     console.print("  The certificate was proved a second time from its JSON.\n")
 
-    console.rule("2  randomize: every person on a device of its own")
+    console.rule("2  randomize: each person's device, separately")
     start = time.perf_counter()
     reports = [device(plan, int(value)) for value in values]
     spent = time.perf_counter() - start

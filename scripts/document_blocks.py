@@ -76,7 +76,7 @@ def steps(text: str) -> Iterator[Step]:
 
 
 class Walk:
-    """A shell and an interpreter in a folder of their own, for the blocks of one page."""
+    """A shell and an interpreter in a fresh folder, for the blocks of one page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

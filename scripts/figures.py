@@ -92,7 +92,7 @@ def blocks(queries: Iterable[QueryName] = tuple(SETTINGS)) -> dict[str, str]:
 
 
 def place_of(text: str, name: str) -> slice:
-    """Where a generated part stands in the page: between the two marks with its name."""
+    """Where a generated part is in the page: between the two marks with its name."""
     pattern = rf"<!-- {name}: [^\n]* -->\n(.*?)\n<!-- end {name} -->"
     found = re.search(pattern, text, re.DOTALL)
     if found is None:

@@ -38,7 +38,7 @@ Both servers refuse with problem details (RFC 9457, `application/problem+json`).
 of `type`, for example `urn:shuffledp:problem:task-closed`. This table is read off the code of the
 servers; … stands for what is filled in. An answer with `retry_after` says after how many seconds
 the same request can be sent again. What a client has to do about each is in
-[the protocol](../protocol.md), what an operator has to do in [the service](../service.md).
+[the protocol](../protocol.md), what an operator has to do in [run the service](../how-to/run-service.md).
 
 | code | status | what it says |
 |---|---|---|"""

@@ -130,7 +130,7 @@ class Direction:
 
 
 TOP_UP_COPIES = 1 << 20
-"""A top-up of so many cells needs to be drawn again with a chance of at most 2⁻⁶⁴."""
+"""A top-up of this many cells is redrawn with probability at most 2⁻⁶⁴."""
 
 
 ODDS = Rational(Fraction(0), LARGEST_ODDS)

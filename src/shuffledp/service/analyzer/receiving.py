@@ -153,7 +153,7 @@ class Inbox:
         return folder, bytes.fromhex(key)
 
     def check_room(self, manifest: Manifest, *, shared: bool) -> None:
-        """Refuses a batch that is larger than the limit, or than the disk's room."""
+        """Refuses a batch that is larger than the limit, or than the free space on the disk."""
         size = manifest.messages * MESSAGE_BYTES
         room = self._most
         if not shared:
@@ -162,7 +162,7 @@ class Inbox:
             raise Problem(
                 413,
                 "batch-size",
-                "A batch of this size is not taken; make room on the disk, or raise most_batch_mb.",
+                "The batch is too large; free space on the disk, or raise most_batch_mb.",
                 have=size,
                 need=max(room, 0),
             )
@@ -270,6 +270,6 @@ class Receiving:
             raise Problem(422, "digest", str(error)) from None
         except OSError:
             raise StorageUnavailable(
-                "The spool cannot be written; make room on its disk."
+                "The spool cannot be written; free space on its disk."
             ) from None
         return JSONResponse({"state": "receiving"}, 201)
