@@ -24,7 +24,7 @@ class ShufflerConfig(ServerConfig):
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
     keys_command: str = ""
-    """A program that keeps batch keys, in a KMS for example (docs/how-to/run-service.md); empty: keys are
+    """A program that keeps batch keys, in a KMS for example (docs/how-to/run-service.md); empty:
     files in `report_keys`."""
     memory: str = ""
     """The folder in which processes remember what they acknowledged; empty: beside the signing
