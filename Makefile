@@ -22,11 +22,12 @@ test-system: .venv/test-ready .venv/js-ready  ## kill runs, a season, grids, bui
 
 test-all: test test-system proofs  ## all tests, and the machine-checked theorems (needs Coq)
 
-check: .venv/test-ready .venv/js-ready  ## format, style, types, imports
+check: .venv/test-ready .venv/js-ready  ## format, style, types, imports, wording
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_words.py
 	@if command -v npm >/dev/null; then cd clients/js && npm run --silent check; fi
 
 proofs:  ## the machine-checked theorems and their spoilt variants; needs Coq, installs nothing

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from docutils import nodes
+from docutils.utils.math import MathError, pick_math_environment
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 from shuffledp.version import __version__
@@ -17,7 +21,10 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline"]
+html_math_renderer = "mathml"
+viewcode_line_numbers = True
 exclude_patterns = ["schema/*"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are stored with their outputs: `make notebooks`
@@ -39,6 +46,32 @@ def read_sections(
         lines[:] = GoogleDocstring(lines, SECTIONS, app, what, name, thing, options).lines()
 
 
+def mathml(tex: str, *, display: bool) -> str:
+    """A formula as MathML, which browsers show without a script."""
+    try:
+        made = tex2mathml(tex, as_block=display)
+    except MathError as error:
+        raise ExtensionError(f"The formula {tex!r} cannot be read: {error}") from None
+    return made.replace("&ApplyFunction;", "&#x2061;")
+
+
+def inline_formula(page: Any, node: nodes.math) -> None:
+    """Writes a formula inside a line."""
+    page.body.append(mathml(node.astext(), display=False))
+    raise nodes.SkipNode
+
+
+def formula_block(page: Any, node: nodes.math_block) -> None:
+    """Writes a formula on separate lines."""
+    tex = node.astext()
+    environment = pick_math_environment(tex)
+    if environment != "equation":
+        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    page.body.append(f'<div class="formula" tabindex="0">{mathml(tex, display=True)}</div>')
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", read_sections)
+    app.add_html_math_renderer("mathml", (inline_formula, None), (formula_block, None))

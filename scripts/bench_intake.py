@@ -96,7 +96,7 @@ def measured(
 
 @contextlib.contextmanager
 def database(store: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty store; PostgreSQL gets a server of its own, as the tests start it."""
+    """The URL of an empty store; PostgreSQL gets a fresh server, as in the tests."""
     folder.mkdir()
     if store == "sqlite":
         yield f"sqlite:{folder}/intake.db"
@@ -235,7 +235,7 @@ async def load(
 
 
 def request(task: Task, header: bytes, token: str) -> bytes:
-    """A POST of random bytes under a report id of its own: the shuffler cannot tell them from
+    """A POST of random bytes under a fresh report id: the shuffler cannot tell them from
     encrypted messages."""
     size = task.report_bytes - REPORT_HEADER_BYTES
     head = (

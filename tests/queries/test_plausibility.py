@@ -98,7 +98,7 @@ def test_honest_batches_of_many_cells_are_not_marked(cell: str) -> None:
     assert np.mean(np.array(seen) > 2) < 0.05
 
 
-@pytest.mark.attack("false clients who move one label and leave the total as it is")
+@pytest.mark.attack("fake clients who move one label and leave the total as it is")
 def test_one_label_is_seen_though_the_total_is_right() -> None:
     users, false = 2000, 100
     protocol = plan_histogram(users, 1, 10, padded=True, cell="bounded").protocol
@@ -173,7 +173,7 @@ def planned(
 
 
 def crowd(protocol: FrequenciesProtocol, label: str, false: int, each: int) -> Report:
-    """What false clients send who draw their group as honest ones do, and then as many messages as
+    """What fake clients send who draw their group as honest ones do, and then as many messages as
     they like to the label's cell."""
     groups = np.arange(false) % protocol.groups
     cells = protocol.hashes.cells(np.repeat(protocol.hashes.numbers([label]), false), groups)
@@ -243,7 +243,7 @@ def test_honest_frequencies_are_not_marked(what: dict[str, Any]) -> None:
     assert np.median(seen) < 1
 
 
-@pytest.mark.attack("false clients who move one label of frequencies and leave the total as it is")
+@pytest.mark.attack("fake clients who move one label of frequencies and leave the total as it is")
 @pytest.mark.parametrize(("most", "false"), [(300, 100), (30, 500)])
 def test_one_label_of_frequencies_is_seen_though_the_total_is_right(most: int, false: int) -> None:
     """They send as many messages as honest reports hold to the label's cell; with one cell, which
@@ -262,7 +262,7 @@ def test_one_label_of_frequencies_is_seen_though_the_total_is_right(most: int, f
     assert not implausible(protocol.anomaly(honest + rest))
 
 
-@pytest.mark.attack("false clients who all choose the same group of frequencies")
+@pytest.mark.attack("fake clients who all choose the same group of frequencies")
 def test_a_crowd_in_one_group_is_seen() -> None:
     users, false = 10_000, 200
     protocol = planned(users, padded=True)

@@ -209,7 +209,7 @@ def test_the_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     data = json.loads(out)
     assert code == 0 and data["users"] == USERS and Fraction(data["epsilon_exact"]) == 2
     code, out, _ = run(capsys, *asked, "--rows-per-user", "1")
-    assert code == 0 and "hidden is" in out
+    assert code == 0 and "protects all rows of any one user" in out
     code, _, error = run(capsys, *asked)
     assert code == 2 and "rows_per_user=1" in error
     gaps = sources(tmp_path, "km")["csv"]

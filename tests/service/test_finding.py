@@ -135,7 +135,7 @@ def own_gateway(key: PrivateKey, read: list[str]) -> Callable[[httpx.Request], h
     return answer
 
 
-@pytest.mark.attack("a relay that answers with a key or a list of its own")
+@pytest.mark.attack("a relay that answers with its own key or list")
 def test_a_relay_that_replaces_key_or_answer_is_noticed(tmp_path: Path) -> None:
     keys = [KeyFolder(tmp_path / name).new() for name in ("shuffler", "relay")]
     pinned, own = (GatewayKey(1, key.public.raw) for key in keys)

@@ -172,7 +172,7 @@ def test_a_rehearsal_of_a_parquet_file(tmp_path: Path) -> None:
 def test_a_file_of_a_german_spreadsheet(tmp_path: Path) -> None:
     file = tmp_path / "wege.csv"
     file.write_bytes("fährt;weg\n1;Fuß\n0;Rad\n".encode("cp1252"))
-    with pytest.raises(DataError, match=r"UTF-8.* under “Letters of a CSV file”"):
+    with pytest.raises(DataError, match=r"UTF-8.* under “Text encoding of a CSV file”"):
         items("look", path=str(file))
     (found,) = items("look", path=str(file), encoding="cp1252")
     assert [one["name"] for one in found["columns"]] == ["fährt", "weg"]

@@ -182,7 +182,7 @@ class Cell(ABC):
 
 
 class IndependentCell(Cell):
-    """A cell that is drawn independently of all others: it has a randomizer of its own."""
+    """A cell that is drawn independently of all others, by its own randomizer."""
 
     @abstractmethod
     def randomize(self, value: int, entropy: Entropy = SYSTEM) -> tuple[int, int]:
@@ -244,7 +244,7 @@ class IndependentCell(Cell):
 
 
 def independent_cell(cell: Cell) -> IndependentCell:
-    """The cell, or a refusal where it has no randomizer of its own."""
+    """The cell; raises if it is not drawn independently of others."""
     if not isinstance(cell, IndependentCell):
         raise ParameterError(
             "Cells that are drawn together are for the digits of a real sum only; plan this "

@@ -69,7 +69,7 @@ def prove(
 
 
 def search_cell(cell: str, target: CellTarget, messages: float | None) -> FoundCells:
-    """One cell: the cheapest for the target's error, or of least error for so many messages."""
+    """One cell: the cheapest for the target's error, or of least error for `max_messages`."""
     return _best(
         cell,
         messages,
@@ -91,7 +91,7 @@ def search_buckets(
 
 
 def search_digits(cell: str, target: SumTarget, messages: float | None) -> FoundCells:
-    """The cells of a sum's digits: the cheapest, or of least error for so many messages."""
+    """The cells of a sum's digits: the cheapest, or of least error for `max_messages`."""
     return _best(
         cell,
         messages,

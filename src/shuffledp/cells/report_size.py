@@ -39,7 +39,7 @@ def message_laws(groups: Sequence[CellGroup]) -> tuple[int, list[MessageLaw]] | 
 
 @lru_cache(maxsize=64)
 def reserve_size(groups: Groups, reports: int) -> int | None:
-    """The K that a batch of so many reports exceeds with probability at most 2⁻⁶⁴; None where the
+    """The K that a batch of `reports` reports exceeds with probability at most 2⁻⁶⁴; None where the
     groups have exact padding only.
 
     Ensures: reports · P(a user sends more than K) ≤ 2⁻⁶⁴, whatever the values, in ball arithmetic.

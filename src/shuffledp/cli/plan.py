@@ -131,12 +131,13 @@ def run(args: argparse.Namespace, query: AnyQuery) -> None:
 
 
 def plan_table(plan: AnyPlan, *, verbose: bool = False) -> Any:
-    """A plan as a table; if `verbose`, also whether its theorems are machine-checked."""
-    rows = describe_plan(plan)
+    """A plan as a table; if `verbose`, with its parameters and whether its theorems are
+    machine-checked."""
+    rows = describe_plan(plan, verbose=verbose)
     if verbose:
         rows.append(("theorems", machine_checked(plan.certificate)))
     if plan.report_size > MOST_REPORT_SIZE:
         rows.append(
-            ("warning", f"the service takes at most {MOST_REPORT_SIZE:,} messages in a report")
+            ("warning", f"a report of the service holds at most {MOST_REPORT_SIZE:,} messages")
         )
     return facts(f"Plan: {plan.protocol.query}", rows)

@@ -14,43 +14,70 @@ from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import NEIGHBOURS
 
 Lines = list[tuple[str, str]]
+PROTECTED = {
+    "replace one user's value": "any one user's value",
+    "replace the values of all rows of one user": "all rows of any one user",
+    "replace all rows of one user": "all rows of any one user",
+}
+"""How neighbouring relations begin, and what they protect."""
 
 
-def describe_plan(plan: Plan[Any]) -> Lines:
-    """What a plan promises, costs and gives, as (name, text); a line without a name goes on with
-    the one before."""
+def describe_plan(plan: Plan[Any], *, verbose: bool = False) -> Lines:
+    """What a plan gives, promises and costs, as (name, text); if `verbose`, also its parameters. A
+    line without a name continues the one before."""
     f = plan.forecast
-    bits = counted(f.bits_per_message, "bit")
-    padded = "" if plan.target.padded else " (padded=True, --padded: plan for the fewest)"
-    return [
+    lines = [
+        ("error", f"95 % of results err by {f.error_low:,.3g} … {f.error_high:+,.3g}"),
+        ("", f"RMSE {f.rmse:,.3g} (with a trusted central party: {f.central_rmse:,.3g})"),
+        *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
-        ("", f"neighbours: {NEIGHBOURS}"),
-        ("users", f"{plan.users:,} must take part; error forecast for {plan.expected:,}"),
-        ("target", str(plan.target)),
-        (
-            "messages",
-            f"{f.messages_per_user:,.2f} per user on average, {bits} each "
-            f"(no protocol with this kind of cell needs fewer than {f.limit_messages:,.2f})",
-        ),
-        ("", _at_most(plan)),
-        ("bytes", f"{f.bytes_per_user:,.1f} per user, not encrypted"),
+        ("", protects(NEIGHBOURS)),
+        ("users", _users(plan)),
+        ("each sends", f"{f.messages_per_user:,.4g} messages on average, {_at_most(plan)}"),
         (
             "in the service",
-            f"{plan.report_size:,} messages in every report, so that its size says nothing: "
-            f"{plan.encrypted_bytes:,} bytes encrypted{padded}",
+            f"{plan.report_size:,} messages in every report, "
+            f"{plan.encrypted_bytes:,} bytes encrypted",
         ),
-        ("", f"then {promise(plan.padding)}"),
-        (
-            "RMSE",
-            f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
-            f"(central mechanism: {f.central_rmse:,.4g})",
-        ),
-        *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
-        ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
-        *_printed_constants(plan.printed),
         *_warnings(plan),
+    ]
+    return [*lines, *_parameter_lines(plan)] if verbose else lines
+
+
+def _users(plan: Plan[Any]) -> str:
+    more = f"; error forecast for {plan.expected:,}" if plan.expected != plan.users else ""
+    return f"{plan.users:,} must take part{more}"
+
+
+def _parameter_lines(plan: Plan[Any]) -> Lines:
+    """What the plan was asked for, how far it is from the best possible, and its cells."""
+    f = plan.forecast
+    padded = "" if plan.target.padded else "; --padded (padded=True) makes reports smallest"
+    return [
+        ("target", str(plan.target)),
+        ("", f"lower bound for this design: {f.limit_messages:,.2f} messages{padded}"),
+        ("at zero", f"RMSE {f.rmse_at_zero:,.4g} if the true answer is 0"),
+        (
+            "bare messages",
+            f"{counted(f.bits_per_message, 'bit')} each, {f.bytes_per_user:,.1f} bytes per user "
+            "before padding and encryption",
+        ),
+        ("padded reports", promise(plan.padding)),
+        *_printed_constants(plan.printed),
         *_cells(plan),
     ]
+
+
+def protects(neighbours: str) -> str:
+    """What a neighbouring relation protects, in words for people.
+
+    >>> protects("replace one user's value")
+    "protects any one user's value"
+    """
+    for begin, said in PROTECTED.items():
+        if neighbours.startswith(begin):
+            return f"protects {said}{neighbours.removeprefix(begin)}"
+    return f"protects against: {neighbours}"
 
 
 def plan_in_words(plan: Plan[Any]) -> str:
@@ -75,7 +102,7 @@ def plan_as_html(plan: Plan[Any]) -> str:
 def _at_most(plan: Plan[Any]) -> str:
     """How many messages a user sends at most."""
     most = plan.protocol.most_messages
-    return f"at most {most:,}" if most is not None else "no upper limit; large numbers are rare"
+    return f"at most {most:,}" if most is not None else "without an upper limit"
 
 
 def proof_lines(certificate: Certificate) -> list[str]:
@@ -99,7 +126,7 @@ def _warnings(plan: Plan[Any]) -> Lines:
     """A warning if the error is as large as the answer can be."""
     largest = plan.protocol.largest_answer(plan.expected)
     if largest is not None and plan.forecast.rmse > largest / 2:
-        return [("warning", "the error exceeds half the range: the answer would say nothing")]
+        return [("warning", "the error exceeds half the range, so the answer would be useless")]
     return []
 
 

@@ -18,7 +18,7 @@ CLOSE_ENOUGH = 0.96
 """A plan whose errors reach so much of what is allowed is not made cheaper any more."""
 
 AIM = 0.99
-"""Which part of what is allowed the next plan is to reach: just above it would be in vain."""
+"""Which part of what is allowed the next plan aims for: just above it would be refused again."""
 STEP_DOWN = 0.88
 """As long as no plan fits, each is asked for at most so much of the error of the one before."""
 

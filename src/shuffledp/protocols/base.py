@@ -64,7 +64,7 @@ class Protocol(ABC, Generic[R_co]):
 
     @property
     def cohorts(self) -> int:
-        """How many disjoint sets of users there are, each with such groups of its own."""
+        """How many disjoint sets of users there are, each with its own groups of cells."""
         return 1
 
     @property
@@ -157,7 +157,7 @@ class Protocol(ABC, Generic[R_co]):
 
     @abstractmethod
     def sample_values(self, size: int) -> Values:
-        """So many values that the protocol takes, for measuring how fast it is."""
+        """`size` values that the protocol takes, for measuring how fast it is."""
 
     # The randomizer
 
@@ -238,11 +238,11 @@ class Protocol(ABC, Generic[R_co]):
         return to_float(lambda: sum(group.messages_per_user() for group in self.cell_groups))
 
     def best_padding(self, reports: int) -> str:
-        """The padding that a batch of so many reports gets unless another one is asked for."""
+        """The default padding of a batch of `reports` reports."""
         return sizes.best_padding(self.cell_groups, reports)
 
     def report_size(self, reports: int, padding: str | None = None) -> int:
-        """K: how many messages every report carries in batches of so many reports."""
+        """K: how many messages every report carries in batches of `reports` reports."""
         return sizes.padded_size(self.cell_groups, reports, padding) + self.public_messages
 
     @property
@@ -315,7 +315,7 @@ class Protocol(ABC, Generic[R_co]):
         return -reach, reach
 
     def largest_answer(self, users: int) -> float | None:
-        """How far apart the largest and the smallest possible answer for so many users lie; None
+        """How far apart the largest and the smallest possible answer for `users` users lie; None
         where there are several answers."""
         return None
 
@@ -334,8 +334,8 @@ class Protocol(ABC, Generic[R_co]):
         return Fraction(self.members[0].cell.absent_value)
 
     def anomaly(self, batch: Report) -> float:
-        """How implausible the messages of a batch are: as rare among batches of honest users, with
-        any values, as so many standard deviations of a normal law; below 0 if too few."""
+        """How implausible a batch is: how rare its messages are among honest users with
+        any values, in standard deviations of a normal law; below 0 if too few."""
         return as_anomaly(self.unlikely(batch))
 
     def unlikely(self, batch: Report) -> list[Unlikely]:

@@ -71,7 +71,7 @@ class CellCounts(NamedTuple):
         return np.asarray(found + each * (self.users - first)[:, None])
 
     def error_moment(self, theta: Floats, held: Counts, cells: int = 1) -> Floats:
-        """ln E[e^(θ·error)] of the sum of so many cells of each row, in which those who reported
+        """ln E[e^(θ·error)] of the sum of `cells` cells of each row, in which those who reported
         hold so much together: users are independent, so each adds its own part to it."""
         share = self.cell.users
         nothing, ones = (self.cell.log_moment(theta, share, total) / share for total in (0, share))

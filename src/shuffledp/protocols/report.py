@@ -27,7 +27,7 @@ ENCRYPTED_MESSAGE_BYTES = 52
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Report:
-    """What so many users send to the shuffler, per cell. Secret: it prints no counts."""
+    """What users send to the shuffler, per cell. Secret: it prints no counts."""
 
     users: int
     plus: Counts = field(repr=False)
@@ -103,7 +103,7 @@ def release(batch: Report, users: int) -> View:
     """The public view of a secret batch.
 
     Requires: `users` as planned. Ensures: raises `ShortBatchError` and releases nothing unless at
-    least so many users are in the batch.
+    least `users` users are in the batch.
     """
     if not isinstance(batch, Report):
         raise InputError("Only a report can be released: the sum of the users' reports.")

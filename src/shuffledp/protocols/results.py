@@ -112,7 +112,7 @@ class Result(ABC):
 
     def plot(self, path: str | None = None) -> Figure:
         """A picture of the result as a matplotlib figure, saved to a file if a path is given."""
-        # Pictures lie above this room. This one import upwards, allowed by name in pyproject.toml,
+        # Pictures lie above this package. This import upwards, allowed by name in pyproject.toml,
         # waits until somebody asks for a picture, so that results do not need matplotlib.
         from shuffledp.plots.results import plot
 

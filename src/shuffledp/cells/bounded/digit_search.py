@@ -140,7 +140,7 @@ class BoundedDigits:
 def search_digits(
     task: SumTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:
-    """The digits with the fewest messages, or with the least error for so many messages."""
+    """The digits with the fewest messages, or with the least error for `max_messages`."""
     digits = bounded_digits(task) if messages is None else _best_for_messages(task, messages)
     return FoundCells(
         cells=digits.cells,
@@ -165,7 +165,7 @@ def bounded_digits(task: SumTarget) -> BoundedDigits:
     if not found:
         raise PlanningError(
             f"No digits reach an RMSE of {math.sqrt(task.mse):.4g} (for values in [0, 1]) with "
-            "this epsilon and so many users; allow a larger error or a larger epsilon"
+            "this epsilon and this number of users; allow a larger error or a larger epsilon"
             + (", or leave the radix open." if task.radix else ".")
         )
     return min(found, key=lambda digits: digits.messages(task.padded))
@@ -206,7 +206,7 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
 
 
 def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:
-    """The least error, within 1 %, for which the digits cost at most so many messages."""
+    """The least error, within 1 %, for which the digits fit into the message budget."""
 
     def rough_cost(log_error: float) -> tuple[float, list[BoundedDigitCosts]]:
         here = replace(task, mse=Fraction(math.exp(log_error)))

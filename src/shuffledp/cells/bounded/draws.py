@@ -44,7 +44,7 @@ def _randomize_part(cell: BoundedCell, values: Values, sent: Counts, entropy: En
 
 
 def muted_values(cell: BoundedCell, users: int, entropy: Entropy) -> Counts:
-    """v of so many muted users: a jump, and noise that is cut shorter in its direction.
+    """v summed over the muted users: a jump, and noise that is cut shorter in its direction.
 
     Ensures: each is an independent draw of v, given that the user is muted.
     """
@@ -121,12 +121,12 @@ def _add_copies(
     np.add.at(sent, copies, muted_values(cell, muted.size, entropy) - held)
     for law, sign in ((cell.up_noise, 1), (cell.down_noise, -1)):
         slot, noise = events(law, slots, entropy)
-        kept = ~np.isin(slot, muted)  # the muted have noise of their own
+        kept = ~np.isin(slot, muted)  # muted users draw separate noise
         np.add.at(sent, slot[kept] // max(users, 1), sign * noise[kept])
 
 
 def copies_of_zero(cell: BoundedCell, copies: int, users: int, entropy: Entropy) -> Counts:
-    """What so many users who hold 0 send, for each of the copies."""
+    """What `users` users who hold 0 send, for each of the copies."""
     if cell.largest == 1:
         return aggregate_copies(cell, np.zeros(copies, np.int64), users, entropy)
     tally = np.zeros(cell.largest + 1, np.int64)

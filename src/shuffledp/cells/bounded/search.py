@@ -369,7 +369,7 @@ def split_epsilon(epsilon: Fraction, task: CellTarget) -> CellTarget:
 
 
 def worst_error(cell: BoundedCell, expected: int) -> arb:
-    """The mean squared error of the estimate from so many reports, with the worst data."""
+    """The mean squared error of the estimate from `expected` reports, with the worst data."""
     return at_precision(256, lambda: cell.mean_squared_error(expected))
 
 
@@ -389,7 +389,7 @@ UP_SHARES = (Fraction(38, 100), Fraction(1, 2))
 def search_cell(
     task: CellTarget, messages: float | None, found: FoundCells | None = None
 ) -> FoundCells:
-    """One cell: the cheapest for the task's error, or of least error for so many messages."""
+    """One cell: the cheapest for the task's error, or of least error for `max_messages`."""
 
     def cheapest(mse: Fraction) -> FoundCells:
         return search_copies(replace(task, mse=mse), 1)
@@ -404,7 +404,7 @@ def search_buckets(
     buckets: int,
     found: FoundCells | None = None,
 ) -> FoundCells:
-    """The cell of each of so many buckets, of which one may go up and one down at ε in all."""
+    """The cell of each of the buckets, of which one may go up and one down at ε in all."""
     if messages is None:
         return search_copies(split_epsilon(epsilon, task), buckets)
     choices = []
@@ -419,7 +419,7 @@ def search_buckets(
 
 
 def search_copies(task: CellTarget, copies: int) -> FoundCells:
-    """So many copies of the cheapest cell, with the losses that the task says."""
+    """Copies of the cheapest cell, with the losses that the task says."""
     cell = cheapest_bounded_cell(task)
     group = Copies(cell=cell, copies=copies, up=task.up, down=task.down)
     return FoundCells(
@@ -433,7 +433,7 @@ def search_copies(task: CellTarget, copies: int) -> FoundCells:
 def least_error(
     task: CellTarget, cheapest: Callable[[Fraction], FoundCells], messages: float
 ) -> FoundCells:
-    """The choice with the least error that costs at most so many messages."""
+    """The choice with the least error that fits into the message budget."""
     least = math.log(noise_alone(task))
 
     def found(log_error: float) -> FoundCells | None:

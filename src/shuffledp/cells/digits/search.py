@@ -53,7 +53,7 @@ SEARCH_ROUNDS = ((0, 120), (5, 20), (16, 4))
 """Rounds of the search, and how many radices stay."""
 FEWEST_USERS = 3
 MOST_STEPS = 40
-"""By so many messages a cut may grow until the error, measured exactly, is met."""
+"""How many messages a cut may grow by until the exact error meets the target."""
 
 
 class SharedDigitCosts(DigitCosts):

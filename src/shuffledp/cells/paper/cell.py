@@ -191,12 +191,12 @@ class PaperCell(IndependentCell):
         return plus, minus
 
     def _kept(self, users: int, entropy: Entropy) -> int:
-        """How many of so many users are not muted."""
+        """How many of `users` users are not muted."""
         muted = Binomial(users, self.mute_probability)
         return users - invert(muted, Uniform(entropy.bits(64), 64, entropy))
 
     def noise(self, users: int, copies: int, entropy: Entropy = SYSTEM) -> tuple[Counts, Counts]:
-        """Noise and flood of so many users together, for each of the copies."""
+        """Noise and flood of `users` users together, for each of the copies."""
         share = Fraction(users, self.users)
         plus = sampler(NegativeBinomial(share, self.plus_noise.decay)).draw(copies, entropy)
         minus = sampler(NegativeBinomial(share, self.minus_noise.decay)).draw(copies, entropy)
@@ -227,7 +227,7 @@ class PaperCell(IndependentCell):
         return most_input, self._noise_laws(Fraction(copies, self.users))
 
     def _noise_laws(self, shape: Fraction) -> list[MessageLaw]:
-        """Of so many times the noise of all users: copies of it add up to one law of each kind."""
+        """The given multiple of all users' noise: copies add up to one law of each kind."""
         return [
             NoiseMessages(NegativeBinomial(shape, self.plus_noise.decay)),
             NoiseMessages(NegativeBinomial(shape, self.minus_noise.decay)),

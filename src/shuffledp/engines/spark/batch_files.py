@@ -78,7 +78,7 @@ class MessageFile:
             yield self, first, min(step, self.records - first)
 
     def read(self, first: int, count: int) -> Rows:
-        """So many records from the `first` on, one per row."""
+        """`count` records from the `first` on, one per row."""
         system, inside = file_system(self.path)
         with system.open_input_file(inside) as file:
             data = file.read_at(count * self.width, self.start + first * self.width)

@@ -136,8 +136,8 @@ def open_batch(
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
     before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
-    hold. Ensures: raises `BatchHeld` and charges nothing if so many messages are bad that the
-    certified noise may be missing; a ledger is charged before anything is released: once per batch,
+    hold. Ensures: raises `BatchHeld` and charges nothing if bad messages may have taken the
+    certified noise away; a ledger is charged before anything is released: once per batch,
     or, where the task asks for noise before publishing, once per call, since every call draws it
     anew.
     """
@@ -221,7 +221,7 @@ def _checked_batch(
 
 def _check_task(found: bytes, task: Task) -> None:
     if found != task.id:
-        raise TaskError("The messages belong to another task; give the file of their own.")
+        raise TaskError("The messages belong to another task; give the file of that task.")
 
 
 def _check_total(messages: int, header: BatchHeader, task: Task) -> None:

@@ -87,7 +87,7 @@ def groups_of(by: object, groups: object, groups_public: object) -> Groups | Non
 
 
 def labels_of(groups: Groups, data: object, options: QueryOptions, rows: int) -> Values:
-    """The group of every row, as it stands in the data."""
+    """The group of every row, as written in the data."""
     file_format = FileFormat(
         encoding=options.encoding, delimiter=options.delimiter, as_text=groups.reads_texts
     )

@@ -113,7 +113,7 @@ def plan_by_group(
                 real sums and means).
         rmse: Or: the root mean squared error allowed in each group; of a mean, in a group that has
                 an equal part of all users.
-        max_messages: Or: the least error with at most so many messages per user (for counts and
+        max_messages: Or: the least error with at most this many messages per user (for counts and
                 integer sums).
         padded: Whether messages are counted at most, as every report of the service carries them.
         expected: How many users the error is forecast for, if more than `users` may come.

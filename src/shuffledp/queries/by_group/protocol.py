@@ -1,6 +1,6 @@
 """Counts, sums and means by group, where nobody may learn which group a user is in (MATH §17).
 
-A user holds a pair: its group and a value. The value's digits go to the cells of its own group's
+A user holds a pair: its group and a value. The value's digits go to the cells of that group's
 copies, and every other copy gets 0. Moving a user to another group lowers the digits in one group's
 copies and raises them in another's, on independent randomness, so the loss is the sum over the
 digits of up + down. Where the sizes of groups are needed (means, and sums of values whose lower

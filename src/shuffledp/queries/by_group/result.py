@@ -26,7 +26,7 @@ RATIO_NOTE = (
     "bounds: it is not unbiased, and in a small group it says little, as its interval shows"
 )
 PUBLIC_NOTE = (
-    "Groups are public and composed in parallel: each is a release of its own for the whole "
+    "Groups are public and composed in parallel: each is a separate release for the whole "
     "epsilon, and every user is in one"
 )
 

@@ -116,7 +116,7 @@ class Axis:
         return np.datetime64(text.strip())
 
     def samples(self, size: int) -> Values:
-        """So many values between the bounds."""
+        """`size` values between the bounds."""
         if not self.points:
             return np.linspace(float(self.low), float(self.high), size)
         whole = np.linspace(float(self.low), float(self.high), size).astype(np.int64)
@@ -125,7 +125,7 @@ class Axis:
         return whole.astype("datetime64[D]" if self.unit == "day" else "datetime64[s]")
 
     def position(self, value: object, name: str) -> float:
-        """Where a value lies, in bins from the beginning; the nearer end for one outside."""
+        """Where a value lies, in bins from the beginning; clipped to the range."""
         if self._dated(value):
             number = Fraction(date_number(value, self.unit))
         else:

@@ -47,7 +47,7 @@ def plan_quantiles(
 
     Targets are per bucket of a level and in users, with the yardstick DLap(ε/2L) on L levels; how
     far off a quantile is in the values' unit depends on the data, and its result says it.
-    With `points`, values are whole numbers and each has a bucket of its own, or shares one with its
+    With `points`, values are whole numbers and each has its own bucket, or shares one with its
     neighbours where there are more than `bins`. Bounds that are dates, like "2013-01-31", make the
     points days; with times, seconds.
 
@@ -97,7 +97,7 @@ def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:
 
 
 def point_bins(points: int, most: int) -> int:
-    """How many buckets so many points get: one for each if `most` allows it, else as many as hold
+    """How many buckets `points` points get: one for each if `most` allows it, else as many as hold
     equally many points. A few more, which stay empty, let several levels divide them."""
     group = math.ceil(points / most)
     needed = max(math.ceil(points / group), 2)

@@ -70,7 +70,7 @@ def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> 
 
 @lru_cache(maxsize=64)
 def _variance_at(cell: Cell, users: int, total: int) -> float:
-    """The variance of a bucket that holds so many of the users: the same for every view."""
+    """The variance of a bucket that holds this many users: the same for every view."""
     return cell.rmse(users, total) ** 2
 
 
@@ -93,7 +93,7 @@ class Level:
     """ε that a change downwards may cost."""
 
     def bucket_cumulants(self, users: int, held: Floats) -> Cumulants:
-        """The second, third and fourth cumulants of the errors of buckets that hold so many of the
+        """The second, third and fourth cumulants of the errors of buckets with this many of the
         users (they are affine in that number)."""
         ends = (_cumulants_at(self.cell, users, total) for total in (0, users))
         part = np.clip(held / users, 0.0, 1.0)
@@ -103,7 +103,7 @@ class Level:
         return second, third, fourth
 
     def bucket_variances(self, users: int, held: Floats) -> Floats:
-        """The error of buckets that hold so many of the users (it is affine in that number)."""
+        """The error of buckets that hold this many of the users (it is affine in that number)."""
         none, all_users = (_variance_at(self.cell, users, total) for total in (0, users))
         return np.asarray(none + (all_users - none) * held / users)
 

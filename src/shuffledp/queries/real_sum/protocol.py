@@ -338,7 +338,7 @@ def leading_parts(words: NDArray[np.uint64], parts: int) -> tuple[Counts, NDArra
 
 
 def dither_moment(reports: int, dither: int, theta: Floats) -> Floats:
-    """ln E[e^(θX)], X the dithers of so many users less their mean: each is uniform on 0..k−1."""
+    """ln E[e^(θX)], X the dithers of `reports` users less their mean: each is uniform on 0..k−1."""
     places = np.arange(dither) - (dither - 1) / 2
     return np.asarray(reports * np.log(np.exp(np.outer(theta, places)).mean(axis=1)))
 

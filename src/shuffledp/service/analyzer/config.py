@@ -34,10 +34,10 @@ class AnalyzerConfig(ServerConfig):
     """What becomes of a batch whose total honest clients would not send: mark (it is published
     with a mark) or hold."""
     result_days: int = 0
-    """Published results and their counts are deleted after so many days; 0: never."""
+    """Published results and their counts are deleted after this number of days; 0: never."""
     confidence_percent: int = 95
     most_batch_mb: int = 2_097_152
-    """Larger batches are refused, and so are those for which the disk has no room."""
+    """Larger batches are refused, and so are those that do not fit on the disk."""
     parts: str = ""
     """The bucket that is shared with the shuffler (its `spool`), for example s3://…; empty: parts
     come by HTTP."""

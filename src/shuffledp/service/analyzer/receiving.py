@@ -204,7 +204,7 @@ class Inbox:
         return folder, bytes.fromhex(key)
 
     def check_room(self, manifest: Manifest, *, shared: bool) -> None:
-        """Refuses a batch that is larger than the limit, or than the disk's room."""
+        """Refuses a batch that is larger than the limit, or than the free space on the disk."""
         size = manifest.messages * MESSAGE_BYTES
         room = self._most
         if not shared:
@@ -213,7 +213,7 @@ class Inbox:
             raise Problem(
                 413,
                 "batch-size",
-                "A batch of this size is not taken; make room on the disk, or raise most_batch_mb.",
+                "The batch is too large; free space on the disk, or raise most_batch_mb.",
                 have=size,
                 need=max(room, 0),
             )

@@ -38,7 +38,7 @@ class ServerConfig:
     collector_token_sha256: str = ""
     """Hash of the token with which the collector registers tasks."""
     collector_signing_key: str = ""
-    """The public key with which the collector signs tasks; if empty, the key of whoever has the
+    """The public key with which the collector signs tasks; if empty, the key of the holder of the
     collector's token is taken."""
     signing_key: str = ""
     """The file of the key with which this server signs tasks; empty: beside `spool`. It is made at
@@ -67,7 +67,7 @@ class ServerConfig:
     """So long after a task has ended it is known which reports were counted, and who sent them;
     0: for ever."""
     verify_seconds: int = 120
-    """How long verifying a task may take, in a process of its own."""
+    """How long verifying a task may take, in a separate process."""
     verify_memory_mb: int = 1024
     allow_origins: tuple[str, ...] = ()
     """Web pages of these origins may talk to this server, for example https://survey.example; "*"

@@ -40,7 +40,7 @@ from shuffledp.tasks.sandbox import CheckLimits
 from shuffledp.tasks.signing import SigningKey
 
 LEVELS = (
-    Levels("spool_free_bytes", "Room on the disk of the spool folder"),
+    Levels("spool_free_bytes", "Free space on the disk of the spool folder"),
     Levels("open_tasks", "Tasks that are neither closed nor archived"),
 )
 UNLOGGED = (
@@ -48,7 +48,7 @@ UNLOGGED = (
     "with `shuffledp task create`, register those, and archive these."
 )
 LEAST_FREE_BYTES = 16 << 20
-"""With less room on the disk of its spool folder a server is not ready."""
+"""With less free space on the disk of its spool folder, a server is not ready."""
 
 
 class Role(ABC):
@@ -340,12 +340,12 @@ class Role(ABC):
             raise Problem(
                 503,
                 "store",
-                "The store is full or cannot be reached; make room, or bring it back.",
+                "The store is full or cannot be reached; free space, or bring it back.",
                 retry_after=5,
             ) from None
         free = await asyncio.to_thread(self.spool.free_bytes)
         if free is not None and free < LEAST_FREE_BYTES:
             raise Problem(
-                503, "spool", "The disk of the spool folder is full; make room.", retry_after=5
+                503, "spool", "The disk of the spool folder is full; free space.", retry_after=5
             )
         return PlainTextResponse("ready\n")

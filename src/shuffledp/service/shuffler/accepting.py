@@ -42,7 +42,7 @@ def judge(
     arrivals: Sequence[Arrival], found: Found, number: int, room: int
 ) -> tuple[list[Verdict], list[int]]:
     """(verdicts on the first arrivals, positions of those to store in batch `number`): stops when
-    the batch's room is full, so that the rest is judged for the next batch."""
+    the batch is full, so that the rest is judged for the next batch."""
     used, verdicts, good = dict(found.used), list[Verdict](), list[int]()
     for at, arrival in enumerate(arrivals):
         if len(good) == room:

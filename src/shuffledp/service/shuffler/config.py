@@ -24,7 +24,7 @@ class ShufflerConfig(ServerConfig):
     report_keys: str = ""
     """The folder of the keys under which reports are stored; empty: beside `spool`."""
     keys_command: str = ""
-    """A program that keeps batch keys, in a KMS for example (see docs/service.md); empty: keys are
+    """A program that keeps batch keys, in a KMS for example (docs/how-to/run-service.md); empty:
     files in `report_keys`."""
     memory: str = ""
     """The folder in which processes remember what they acknowledged; empty: beside the signing
@@ -44,7 +44,7 @@ class ShufflerConfig(ServerConfig):
     token_requests_per_minute: int = 0
     """Uploads with one token; more are told 429. 0: no limit."""
     token_days: int = 0
-    """Enrolled tokens are deleted after so many days; 0: never."""
+    """Enrolled tokens are deleted after this number of days; 0: never."""
     retry_seconds: int = 60
     """The longest pause between two attempts to deliver."""
 

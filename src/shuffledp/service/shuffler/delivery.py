@@ -178,7 +178,7 @@ class Delivery:
             await self._store.give_back(batch, reason, self.pause(batch.tries))
 
     def pause(self, tries: int) -> int:
-        """Seconds until the next try after so many failures: they grow up to `retry_seconds`."""
+        """Seconds until the next try after `tries` failures: they grow up to `retry_seconds`."""
         longest = min(self._config.retry_seconds, 2 ** min(tries, 12))
         return int(longest * (0.5 + SYSTEM.below(512) / 1024) + 0.5)
 

@@ -108,7 +108,7 @@ async def filling(transaction: Transaction, task: int) -> Filling | None:
 
 async def store(transaction: Transaction, part: Part, now: int) -> Filling | None:
     """Stores reports; gives how far the task is then. None, and nothing is stored, if the batch has
-    no room for all of them, is full, the task takes no more, or the store has gone back in time.
+    no space for all of them, is full, the task takes no more, or the store has gone back in time.
     Raises `KeyTaken` if one of the
     names is stored already."""
     count = len(part.reports)

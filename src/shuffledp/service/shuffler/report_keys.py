@@ -223,7 +223,7 @@ class FolderKeys(ReportKeys):
                 return file.read_bytes()
         except (OSError, Timeout):
             raise StorageUnavailable(
-                "The folder of report keys cannot be written; make room on its disk."
+                "The folder of report keys cannot be written; free space on its disk."
             ) from None
 
     def _write(self, file: Path, data: bytes) -> None:
@@ -233,7 +233,7 @@ class FolderKeys(ReportKeys):
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        os.link(part, file)  # fails if there is one, whoever made it
+        os.link(part, file)  # fails if the file exists
         part.unlink()
         sync(self.path)
 

@@ -142,7 +142,7 @@ class Watch:
             os.pwrite(self._file, _SLOT.pack(name, position), _HEAD.size + slot * _SLOT.size)
         except OSError:
             raise StorageUnavailable(
-                "The folder that remembers what was acknowledged cannot be written; make room."
+                "The folder that remembers what was acknowledged cannot be written; free space."
             ) from None
         self._dirty = True
 

@@ -54,7 +54,7 @@ def erase(path: Path) -> None:
 
 
 def lock_file(path: Path, seconds: float) -> BaseFileLock | None:
-    """The lock of a file, taken, after waiting for at most so many seconds; None if another program
+    """The lock of a file, taken, after waiting for at most `seconds`; None if another program
     holds it. A program that ends, even by SIGKILL, gives its lock back."""
     held = lock(path, seconds, secret=True)
     try:

@@ -45,7 +45,7 @@ class Spool(ABC):
 
     @abstractmethod
     def free_bytes(self) -> int | None:
-        """Room on its disk; None where there is no such limit."""
+        """Free space on its disk; None where there is no such limit."""
 
 
 class FolderSpool(Spool):
@@ -150,5 +150,5 @@ def open_spool(place: str) -> Spool:
 
 def _unavailable() -> StorageUnavailable:
     return StorageUnavailable(
-        "The spool is full or cannot be reached; make room, or bring it back."
+        "The spool is full or cannot be reached; free space, or bring it back."
     )

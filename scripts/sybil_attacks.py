@@ -1,7 +1,7 @@
-"""Prints the tables of docs/false-crowds.md: what false clients do to a result, and how it shows.
+"""Prints the tables of docs/sybil-attacks.md: what fake clients do to a result, and how it shows.
 
 Everything is computed, at expected values: 30 of 100 honest users hold 1 (or the label), and the
-false clients send all messages that a report holds, as many as an honest report holds on average,
+fake clients send all messages that a report holds, as many as an honest report holds on average,
 or none, all to one cell.
 """
 
@@ -31,7 +31,7 @@ MOST_SHOWN = 100
 HASH_SEED = "5a" * 32
 
 Expected = Callable[[int, int], tuple[float, float]]
-"""(how far an estimate is moved, the anomaly) for so many false clients who send so many each."""
+"""(how far an estimate is moved, the anomaly) for `fake` clients who send `each` messages."""
 
 
 def sent_by_one(cell: Cell) -> tuple[float, float]:
@@ -59,7 +59,7 @@ def expected_frequency(
     protocol: FrequenciesProtocol, users: int, false: int, each: int
 ) -> tuple[float, float]:
     """The same for a label of frequencies: all groups have equally many users, other labels are
-    spread evenly, and false clients send to the label's cell of their group."""
+    spread evenly, and fake clients send to the label's cell of their group."""
     groups, k, copies = protocol.groups, protocol.cells_per_group, protocol.copies
     own = protocol.hashes.cells(np.repeat(protocol.hashes.numbers([0]), groups), np.arange(groups))
     calls = np.full(groups, users // groups)
@@ -80,7 +80,7 @@ def usual(protocol: Protocol[Result]) -> int:
 
 
 def rows(name: str, users: int, expect: Expected, sent: int) -> Iterator[str]:
-    """The rows of one task, with so many false clients in a thousand who send so many messages."""
+    """The rows of one task: `sent` messages from each of some fake clients in a thousand."""
     for mille in PER_MILLE:
         false = users * mille // 1000
         cells = []
@@ -95,7 +95,7 @@ def rows(name: str, users: int, expect: Expected, sent: int) -> Iterator[str]:
 def planned_frequencies(
     users: int, epsilon: Fraction | int, most: int, *, padded: bool
 ) -> FrequenciesProtocol:
-    """A plan for frequencies with at most so many messages, with hash functions that stay."""
+    """A plan for frequencies with a limit on messages, with hash functions that stay."""
     plan = plan_frequencies(users, epsilon, max_messages=most, padded=padded)
     return FrequenciesProtocol.from_dict({**plan.protocol.to_dict(), "hash_seed": HASH_SEED})
 
@@ -103,7 +103,7 @@ def planned_frequencies(
 def table() -> list[str]:
     """The whole table."""
     lines = [
-        "| question | n | each sends | false | share moves by | shows | sending nothing | shows |",
+        "| question | n | each sends | fake | share moves by | shows | sending nothing | shows |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for users in (10_000, 1_000_000):

@@ -10,10 +10,10 @@ from scripts_modules import script
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.attack("a crowd of false clients that moves a result")
+@pytest.mark.attack("a Sybil attack that moves a result")
 def test_the_table_is_what_the_script_prints() -> None:
-    page = (ROOT / "docs" / "false-crowds.md").read_text("utf-8")
-    made = script("false_crowds")
+    page = (ROOT / "docs" / "sybil-attacks.md").read_text("utf-8")
+    made = script("sybil_attacks")
     lines = made.table()
     assert made.honest_tail() in " ".join(page.split())
     assert "\n".join(lines) in page
