@@ -69,6 +69,8 @@ class Cell(ABC):
     """How this kind of cell is named in JSON."""
     sends_minus: ClassVar[bool] = True
     """Whether honest users send −1 messages; where they do not, such a message is malformed."""
+    bytes_per_copy: ClassVar[int] = 1 << 10
+    """About how much memory it takes to draw and to analyze one copy."""
     users: int
     """How many honest users are guaranteed to take part: together they carry the whole noise."""
     largest: int
@@ -282,6 +284,15 @@ class CellGroup(ABC):
     @abstractmethod
     def members(self) -> tuple[Member, ...]:
         """The cells, in the order of their counters."""
+
+    replacement_rule: ClassVar[str] = "up + down"
+    """How `replacement_loss` follows from the members' losses, in words."""
+
+    @property
+    def replacement_loss(self) -> Fraction:
+        """What replacing one code by another costs, if every cell costs what its `Member` allows:
+        one bucket goes down and one goes up."""
+        return sum((member.up + member.down for member in self.members), start=Fraction(0))
 
     @property
     def counters(self) -> int:

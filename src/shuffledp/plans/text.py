@@ -28,7 +28,7 @@ def describe_plan(plan: Plan[Any], *, verbose: bool = False) -> Lines:
     f = plan.forecast
     lines = [
         ("error", f"95 % of results err by {f.error_low:,.3g} … {f.error_high:+,.3g}"),
-        ("", f"RMSE {f.rmse:,.3g} (with a trusted central party: {f.central_rmse:,.3g})"),
+        ("", f"RMSE {_rmse(plan)} (with a trusted central party: {f.central_rmse:,.3g})"),
         *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
         ("", protects(NEIGHBOURS)),
@@ -97,6 +97,17 @@ def plan_as_html(plan: Plan[Any]) -> str:
         for name, text in describe_plan(plan)
     )
     return f"<table><caption>plan: {html.escape(plan.protocol.query)}</caption>{rows}</table>"
+
+
+def _rmse(plan: Plan[Any]) -> str:
+    """The error at worst; first at the count that the target names, if it names one."""
+    count, f = plan.target.error_at, plan.forecast
+    if count is None or f.rmse_at is None:
+        return f"{f.rmse:,.3g}"
+    return (
+        f"{f.rmse_at:,.3g} at a bucket of {counted(int(count), 'user')}, {f.rmse_at_zero:,.3g} at "
+        f"an empty one, {f.rmse:,.3g} at worst"
+    )
 
 
 def _at_most(plan: Plan[Any]) -> str:

@@ -220,19 +220,19 @@ class Delivery:
         self._note(batch)
         return manifest
 
-    async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, bytes]:
-        """(the key of a batch, the messages of its top-up); notes what the batch holds."""
+    async def _begin(self, batch: Batch, task: Task) -> tuple[BatchKey, int]:
+        """(the key of a batch, the shares of noise to top up); notes what the batch holds."""
         key = await asyncio.to_thread(self._store.key, batch)
         batch.id = key.batch_id
         shares = task.batch.top_up_shares(batch.reports, task.protocol.users)
         batch.top_up_messages = task.top_up_size(shares)
         batch.noise_shares = batch.reports + shares
-        return key, top_up
+        return key, shares
 
     async def _export(self, batch: Batch, entry: RegisteredTask, exports: Spool) -> None:
         """Writes a batch for `shuffledp shuffle-batch`: its messages as they are stored, by report
         id, in parts, and last the manifest."""
-        _, top_up = await self._begin(batch, entry.task)
+        _, shares = await self._begin(batch, entry.task)
         folder, facts, rest = batch.id.hex(), list[PartFacts](), bytearray()
 
         async def write(size: int) -> None:
@@ -245,7 +245,11 @@ class Delivery:
             rest += page
             while len(rest) >= MOST_PART_BYTES:
                 await write(MOST_PART_BYTES)
-        rest += top_up
+        top_up = encrypted_top_up(entry.task, shares)
+        while (page := await asyncio.to_thread(next, top_up, None)) is not None:
+            rest += page
+            while len(rest) >= MOST_PART_BYTES:
+                await write(MOST_PART_BYTES)
         while rest:
             await write(MOST_PART_BYTES)
         manifest = Manifest(header=_header(batch, entry.task.id), parts=tuple(facts))
@@ -254,7 +258,7 @@ class Delivery:
     async def _order(self, batch: Batch, entry: RegisteredTask) -> tuple[Manifest, str]:
         """Writes the parts of a batch into a fresh folder of the spool."""
         task = entry.task
-        key, top_up = await self._begin(batch, task)
+        key, shares = await self._begin(batch, task)
         folder = f"{batch.id.hex()}/{os.urandom(8).hex()}"
         secret = key.order_secret if task.order == "uniform" else None
         with scratch_folder(self._scratch, SCRATCH_PREFIX) as scratch:
