@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import postgres_server as postgres
 import pytest
+from service_needs import missing
 from service_trio import USERS, Trio, as_collector
 
 from shuffledp.service.errors import StorageUnavailable
@@ -104,6 +105,38 @@ def test_an_older_database_is_noticed_while_running(
             assert code == 403
 
     asyncio.run(walk())
+
+
+def test_a_lagging_standby_that_is_promoted_is_noticed(tmp_path: Path) -> None:
+    """The primary fails with four acknowledged reports that its standby has not received; the
+    standby takes over at the same address while the shuffler runs."""
+    place = postgres.programs()
+    if place is None:
+        missing("PostgreSQL", postgres.HOW)
+        return
+
+    async def walk(server: postgres.Server) -> None:
+        url = postgres.new_database(place, server.folder)
+        stores = {"shuffler": url, "analyzer": f"sqlite:{tmp_path}/analyzer.db"}
+        async with Trio(tmp_path, stores).running() as trio:
+            task, whole = trio.task(), trio.task("whole")
+            for one in (task, whole):
+                await trio.register(one)
+                await trio.upload(one, [1] * 5)
+            bodies, tokens = [encrypt_report(task, 1) for _ in range(4)], await trio.enrol(4)
+            await asyncio.to_thread(server.copy_standby)
+            assert await answers(trio, task, bodies, tokens) == [201] * 4
+            await asyncio.to_thread(server.promote_standby)
+            again = [encrypt_report(task, 0) for _ in tokens]
+            assert await answers(trio, task, again, tokens) == [410] * 4
+            status = await trio.status(task)
+            assert (status["state"], status["reason"]) == ("closed", BEHIND)
+            fresh = await trio.enrol(2)
+            codes = await answers(trio, whole, [encrypt_report(whole, 1) for _ in fresh], fresh)
+            assert codes == [201] * 2
+
+    with postgres.Server(place) as server:
+        asyncio.run(walk(server))
 
 
 def test_a_replica_that_knew_less_does_not_hide_the_loss(
