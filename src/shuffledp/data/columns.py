@@ -33,6 +33,8 @@ from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
 from shuffledp.extras import require
 
+READ_AS_THEY_ARE = ("pandas", "polars", "pyarrow", "duckdb", "modin", "cudf", "narwhals", "pyspark")
+"""Libraries whose frames are read as they are, though they offer an Arrow stream, too."""
 STEP = 1 << 20
 """Rows of an array that are looked at together."""
 
@@ -110,6 +112,23 @@ def arrow_column(source: object, column: str, file_format: FileFormat = AS_IT_IS
         return pyarrow().chunked_array(list(chunks()))
     file_format.refuse()
     return _as_arrow(_frame_series(source, column))
+
+
+def settled_source(source: object) -> object:
+    """The data itself, or a table of it where it is an Arrow record batch or a stream, which can be
+    read once only."""
+    module, name = type(source).__module__.split(".")[0], type(source).__name__
+    if module == "pyarrow" and name == "RecordBatch":
+        return pyarrow().table(source)
+    if module == "pyarrow" and name == "RecordBatchReader":
+        return source.read_all()  # type: ignore[attr-defined]
+    if not hasattr(source, "__arrow_c_stream__") or module in READ_AS_THEY_ARE:
+        return source
+    pa = pyarrow()
+    try:
+        return pa.table(source)
+    except (TypeError, pa.ArrowInvalid):
+        return pa.chunked_array(source)
 
 
 def refuse_name(column: str | None) -> None:

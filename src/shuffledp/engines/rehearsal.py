@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.data.columns import settled_source
 from shuffledp.engines.local import missing_first, prepared, read_column
 from shuffledp.errors import ParameterError, ShortBatchError
 from shuffledp.plans.plan import Plan
@@ -43,7 +44,7 @@ class Rehearsal(Generic[R]):
         query.refuse(("where",), "a rehearsal is about all rows.")
         if query.user_groups() is not None:
             raise ParameterError("A rehearsal is about all users together; leave by out.")
-        column = read_column(query, data)
+        column = read_column(query, settled_source(data))
         query = self._query = query.of_column(column.holds)
         self.users = column.rows
         self.plan = query.plan(column.rows) if plan is None else plan

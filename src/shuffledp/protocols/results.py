@@ -76,6 +76,11 @@ class Result(ABC):
         """The result as JSON can hold it."""
 
     @abstractmethod
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The result as a data frame, of "pandas", "polars" or "pyarrow"; the first that is
+        installed unless said."""
+
+    @abstractmethod
     def rows(self) -> list[tuple[str, float, float, float]]:
         """(name, estimate, low, high) of every number in the result."""
 

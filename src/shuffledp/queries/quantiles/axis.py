@@ -22,6 +22,7 @@ from shuffledp.protocols.bounds import parsed_number, reals_within
 from shuffledp.queries.quantiles.dates import UNITS, date_number, date_numbers, date_text, is_date
 
 Floats = NDArray[np.float64]
+PARTS = 16
 MOST_POINTS = 1 << 53
 """Whole numbers up to here are exact as floats."""
 
@@ -52,7 +53,9 @@ class Axis:
 
     @property
     def group(self) -> int:
-        """How many points a bin holds."""
+        """How many points a bin holds; of bins that are parts of an interval, more than one."""
+        if not self.points:
+            return 2
         return math.ceil((self.high - self.low + 1) / self.bins)
 
     @cached_property
@@ -165,9 +168,15 @@ class Axis:
         return (value - float(self.low) + 0.5) / self.group if self.points else position
 
     @property
+    def parts_of_bin(self) -> int:
+        """Into how many parts a bin is divided where errors are computed: single points, or 16."""
+        return min(self.group, PARTS) if self.points else PARTS
+
+    @property
     def variance_inside(self) -> float:
-        """The variance of a value that may lie anywhere in its bin, for bins of length 1."""
-        return (1 - 1 / self.group**2 if self.points else 1.0) / 12
+        """The variance of a value anywhere in one part of its bin, for parts of length 1."""
+        points = self.group / self.parts_of_bin
+        return (1 - 1 / points**2 if self.points else 1.0) / 12
 
     def text(self, number: Fraction | float) -> str:
         """A value for people: a date, or a number with as many digits as the bounds need."""

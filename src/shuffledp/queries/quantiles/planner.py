@@ -26,6 +26,7 @@ from shuffledp.queries.quantiles.result import QuantilesResult
 
 MOST_LEVELS = 3
 FEW_BINS, EVEN_BINS = 32, 8  # more points than the first are given a multiple of the second
+DEFAULT_BINS, USERS_PER_BIN = (32, 64, 128, 256, 512), 40.0
 WIDEST_SEARCH = 512  # finest buckets up to which several levels are tried
 
 
@@ -58,11 +59,11 @@ def plan_quantiles(
     """
     epsilon = checked_epsilon(epsilon)
     low, high, unit = checked_axis(bounds)
+    sure, come = checked_users(users, expected)
     bins, points = whole(bins, "bins", least=2, most=MOST_BUCKETS), points or bool(unit)
     if points:
         bins = point_bins(int(high - low) + 1, bins)
     check_memory(fit_bytes([bins]), "ask for fewer bins")
-    sure, come = checked_users(users, expected)
     target = Target.of(mse_overhead, rmse, None, relative_error, padded)
     chain = best_levels(bins, epsilon)
     share = epsilon / len(chain)
@@ -80,6 +81,14 @@ def plan_quantiles(
     central = [float(laplace_variance(epsilon / (2 * len(chain))))] * len(chain)
     central_rmse = math.sqrt(worst_range_variance(chain, central))
     return Plan.of(protocol, target, come, central_rmse=central_rmse, limit=limit)
+
+
+def default_bins(users: int, epsilon: Fraction) -> int:
+    """The number of bins of a query about data that is at hand, where messages cost nothing: a
+    power of two from 32 to 512, so that a bin of even data holds about as many users as the error
+    of a rank, 40/ε. More bins say hardly more; fewer blur what the noise leaves to be seen."""
+    wanted = users * float(epsilon) / USERS_PER_BIN
+    return next((bins for bins in DEFAULT_BINS if bins >= wanted), DEFAULT_BINS[-1])
 
 
 def checked_axis(bounds: object) -> tuple[Fraction, Fraction, str]:

@@ -63,9 +63,24 @@ def combine(
 
 
 def worst_range_variance(buckets: Sequence[int], variances: Sequence[float]) -> float:
-    """The largest variance of the number of users below a bucket's edge."""
-    covariance, _ = combine(buckets, variances)
-    return float(np.diag(np.cumsum(np.cumsum(covariance, axis=0), axis=1)).max())
+    """The largest variance of the number of users below a bucket's edge, where all buckets of a
+    level have the same variance: the one that `combine` gives, in one pass over the edges.
+
+    The levels are a tree. `own` is the variance of a node's total by its subtree alone. An edge
+    inside a node lies behind a fraction `part` of the node's total, plus an error of variance
+    `spread` that does not depend on that total; at the root, the total is known.
+    """
+    own, part, spread = float(variances[-1]), np.zeros(1), np.zeros(1)
+    coarser = [1, *buckets[:-1]]
+    for place in range(len(buckets) - 1, -1, -1):
+        children = buckets[place] // coarser[place]
+        before = np.repeat(np.arange(children), len(part)).astype(np.float64)
+        part, spread = np.tile(part, children), np.tile(spread, children)
+        spread = spread + own * (before + part**2 - (before + part) ** 2 / children)
+        part = (before + part) / children
+        if place:
+            own = 1 / (1 / float(variances[place - 1]) + 1 / (children * own))
+    return float(spread.max())
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import exact
+from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import Estimate, Result
 from shuffledp.queries.quantiles.axis import Axis
 from shuffledp.queries.quantiles.range_errors import RangeErrors, mean_steps_below, root_mean_square
@@ -22,6 +23,9 @@ Floats = NDArray[np.float64]
 SMOOTHING = 0.25
 """Over how much further noise quantiles are averaged, relative to the noise there is. More makes
 errors smaller where noise is large, and draws estimates to the middle (docs/coverage.md)."""
+NEAR_BINS, PARABOLA = 8, 4 / math.sqrt(30)
+"""Bins before and behind a quantile by which unevenness is judged; the root mean square of a
+parabola over its chord, relative to its height."""
 NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
 
 
@@ -188,13 +192,43 @@ class QuantilesResult(Result):
         return np.sqrt(np.maximum(variances, 1e-12))
 
     def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
-        """How far the true quantile typically is from the estimate, in the values' unit."""
-        distances = (rank - self.below[1:-1]) / self._rank_errors
+        """How far the true quantile typically is from the estimate, in the values' unit: the noise
+        of ranks, with users spread evenly inside bins, and how far they are not."""
+        parts = self.axis.parts_of_bin
+        places = np.arange(self.axis.bins * parts + 1) / parts
+        edges = np.arange(self.axis.bins + 1)
+        errors = np.concatenate([self._rank_errors[:1], self._rank_errors, self._rank_errors[-1:]])
+        below, spread = (np.interp(places, edges, one) for one in (self.below, errors))
         law = NormalDist()
-        inner = [law.cdf(distance) for distance in distances.tolist()]
-        later = np.array([1.0, *inner, 0.0])
-        centre = self.axis.middle_of(value, position)
-        return self.axis.width * root_mean_square(later, centre, self.axis.variance_inside)
+        inner = [law.cdf(one) for one in ((rank - below[1:-1]) / spread[1:-1]).tolist()]
+        centre = self.axis.middle_of(value, position) * parts
+        noise = root_mean_square(np.array([1.0, *inner, 0.0]), centre, self.axis.variance_inside)
+        uneven = self._unevenness(int(min(max(position, 0), self.axis.bins - 1)))
+        return self.axis.width * math.hypot(noise / parts, uneven if self.axis.group > 1 else 0.0)
+
+    def _unevenness(self, near: int) -> float:
+        """How far inside its bin a quantile typically lies from where it would lie if users were
+        spread evenly there, in bins; by how well straight lines over 2 and 4 bins meet the rank in
+        their middle, less noise, around the bin `near`."""
+        first = max(0, min(near - NEAR_BINS, self.axis.bins - 2 * NEAR_BINS))
+        last = min(self.axis.bins, first + 2 * NEAR_BINS)
+        density = (self.below[last] - self.below[first]) / (last - first)
+        bends = [self._bend(first, last, step) for step in (1, 2)]
+        if density <= 0 or last - first < 8 or bends[0] <= 0:
+            return 0.0
+        shrinks = min(max(bends[1] / bends[0], math.sqrt(2)), 4.0)
+        return PARABOLA * bends[0] / shrinks / float(density)
+
+    def _bend(self, first: int, last: int, step: int) -> float:
+        """The root mean square of how far ranks lie from the line over `step` bins before and after
+        them, noise taken off."""
+        middles = np.arange(first + step, last - step + 1)
+        ranks = self.below
+        bends = ranks[middles] - (ranks[middles - step] + ranks[middles + step]) / 2
+        weights = self.errors.below_edges()
+        rows = weights[middles] - (weights[middles - step] + weights[middles + step]) / 2
+        noise = self.errors.of_sums(rows)[0]
+        return math.sqrt(max(float(np.mean(bends**2) - np.mean(noise)), 0.0))
 
     def quantiles(self, probabilities: Sequence[float]) -> list[QuantileEstimate]:
         """Several quantiles of one release: no further privacy cost."""
@@ -202,6 +236,24 @@ class QuantilesResult(Result):
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         return [(q.query, q.value, q.low, q.high) for q in self.shown()]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """The shown quantiles as a data frame: probability, estimate, low, high, rmse; of dates
+        also the date and its interval as texts.
+
+        `backend` is "pandas", "polars" or "pyarrow"; the first that is installed unless said.
+        """
+        shown = self.shown()
+        columns: dict[str, list[Any]] = {"probability": [one.probability for one in shown]}
+        columns["estimate"] = [one.value for one in shown]
+        for name in ("low", "high", "rmse"):
+            columns[name] = [getattr(one, name) for one in shown]
+        if self.axis.unit:
+            texts = [one.texts()[0][1:] for one in shown]
+            names = ("date", "date_low", "date_high")
+            for place, name in enumerate(names):
+                columns[name] = [text[place] for text in texts]
+        return data_frame(columns, backend)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
         return [text for estimate in self.shown() for text in estimate.texts()]
