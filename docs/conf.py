@@ -3,7 +3,7 @@
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import MathError, pick_math_environment
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -64,9 +64,6 @@ def inline_formula(page: Any, node: nodes.math) -> None:
 def formula_block(page: Any, node: nodes.math_block) -> None:
     """Writes a formula on separate lines."""
     tex = node.astext()
-    environment = pick_math_environment(tex)
-    if environment != "equation":
-        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
     page.body.append(f'<div class="formula" tabindex="0">{mathml(tex, display=True)}</div>')
     raise nodes.SkipNode
 

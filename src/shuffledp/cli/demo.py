@@ -67,17 +67,23 @@ def run_users(args: argparse.Namespace) -> None:
         found,
         lambda out: out.print(
             facts(
-                "Estimate and true answer",
+                "How many of the simulated users say yes",
                 [
-                    ("truth", f"{found['truth']:,} of {users:,} simulated users say yes"),
-                    ("estimate", f"{result['clipped']:,.2f}"),
+                    ("estimate", f"{result['clipped']:,.1f} of {users:,} users"),
                     (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
-                    ("ε", str(result["epsilon"])),
-                    ("anomaly", f"{found['anomaly']:+.2f} standard deviations"),
+                    ("truth", f"{found['truth']:,} (only this demo knows it)"),
+                    ("privacy", f"ε = {result['epsilon']:g}, pure, certified"),
+                    *_anomaly(args, found["anomaly"]),
                 ],
             )
         ),
     )
+
+
+def _anomaly(args: argparse.Namespace, anomaly: float) -> list[tuple[str, str]]:
+    """How unusual the messages of the batch are, with -v."""
+    shown = f"{anomaly:+.2f} standard deviations"
+    return [("anomaly", shown)] if getattr(args, "verbose", False) else []
 
 
 def run_page(args: argparse.Namespace) -> None:

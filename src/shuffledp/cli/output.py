@@ -189,22 +189,17 @@ def _give_up_output() -> None:
 
 
 def facts(title: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """A rich table of two columns: names and texts."""
+    """Two columns, names and texts, below a title."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        show_header=False,
-        box=None,
-        padding=(0, 0, 0, 2),
-    )
+    table = Table(show_header=False, box=None, padding=(0, 0, 0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name), Text(value))  # never markup, whatever a label or a note contains
-    return table
+    return Group(Text(title, style="italic"), table) if title else table
 
 
 @contextmanager

@@ -41,14 +41,15 @@ LONGEST_LABEL = 40
 """Characters of a label below a bar."""
 
 
-def plot(result: Result, path: str | None = None) -> Figure:
+def plot(result: Result, path: str | None = None, what: str = "") -> Figure:
     """The picture of a result, saved to a file if a path is given: bars with intervals for
-    histograms, the law of the error for numbers, the distribution function for quantiles."""
-    return save(draw(result), path)
+    histograms, the law of the error for numbers, the distribution function for quantiles. `what`
+    names the column in titles and beside axes."""
+    return save(draw(result, what), path)
 
 
 @singledispatch
-def draw(result: Result) -> Figure:
+def draw(result: Result, what: str = "") -> Figure:
     """The picture of a result; a new type of result registers its own with `draw.register`."""
     raise ParameterError(f"There is no picture of a {type(result).__name__}; print it instead.")
 
@@ -59,7 +60,7 @@ def _caption(result: Result) -> str:
 
 
 @draw.register(Estimate)
-def draw_estimate(result: Estimate) -> Figure:
+def draw_estimate(result: Estimate, what: str = "") -> Figure:
     """One number: where the truth may lie, by the law of the error where that is known."""
     figure, (axes,) = new_figure()
     ((name, value, low, high),) = result.texts()
@@ -68,11 +69,13 @@ def draw_estimate(result: Estimate) -> Figure:
     else:
         _bars_of_errors(axes, result, *result.errors())
         axes.axvline(result.clipped, color=LINE, linewidth=1.6)
+    name += f" of {what}" * bool(what)
     said = f"{name} ≈ {value}   ({percent(result.confidence)} interval {low} … {high})"
     title = axes.set_title("\n".join(wrap(said, LONGEST_TITLE)), color=INK)
     _write_numbers_out(axes)
     set_plainly([title], shown_labels([name])[1])
-    axes.set_xlabel(f"where the true value may lie, given the estimate\n{_caption(result)}")
+    shown = "bars: how likely each true value is, dark inside the interval" * bool(result.errors)
+    axes.set_xlabel("\n".join(filter(None, (what or name, shown, _caption(result)))))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     return figure
@@ -123,18 +126,20 @@ def _bars_of_errors(axes: Axes, result: Estimate, errors: Floats, chances: Float
 
 
 @draw.register(HistogramResult)
-def draw_histogram(result: HistogramResult) -> Figure:
+def draw_histogram(result: HistogramResult, what: str = "") -> Figure:
     """All buckets as bars, with the interval of each and of all at once."""
-    return _bars(result, "users", "bucket")
+    return _bars(result, f"{counted(result.users, 'user')} by {what or 'label'}", "users")
 
 
 @draw.register(GroupsResult)
-def draw_groups(result: GroupsResult) -> Figure:
+def draw_groups(result: GroupsResult, what: str = "") -> Figure:
     """All groups as bars, with the interval of each and of all at once."""
-    return _bars(result, f"{result.answer} by {result.by}", "group")
+    of = f" of {what}" * bool(what)
+    title = f"{result.answer}{of} by {result.by}, {counted(result.users, 'user')}"
+    return _bars(result, title, "users" if result.answer == "count" else what or result.answer)
 
 
-def _bars(result: HistogramResult | GroupsResult, ylabel: str, each: str) -> Figure:
+def _bars(result: HistogramResult | GroupsResult, title: str, ylabel: str) -> Figure:
     count = len(result.labels)
     figure, (axes,) = new_figure(wide=max(7.5, min(0.28 * count, 30.0)))
     places = np.arange(count)
@@ -150,13 +155,14 @@ def _bars(result: HistogramResult | GroupsResult, ylabel: str, each: str) -> Fig
     numbered = _name_buckets(axes, [str(label) for label in result.labels])
     axes.set_ylabel(ylabel)
     widest = float((result.high - result.low).max()) / 2
-    axes.set_title(
-        f"thick: {percent(result.confidence)} interval of each {each} (± {_short(widest)} or "
-        "less); thin: of all at once",
-        color=INK,
+    sure = percent(result.confidence)
+    axes.set_title(f"{title}, with {sure} intervals", color=INK)
+    shown = (
+        f"thick lines: the {sure} interval of each bar (± {_short(widest)} or less); "
+        "thin lines: of all bars at once\n"
     )
     note = "\nno installed font has the characters of all labels: #1 is the first" * numbered
-    axes.set_xlabel(_caption(result) + note)
+    axes.set_xlabel(shown + _caption(result) + note)
     return figure
 
 
@@ -177,8 +183,8 @@ def _name_buckets(axes: Axes, labels: list[str]) -> bool:
 
 
 @draw.register(QuantilesResult)
-def draw_quantiles(result: QuantilesResult) -> Figure:
-    """The part of the users below each value, with the quantiles and their intervals."""
+def draw_quantiles(result: QuantilesResult, what: str = "") -> Figure:
+    """The share of the users below each value, with the quantiles and their intervals."""
     figure, (axes,) = new_figure()
     low, high = (end / result.reports for end in result.band)
     below = result.below / result.reports
@@ -194,9 +200,12 @@ def draw_quantiles(result: QuantilesResult) -> Figure:
         axes.annotate(
             f" {quantile.texts()[0][1]}", (quantile.high, probability), color=INK, va="center"
         )
-    axes.set_ylabel("part of the users below")
-    axes.set_title(f"quantiles with their {percent(result.confidence)} intervals", color=INK)
-    axes.set_xlabel(_caption(result))
+    axes.set_ylabel("share of users below")
+    of = f" of {what}" * bool(what)
+    sure = percent(result.confidence)
+    axes.set_title(f"Quantiles{of}, {counted(result.users, 'user')}, {sure} intervals", color=INK)
+    shown = f"red lines: {sure} intervals of the quantiles; band: of the whole curve"
+    axes.set_xlabel("\n".join(filter(None, (what, shown, _caption(result)))))
     return figure
 
 

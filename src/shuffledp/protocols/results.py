@@ -115,13 +115,14 @@ class Result(ABC):
             "certificate": None if self.certificate is None else dict(self.certificate),
         }
 
-    def plot(self, path: str | None = None) -> Figure:
-        """A picture of the result as a matplotlib figure, saved to a file if a path is given."""
+    def plot(self, path: str | None = None, what: str = "") -> Figure:
+        """A picture of the result as a matplotlib figure, saved to a file if a path is given;
+        `what` names the column in its title."""
         # Pictures lie above this package. This import upwards, allowed by name in pyproject.toml,
         # waits until somebody asks for a picture, so that results do not need matplotlib.
         from shuffledp.plots.results import plot
 
-        return plot(self, path)
+        return plot(self, path, what)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
         """`rows` as texts, each number with the digits that its error deserves."""
