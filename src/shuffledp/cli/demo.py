@@ -7,6 +7,7 @@ import signal
 from types import FrameType
 
 from shuffledp.cli.output import Commands, add_command, emit, facts, note
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import percent, whole
 
 
@@ -38,6 +39,14 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--question", metavar="TEXT", help="the yes-or-no question on the survey page"
     )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="let pages of another site answer too, for example http://localhost:5173; repeat it "
+        "for each (serves the survey page)",
+    )
     parser.add_argument("--keep", action="store_true", help="keep databases and logs")
 
 
@@ -45,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     """Runs the demo; SIGTERM ends it, and its servers with it."""
     before = signal.signal(signal.SIGTERM, _end)
     try:
-        run_page(args) if args.browser else run_users(args)
+        run_page(args) if args.browser or args.allow_origin else run_users(args)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -100,7 +109,20 @@ def run_page(args: argparse.Namespace) -> None:
         question=args.question or QUESTION,
         keep=args.keep,
         more=_more(args),
+        origins=_origins(args),
     )
+
+
+def _origins(args: argparse.Namespace) -> list[str]:
+    """The other sites whose pages may answer."""
+    from shuffledp.service.http.origins import is_origin
+
+    if not all(is_origin(origin) for origin in args.allow_origin):
+        raise ParameterError(
+            "--allow-origin takes an origin: scheme, host and port without a path, for example "
+            "http://localhost:5173."
+        )
+    return list(args.allow_origin)
 
 
 def _more(args: argparse.Namespace) -> list[str]:

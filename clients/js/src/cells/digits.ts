@@ -6,6 +6,7 @@ import {
   add,
   atMost,
   gcd,
+  holds,
   ONE,
   over,
   rational,
@@ -102,7 +103,8 @@ export class SharedCell implements Cell {
     return together.stray_odds.every((odds, i) => {
       const q = i + 2;
       const ways = rational(choose(together.cells, q) * choose(z, q - 1));
-      return atMost(
+      return holds(
+        `stray ${q}`,
         times(times(all, power(part, q)), ways),
         times(times(rational(z + 2 - q), spare), odds),
       );

@@ -7,6 +7,7 @@ import { expBetween, type Between } from "../numbers/exponential.js";
 import {
   add,
   atMost,
+  holds,
   ONE,
   over,
   rational,
@@ -103,7 +104,7 @@ class PaperCell implements IndependentCell {
 
   prove(up: Rational, down: Rational): void {
     const { largest, stand_in } = this.data;
-    if (!atMost(this.upLoss, up)) notPrivate("a direction's loss exceeds what it may cost");
+    if (!holds("loss", this.upLoss, up)) notPrivate("a direction's loss exceeds what it may cost");
     for (let delta = 1; delta <= largest; delta++)
       for (const x of new Set(stand_in ? [0, largest - delta] : [largest - delta]))
         if (!this.holds(down, delta, x)) notPrivate("a change downwards costs more than it may");
@@ -129,7 +130,7 @@ class PaperCell implements IndependentCell {
       Rational,
       Rational,
     ];
-    if (flood_mean[0] === 0n) return !atMost(lift[0], ONE);
+    if (flood_mean[0] === 0n) return !holds(`g, δ=${delta}, x=${x}`, lift[0], ONE);
     const data = expBetween(subtract(loss, over(times(b, rational(delta)), rational(largest))));
     const known = new Map<bigint, Between<Rational>>();
     const g = (m: bigint): Between<Rational> => {
@@ -161,7 +162,7 @@ class PaperCell implements IndependentCell {
       else left = middle + 1n;
     }
     for (let [place, steps] = [right, 0]; steps < 16; place--, steps++) {
-      if (atMost(g(place)[0], ONE)) return false;
+      if (holds(`g(${place}), δ=${delta}, x=${x}`, g(place)[0], ONE)) return false;
       if (place === 0n || !atMost(g(place - 1n)[0], g(place)[1])) return true;
     }
     return false;

@@ -2,7 +2,7 @@
 import type { CellKind } from "../cells/base.js";
 import { loadCells } from "../cells/registry.js";
 import { notPrivate } from "../errors.js";
-import { atMost } from "../numbers/rational.js";
+import { holds } from "../numbers/rational.js";
 import { choice, type Check } from "../schema.js";
 import type { Protocol, Query } from "./base.js";
 
@@ -36,7 +36,7 @@ export async function protocolReader(
     const protocol = { query, users, publicMessages: 0, ...found };
     if (
       protocol.groups.some(({ uses }) => uses.some(({ cell }) => cell.users !== users)) ||
-      !atMost(protocol.loss, protocol.epsilon)
+      !holds("total", protocol.loss, protocol.epsilon)
     )
       notPrivate("the cells' users differ, or their losses add up to more than ε");
     return protocol;

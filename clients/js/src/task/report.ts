@@ -2,7 +2,7 @@
 import { bytesOf, fromHex, join, utf8, type Bytes } from "../bytes.js";
 import type { Words } from "../numbers/sampling.js";
 import type { Answer } from "../queries/base.js";
-import { sealer, type Ephemeral } from "./hpke.js";
+import { sealer, webKey, type Ephemeral } from "./hpke.js";
 import { MESSAGE_BYTES, type Task } from "./task.js";
 
 const DUMMY = 0xffffffff;
@@ -41,14 +41,15 @@ export interface ReportOptions {
   /** 16 bytes. */
   readonly id: Bytes;
   readonly words: Words;
-  readonly ephemeral: Ephemeral;
+  /** WebCrypto's keys if there is none. */
+  readonly ephemeral?: Ephemeral | undefined;
 }
 
 /** A whole report as it is posted. */
 export async function encryptReport(
   task: Task,
   value: Answer,
-  { id, words, ephemeral }: ReportOptions,
+  { id, words, ephemeral = webKey }: ReportOptions,
 ): Promise<Bytes> {
   const numbers = await plainNumbers(task, value, words);
   const taskId = fromHex(task.id);

@@ -218,7 +218,7 @@ const formOf = (protocol: Check<Protocol>) =>
   );
 
 /** The protocol in a certificate; everything else that the certificate says must follow from it. */
-const certificateOf =
+export const certificateOf =
   (read: Check<Protocol>): Check<Protocol> =>
   (data, name) => {
     const { epsilon, loss, rule, users, protocol, cells } = record(
