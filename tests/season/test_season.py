@@ -235,7 +235,7 @@ def the_forger_saw_nothing_but_noise(season: Season, published: list[dict[str, A
 def stored_tallies(store: Path) -> dict[str, Tally]:
     """What the analyzer has counted, by batch, before any noise was added."""
     with apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY) as database:
-        rows = database.execute("SELECT hex(id), tally FROM batches").fetchall()
+        rows = database.execute("SELECT hex(id), tally FROM tallies").fetchall()
     return {str(name).lower(): Tally.from_json(str(text)) for name, text in rows}
 
 

@@ -17,7 +17,7 @@ import asyncpg
 import httpx
 import pytest
 from service_programs import Programs
-from service_states import stored_tallies
+from service_states import keep_tallies, stored_tallies
 from service_trio import DELIVERY, Trio, bearing, known_report
 
 from shuffledp.service.demo import free_port, wait_ready
@@ -36,6 +36,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
     task = trio.task(users=BATCH)
     made = [known_report(task, user % 2) for user in range(REPORTS)]
     programs = Programs(trio)
+    asyncio.run(keep_tallies(stores["analyzer"]))
     with programs.both() as (shuffler, _):
         programs.register(task)
         tokens = programs.enrol(len(made))
@@ -67,6 +68,7 @@ def test_three_replicas_lose_and_double_nothing(
         (tasks[user % 2], *known_report(tasks[user % 2], user % 3 % 2)) for user in range(REPORTS)
     ]
     programs = Replicated(trio, 3)
+    asyncio.run(keep_tallies(trio.analyzer_config.store))
     with programs.all():
         for task in tasks:
             programs.register(task)

@@ -181,7 +181,7 @@ def make_series(stage: Stage, folder: Path) -> list[Task]:
         "--name", SERIES, "--question", "How do you get to work?",
         "--shuffler", stage.urls["shuffler"], "--gateway-key", gateway,
         "--issuer", stage.urls["issuer"], "--issuer-key", issuer_keys[0],
-        "--output", str(folder / "pattern.json"),
+        "--reports", str(BATCH), "--output", str(folder / "pattern.json"),
     )  # fmt: skip
     begin = datetime.now(UTC) - timedelta(hours=1)
     words = ["--begin", begin.isoformat(), "--until", (begin + timedelta(days=20)).isoformat()]

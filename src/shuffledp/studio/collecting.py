@@ -83,7 +83,13 @@ class ServerUrls:
 
 
 def make_task(
-    plan: str, key: PublicKey, purpose: Purpose, publish_noise: bool, shuffler: str
+    plan: str,
+    key: PublicKey,
+    purpose: Purpose,
+    *,
+    publish_noise: bool,
+    shuffler: str,
+    batch: BatchRule | None = None,
 ) -> Task:
     """The task of a plan, with the texts that people see."""
     data = json.loads(plan)
@@ -91,7 +97,7 @@ def make_task(
         data,
         key,
         purpose.title,
-        BatchRule(int(data["users"])),
+        batch,
         question=purpose.question or purpose.title,
         operators=purpose.operators,
         shuffler=shuffler,
@@ -125,7 +131,7 @@ def connect(asked: Mapping[str, Any], plan: str, publish_noise: bool) -> tuple[S
             "create one for each with `shuffledp keys token`."
         )
     key, purpose = newest_key(servers.analyzer), Purpose.of(asked.get("purpose"))
-    task = make_task(plan, key, purpose, publish_noise, servers.shuffler)
+    task = make_task(plan, key, purpose, publish_noise=publish_noise, shuffler=servers.shuffler)
     urls = {"analyzer": servers.analyzer, "shuffler": servers.shuffler}
     register_everywhere(task, urls, tokens, collector_key())
     return servers, task

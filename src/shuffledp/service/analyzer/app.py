@@ -88,7 +88,8 @@ class Analyzer(Role):
         return AnalyzerCare(self.database, self.clock)
 
     def retention(self) -> Retention:
-        return AnalyzerRetention(self.config, self.database, self.tasks, self.clock)
+        budget = self.publishing.budget
+        return AnalyzerRetention(self.config, self.database, self.tasks, budget, self.clock)
 
     async def measure(self) -> None:
         states = Counter(batch.state for batch in await self.store.batches())
