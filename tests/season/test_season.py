@@ -185,7 +185,8 @@ def every_report_was_counted_once(season: Season) -> None:
         counted = checks.counted_messages(season.stage.folder / "analyzer", task)
         assert not checks.miscounted(sent, counted)
         assert all(len(wave.bodies) == BATCH for wave in waves)
-    status = season.stage.http.get(f"{season.stage.urls['shuffler']}/status").json()
+    url, token = f"{season.stage.urls['shuffler']}/status", season.stage.tokens["operator"]
+    status = season.stage.http.get(url, headers={"Authorization": f"Bearer {token}"}).json()
     assert [task["have"] for task in status["tasks"]] == [0] * WEEKS
 
 

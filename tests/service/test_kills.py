@@ -18,7 +18,7 @@ import httpx
 import pytest
 from service_programs import Programs
 from service_states import keep_tallies, stored_tallies
-from service_trio import DELIVERY, Trio, bearing, known_report
+from service_trio import DELIVERY, OPERATOR, Trio, bearing, known_report
 
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.tokens import ONCE_PREFIX
@@ -44,7 +44,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         kills = asyncio.run(_storm(programs, sending))
         assert kills == KILLS
         programs.results(task, REPORTS // BATCH)
-        status = httpx.get(f"{shuffler}/status").json()["tasks"][0]
+        status = httpx.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
     tallies = asyncio.run(stored_tallies(stores["analyzer"]))
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
@@ -81,7 +81,9 @@ def test_three_replicas_lose_and_double_nothing(
             found = programs.results(task, REPORTS // 2 // BATCH, 180)
             assert {result["reports"] for result in found} == {BATCH}
         for at in range(3):
-            status = httpx.get(f"{programs.replica_urls[at]}/status", timeout=60).json()["tasks"]
+            status = httpx.get(
+                f"{programs.replica_urls[at]}/status", headers=bearing(OPERATOR), timeout=60
+            ).json()["tasks"]
             assert [(one["have"], one["state"], one["reason"]) for one in status] == [
                 (0, "open", "")
             ] * 2

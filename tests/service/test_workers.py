@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 from raw_sockets import wait_for
 from service_programs import Programs
-from service_trio import USERS, Trio, bearing
+from service_trio import OPERATOR, USERS, Trio, bearing
 
 from shuffledp.service.demo import wait_ready
 from shuffledp.tasks.reports import encrypt_report
@@ -83,7 +83,9 @@ def test_workers_share_the_address_and_are_replaced(
         assert result["reports"] == USERS
 
         def counted() -> float:
-            lines = httpx.get(f"{url}/metrics", timeout=60).text.splitlines()
+            lines = httpx.get(
+                f"{url}/metrics", headers=bearing(OPERATOR), timeout=60
+            ).text.splitlines()
             name = 'shuffledp_shuffler_uploads_total{task="1",verdict="accepted"}'
             return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 

@@ -146,10 +146,11 @@ class Season:
     def shuffler_has_deleted(self, task: Task) -> None:
         """Waits until the shuffler has deleted all delivered reports of a task."""
         url = f"{self.stage.urls['shuffler']}/status"
+        said = {"Authorization": f"Bearer {self.stage.tokens['operator']}"}
 
         def deleted() -> bool:
             with contextlib.suppress(httpx.TransportError):
-                tasks = self.stage.http.get(url).json()["tasks"]
+                tasks = self.stage.http.get(url, headers=said).json()["tasks"]
                 found = next(one for one in tasks if one["task"] == task.id.hex())
                 return {batch["state"] for batch in found["batches"]} == {"deleted"}
             return False

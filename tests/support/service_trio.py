@@ -204,7 +204,9 @@ class Trio:
 
     async def status(self, task: Task) -> dict[str, Any]:
         """What the shuffler's status says about a task."""
-        tasks: list[dict[str, Any]] = (await self.to_shuffler.get("/status")).json()["tasks"]
+        tasks: list[dict[str, Any]] = (
+            await self.to_shuffler.get("/status", headers=bearing(OPERATOR))
+        ).json()["tasks"]
         return next(one for one in tasks if one["task"] == task.id.hex())
 
     async def deleted(self, task: Task) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Trial:
         servers.register(task)
         self._sending = threading.Thread(target=self._send, args=(servers, task), daemon=True)
         self._sending.start()
-        return ServerUrls(servers.shuffler, servers.analyzer), task
+        return ServerUrls(servers.shuffler, servers.analyzer, servers.operator_token), task
 
     def _send(self, servers: Servers, task: Task) -> None:
         values = task.protocol.sample_values(self.devices)

@@ -61,15 +61,17 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
     import("../task/log.js"),
     readTask(text, { id, policy: readPolicy(policy), cells, clock }),
   ]);
+  // cheapest first: a task that nobody has signed must not keep this device busy
   task.checkTime();
   checkPolicy(task);
-  await task.prove();
+  await task.checkSize();
   if (task.issuer !== undefined) (await import("./tokens.js")).checkIssuer(task.issuer);
   task.relay = relay;
   task.ephemeral = ephemeral;
   const load = async () =>
     relay || text === url ? (await toShuffler(task))(`/tasks/${id}/proof`) : direct(url)("/proof");
   task.logged = await logged(task, { load, proof: options.proof, verify });
+  await task.prove();
   return task;
 }
 

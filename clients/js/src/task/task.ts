@@ -27,6 +27,8 @@ export const MESSAGE_BYTES = 52;
 const HEADER_BYTES = 59;
 const OPERATOR = textOf(1, 200, SHOWN);
 const MOST_CELLS = 1 << 30;
+/** Exact operations of a proof, about: a few seconds on a device. */
+const MOST_PROOF_STEPS = 4e6;
 
 export interface Operators {
   readonly collector: string;
@@ -152,24 +154,35 @@ export class Task {
     return (await import("../device/describe.js")).describe(this, storage);
   }
 
-  /** Throws unless this device can prove that the parameters are private and that reports are long
-   * enough. */
-  async prove(): Promise<void> {
+  /** Throws unless reports are long enough as far as that is known without the noise, and the
+   * proof is short enough for a device. Cheap: before signatures are checked and anything is
+   * proved. */
+  async checkSize(): Promise<void> {
     if (this.series !== undefined) (await import("./series.js")).checkSeries(this);
     const { groups, publicMessages } = this.protocol;
-    const size = this.reportSize - publicMessages;
-    let [most, cells] = [0, 0];
-    for (const { uses, mostMessages, counters } of groups) {
-      for (const { cell, up, down } of uses) cell.prove(up, down);
-      most += mostMessages;
+    let [need, cells, steps] = [publicMessages, 0, 0];
+    for (const { uses, mostMessages, leastMessages, counters } of groups) {
+      need += this.padding === "exact" ? mostMessages : leastMessages;
       cells += counters;
+      for (const { cell } of uses) steps += cell.proofSteps;
     }
-    const enough =
-      this.padding === "exact"
-        ? size >= most
-        : await (await import("../cells/reserve.js")).reserveHolds(groups, size, this.batchReports);
-    if (!enough || cells > MOST_CELLS)
-      bad(`Reports of ${this.reportSize} messages are too short for this task`);
+    if (need > this.reportSize || cells > MOST_CELLS) this.tooShort();
+    if (steps > MOST_PROOF_STEPS) bad("The proof of this task takes too long for a device");
+  }
+
+  /** Throws unless this device can prove that the parameters are private and that reports are long
+   * enough. Requires `checkSize`. */
+  async prove(): Promise<void> {
+    const { groups, publicMessages } = this.protocol;
+    for (const { uses } of groups) for (const { cell, up, down } of uses) cell.prove(up, down);
+    if (this.padding === "exact") return;
+    const { reserveHolds } = await import("../cells/reserve.js");
+    if (!(await reserveHolds(groups, this.reportSize - publicMessages, this.batchReports)))
+      this.tooShort();
+  }
+
+  private tooShort(): never {
+    return bad(`Reports of ${this.reportSize} messages are too short for this task`);
   }
 
   /** Throws unless the task is valid now. */
