@@ -6,8 +6,6 @@ in the ledger?  ──▶  bad messages?  ──▶  noise, release, JSON  ─�
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 
 from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
 from shuffledp.cells.report_size import promise
+from shuffledp.documents.csv_text import csv_text
 from shuffledp.documents.schema import (
     HASH_TEXT,
     Anything,
@@ -196,15 +195,17 @@ def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
     return [ResultLine(label, row["estimate"], *row["interval"]) for label, row in rows]
 
 
-def results_csv(results: Iterable[dict[str, Any]]) -> str:
-    """Published results as CSV, one line per number."""
-    return _csv(CSV_COLUMNS, _csv_rows(results))
+def results_csv(results: Iterable[dict[str, Any]], **marks: str) -> str:
+    """Published results as CSV, one line per number; each of the marks is one more column, with the
+    same text in every line."""
+    rows = ([*row, *marks.values()] for row in _csv_rows(results))
+    return csv_text((*CSV_COLUMNS, *marks), rows)
 
 
 def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
     """The published results of a series' tasks as CSV: the dates and the place of the task before
     each line."""
-    return _csv(
+    return csv_text(
         (*SERIES_COLUMNS, *CSV_COLUMNS),
         (
             [
@@ -217,14 +218,6 @@ def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
             for row in _csv_rows(one["results"])
         ),
     )
-
-
-def _csv(columns: Iterable[str], rows: Iterable[list[Any]]) -> str:
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(columns)
-    table.writerows(rows)
-    return out.getvalue()
 
 
 def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:

@@ -26,9 +26,6 @@ import type { Logged } from "./log.js";
 export const MESSAGE_BYTES = 52;
 const HEADER_BYTES = 59;
 const OPERATOR = textOf(1, 200, SHOWN);
-const MOST_CELLS = 1 << 30;
-/** Exact operations of a proof, about: a few seconds on a device. */
-const MOST_PROOF_STEPS = 4e6;
 
 export interface Operators {
   readonly collector: string;
@@ -55,7 +52,8 @@ export interface TaskOptions {
   readonly clock: () => number;
 }
 
-/** Reads a task's text and checks every number in it; `Task.prove` then proves its privacy. */
+/** Reads a task's text and checks every number in it; `prove` (proving.ts) then proves its
+ * privacy. */
 export async function readTask(text: string, options: TaskOptions): Promise<Task> {
   const data = readCanonical(text) as { certificate?: { protocol?: { query?: unknown } } } | null;
   const { query } = data?.certificate?.protocol ?? {};
@@ -94,7 +92,7 @@ export class Task {
   /** The relay and the source of X25519 keys that `loadTask` was given. */
   relay: string | undefined;
   ephemeral: Ephemeral | undefined;
-  /** Its position in a series of tasks, as written; `prove` checks it. */
+  /** Its position in a series of tasks, as written; `checkSize` checks it. */
   readonly series: unknown;
   /** Who has signed it; `loadTask` finds that out. */
   logged!: Logged;
@@ -152,37 +150,6 @@ export class Task {
   /** What will be sent and what it costs, for a screen that asks for consent. */
   async describe(storage?: Storage): Promise<Description> {
     return (await import("../device/describe.js")).describe(this, storage);
-  }
-
-  /** Throws unless reports are long enough as far as that is known without the noise, and the
-   * proof is short enough for a device. Cheap: before signatures are checked and anything is
-   * proved. */
-  async checkSize(): Promise<void> {
-    if (this.series !== undefined) (await import("./series.js")).checkSeries(this);
-    const { groups, publicMessages } = this.protocol;
-    let [need, cells, steps] = [publicMessages, 0, 0];
-    for (const { uses, mostMessages, leastMessages, counters } of groups) {
-      need += this.padding === "exact" ? mostMessages : leastMessages;
-      cells += counters;
-      for (const { cell } of uses) steps += cell.proofSteps;
-    }
-    if (need > this.reportSize || cells > MOST_CELLS) this.tooShort();
-    if (steps > MOST_PROOF_STEPS) bad("The proof of this task takes too long for a device");
-  }
-
-  /** Throws unless this device can prove that the parameters are private and that reports are long
-   * enough. Requires `checkSize`. */
-  async prove(): Promise<void> {
-    const { groups, publicMessages } = this.protocol;
-    for (const { uses } of groups) for (const { cell, up, down } of uses) cell.prove(up, down);
-    if (this.padding === "exact") return;
-    const { reserveHolds } = await import("../cells/reserve.js");
-    if (!(await reserveHolds(groups, this.reportSize - publicMessages, this.batchReports)))
-      this.tooShort();
-  }
-
-  private tooShort(): never {
-    return bad(`Reports of ${this.reportSize} messages are too short for this task`);
   }
 
   /** Throws unless the task is valid now. */
