@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from shuffledp.cells.base import Cell
 from shuffledp.protocols.base import Protocol
+from shuffledp.protocols.fake_clients import moved, sent_by_one
 from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.count.planner import plan_count
@@ -34,25 +34,10 @@ Expected = Callable[[int, int], tuple[float, float]]
 """(how far an estimate is moved, the anomaly) for `fake` clients who send `each` messages."""
 
 
-def sent_by_one(cell: Cell) -> tuple[float, float]:
-    """(messages that a user who holds 0 sends on average, how many more one who holds 1 does)."""
-    nothing, one = (float(cell.estimate(sent, 0, 1)) for sent in (0, 1))
-    return nothing / (nothing - one), 1 / (one - nothing)
-
-
 def expected(protocol: Protocol[Result], users: int, false: int, each: int) -> tuple[float, float]:
     """(how far the first cell's estimate is moved, the anomaly) if `false` of `users` clients send
     `each` messages to the first cell and nothing to others."""
-    cells = protocol.cells
-    base, more = sent_by_one(cells[0])
-    shares = np.full(len(cells), (1 - HONEST_SHARE) / max(len(cells) - 1, 1))
-    shares[0] = HONEST_SHARE
-    plus = (users - false) * (base + more * shares)
-    plus[0] += false * each
-    sent = np.rint(plus).astype(np.int64)
-    batch = Report(users=users, plus=sent, minus=np.zeros(len(cells), np.int64))
-    moved = float(cells[0].estimates(sent, users)[0]) - HONEST_SHARE * users
-    return moved, protocol.anomaly(batch)
+    return moved(protocol, users, false, each, honest_share=HONEST_SHARE)
 
 
 def expected_frequency(
@@ -85,10 +70,10 @@ def rows(name: str, users: int, expect: Expected, sent: int) -> Iterator[str]:
         false = users * mille // 1000
         cells = []
         for each in (sent, 0):
-            moved, anomaly = expect(false, each)
+            shift, anomaly = expect(false, each)
             mark = "marked" if abs(anomaly) > IMPLAUSIBLE_DEVIATIONS else "no mark"
             far = "over 100 σ" if abs(anomaly) > MOST_SHOWN else f"{abs(round(anomaly))} σ"
-            cells.append(f"{100 * moved / users:+.1f} % | {mark} ({far})")
+            cells.append(f"{100 * shift / users:+.1f} % | {mark} ({far})")
         yield f"| {name} | {users:,} | {sent} | {mille / 10:g} % | {' | '.join(cells)} |"
 
 

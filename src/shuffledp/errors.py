@@ -3,6 +3,7 @@
     ShuffleDPError
     ├── InputError              what the caller gave is not allowed
     │   ├── ParameterError      ε, a target, a size, a file format … (also a ValueError)
+    │   │   └── LedgerBroken    lines of a ledger were edited or removed
     │   ├── DataError           a column or file cannot be used as it is
     │   ├── ValueOutOfRange     a user's value does not fit the protocol (never says which value)
     │   └── SeededError         seeded randomness where only the operating system's will do
@@ -34,6 +35,10 @@ class InputError(ShuffleDPError):
 
 class ParameterError(InputError, ValueError):
     """A parameter is outside its domain."""
+
+
+class LedgerBroken(ParameterError):
+    """Lines of a ledger were edited or removed; nothing was spent."""
 
 
 class DataError(InputError):

@@ -11,7 +11,7 @@ import pytest
 from nginx_proxy import program, proxy
 from raw_sockets import MemoryWatch, closed, connect, send_until_refused, status_of
 from service_programs import Programs
-from service_trio import USERS, Trio, as_collector, bearing
+from service_trio import OPERATOR, USERS, Trio, as_collector, bearing
 
 from shuffledp.tasks.reports import encrypt_report
 
@@ -47,7 +47,10 @@ def test_reports_pass_and_limits_hold(proxied: tuple[Programs, list[str]]) -> No
         )
         assert answer.status_code == 201, answer.text
     assert programs.results(task)[0]["reports"] == USERS
-    assert httpx.get(f"{shuffler}/metrics").status_code == 403
+    for url in (shuffler, analyzer):
+        for path in ("", "/page.js", "/status", "/metrics", "/tasks", "/ledger/restore"):
+            assert httpx.get(f"{url}{path}", headers=bearing(OPERATOR)).status_code == 403, path
+    assert httpx.get(f"{shuffler}/tasks/{task.id.hex()}/progress").status_code == 200
     assert httpx.get(f"{shuffler}/{'a' * 9000}").status_code == 414
     assert httpx.get(shuffler, headers={"x": "y" * 9000}).status_code in (400, 431)
     with connect(shuffler) as client:

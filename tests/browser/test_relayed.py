@@ -93,7 +93,8 @@ class Deployment:
 
     def reports(self, task: Task) -> int:
         """How many reports of a task wait at the shuffler."""
-        status = httpx.get(f"{self.servers.shuffler}/status").json()["tasks"]
+        said = {"Authorization": f"Bearer {self.servers.operator_token}"}
+        status = httpx.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
         return int(next(one["have"] for one in status if one["task"] == task.id.hex()))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import postgres_server as postgres
 import pytest
 from service_needs import missing
-from service_trio import USERS, Trio, as_collector
+from service_trio import OPERATOR, USERS, Trio, as_collector, bearing
 
 from shuffledp.service.errors import StorageUnavailable
 from shuffledp.service.http.tasks import RegisteredTask
@@ -94,7 +94,7 @@ def test_an_older_database_is_noticed_while_running(
             assert codes == [410] * 4
             status = await trio.status(task)
             assert (status["state"], status["reason"]) == ("closed", BEHIND)
-            assert (await trio.to_shuffler.get("/metrics")).text.count(
+            assert (await trio.to_shuffler.get("/metrics", headers=bearing(OPERATOR))).text.count(
                 "shuffledp_shuffler_stopped_tasks 1.0"
             )
             fresh = await trio.enrol(2)

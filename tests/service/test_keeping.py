@@ -71,7 +71,9 @@ def test_a_task_is_closed_archived_and_deleted(tmp_path: Path, stores: dict[str,
             listed = await trio.to_shuffler.get("/tasks", headers=bearing(OPERATOR))
             states = {one["name"]: (one["state"], one["waiting"]) for one in listed.json()["tasks"]}
             assert states == {"test": ("archived", 0), "other": ("open", 0)}
-            shown = (await trio.to_shuffler.get("/status")).json()["tasks"]
+            shown = (await trio.to_shuffler.get("/status", headers=bearing(OPERATOR))).json()[
+                "tasks"
+            ]
             assert [one["name"] for one in shown] == ["other"]
             (token,) = await trio.enrol()
             late = await trio.post(task, encrypt_report(task, 1), token)

@@ -22,8 +22,8 @@ from nginx_proxy import proxy
 from raw_sockets import wait_for
 from service_needs import missing
 from service_programs import Programs
-from service_states import stored_tallies
-from service_trio import DELIVERY, Trio, bearing, known_report
+from service_states import keep_tallies, stored_tallies
+from service_trio import DELIVERY, OPERATOR, Trio, bearing, known_report
 
 from shuffledp.service.demo import free_port, wait_ready
 from shuffledp.service.tokens import ONCE_PREFIX
@@ -41,6 +41,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
     task = trio.task(users=BATCH)
     made = [known_report(task, user % 2) for user in range(REPORTS)]
     programs = Programs(trio)
+    asyncio.run(keep_tallies(stores["analyzer"]))
     with programs.both() as (shuffler, _):
         programs.register(task)
         tokens = programs.enrol(len(made))
@@ -48,7 +49,7 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, stores: dict[str, str]) -> N
         kills = asyncio.run(_storm(programs, sending))
         assert kills == KILLS
         programs.results(task, REPORTS // BATCH)
-        status = httpx.get(f"{shuffler}/status").json()["tasks"][0]
+        status = httpx.get(f"{shuffler}/status", headers=bearing(OPERATOR)).json()["tasks"][0]
         assert status["have"] == 0 and len(status["batches"]) == REPORTS // BATCH
     tallies = asyncio.run(stored_tallies(stores["analyzer"]))
     assert sum(tally["plus"][0] for tally in tallies) == sum(plus for _, plus, _ in made)
@@ -82,6 +83,7 @@ def test_three_replicas_lose_and_double_nothing(tmp_path: Path, crashing: str) -
         (tasks[user % 2], *known_report(tasks[user % 2], user % 3 % 2)) for user in range(REPORTS)
     ]
     programs = Replicated(trio, 3)
+    asyncio.run(keep_tallies(trio.analyzer_config.store))
     with programs.all():
         for task in tasks:
             programs.register(task)
@@ -96,7 +98,9 @@ def test_three_replicas_lose_and_double_nothing(tmp_path: Path, crashing: str) -
             assert {result["reports"] for result in found} == {BATCH}
             assert len(found) == REPORTS // 2 // BATCH
         for at in range(3):
-            status = httpx.get(f"{programs.replica_urls[at]}/status", timeout=60).json()["tasks"]
+            status = httpx.get(
+                f"{programs.replica_urls[at]}/status", headers=bearing(OPERATOR), timeout=60
+            ).json()["tasks"]
             assert [(one["have"], one["state"], one["reason"]) for one in status] == [
                 (0, "open", "")
             ] * 2

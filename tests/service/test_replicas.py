@@ -261,13 +261,13 @@ def test_a_lease_that_ran_out_goes_to_another_replica(shared: Trio) -> None:
 def test_a_replica_that_hangs_is_seen_by_the_others(shared: Trio) -> None:
     async def walk() -> None:
         async with replicas(shared, 2) as found:
-            text = (await found.clients[0].get("/metrics")).text
+            text = (await found.clients[0].get("/metrics", headers=bearing(OPERATOR))).text
             assert "shuffledp_shuffler_replicas 2.0" in text
             await found.servers[0].database.rows(
                 "INSERT INTO replicas (name, seen) "
                 "VALUES ('hangs', extract(epoch FROM clock_timestamp())::bigint - 60)"
             )
-            text = (await found.clients[1].get("/metrics")).text
+            text = (await found.clients[1].get("/metrics", headers=bearing(OPERATOR))).text
             assert "shuffledp_shuffler_replicas_away 1.0" in text
 
     asyncio.run(walk())

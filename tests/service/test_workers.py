@@ -15,7 +15,7 @@ import httpx
 import pytest
 from raw_sockets import wait_for
 from service_programs import Programs
-from service_trio import USERS, Trio, bearing
+from service_trio import OPERATOR, USERS, Trio, bearing
 
 from shuffledp.service import workers
 from shuffledp.service.demo import wait_ready
@@ -108,7 +108,9 @@ def test_workers_share_the_address_and_are_replaced(
         assert result["reports"] == USERS
 
         def counted() -> float:
-            lines = httpx.get(f"{url}/metrics", timeout=60).text.splitlines()
+            lines = httpx.get(
+                f"{url}/metrics", headers=bearing(OPERATOR), timeout=60
+            ).text.splitlines()
             name = 'shuffledp_shuffler_uploads_total{task="1",verdict="accepted"}'
             return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 

@@ -43,7 +43,9 @@ def add_to(commands: Commands) -> None:
         metavar="FOLDER",
         help="drop messages that were counted before, and add those of this batch",
     )
-    opening.add_argument("--ledger", metavar="FILE", help="charge this ledger, once per batch")
+    opening.add_argument(
+        "--ledger", metavar="FILE", help="charge this ledger, once per batch, and keep the result"
+    )
     opening.add_argument("--confidence", default="0.95", metavar="P", help="of intervals (0.95)")
     opening.add_argument(
         "--implausible",

@@ -110,7 +110,8 @@ class Survey:
 
     def live(self) -> dict[str, Any]:
         """How many answers are in, and the result once it is published."""
-        status = httpx.get(f"{self.servers.shuffler}/status").json()["tasks"]
+        said = {"Authorization": f"Bearer {self.servers.operator_token}"}
+        status = httpx.get(f"{self.servers.shuffler}/status", headers=said).json()["tasks"]
         mine = next(one for one in status if one["task"] == self.task.id.hex())
         published = results(self.servers.analyzer, self.task.id.hex())
         return {

@@ -184,7 +184,8 @@ def _keeps(form: Form) -> str:
 def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> Item:
     """Coverage and errors of all runs together."""
     found, often = Comparison.of(results, truth), float(confidence_of(form))
-    allowed = published_reach(plan, often)
+    people = results[0].users
+    allowed = published_reach(plan, often, people)
     return {
         "names": list(found.names[:MOST_BUCKETS_SHOWN]),
         "runs": len(results),
@@ -194,6 +195,7 @@ def _summary(form: Form, plan: Plan[Any], results: list[Result], truth: Any) -> 
         "rmse": [float(number) for number in found.rmse],
         "forecast": results[0].rmse,
         "within": {"error": allowed, "share": found.within(allowed + 0.5 * (allowed % 1 == 0))},
+        "planned": published_reach(plan, often),
         "bars": _bars(results, found),
     }
 

@@ -26,6 +26,8 @@ from shuffledp.studio.words import (
     certificate_rows,
     cost_sentence,
     epsilon_sentence,
+    fake_clients_sentences,
+    people_sentence,
     plan_facts,
     trust_rows,
 )
@@ -80,11 +82,13 @@ def report_page(
         purpose=written.purpose.rows(),
         promises=[
             accuracy_sentence(plan, confidence_of(written.form)),
+            people_sentence(plan),
             cost_sentence(plan),
             epsilon_sentence(plan.epsilon, plan.padding),
         ],
         cautions=cautions(written.form, plan),
         trust=trust_rows(written.publish_noise),
+        fake_clients=fake_clients_sentences(plan),
         facts=plan_facts(plan),
         neighbours=certificate["neighbours"],
         digest=written.digest,

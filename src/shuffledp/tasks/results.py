@@ -1,19 +1,18 @@
 """What the analyzer publishes for a batch: checks, noise, charge, JSON and its schema, CSV.
 
-bad messages?  ──▶  publish noise  ──▶  charge, release, analyze  ──▶  implausible?  ──▶  JSON
-(held, free)        (drawn anew)        (`release.publish`)            (marked or held)
+in the ledger?  ──▶  bad messages?  ──▶  noise, release, JSON  ──▶  charge  ──▶  implausible?
+(that one again)     (held, free)        (in memory alone)          with JSON    (marked or held)
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shuffledp.cells.base import CELL_EPSILON, MOST_USERS
+from shuffledp.documents.csv_text import csv_text
 from shuffledp.documents.schema import (
     HASH_TEXT,
     Anything,
@@ -33,7 +32,7 @@ from shuffledp.protocols.report import Report
 from shuffledp.protocols.results import Result
 from shuffledp.queries.catalogue import QUERIES
 from shuffledp.release.ledger import Ledger
-from shuffledp.release.publish import publish
+from shuffledp.release.publish import publish, publish_once
 from shuffledp.tasks.errors import BatchHeld
 from shuffledp.tasks.opening import BAD_MESSAGES, Tally
 from shuffledp.tasks.rules import (
@@ -191,15 +190,17 @@ def result_lines(result: Mapping[str, Any]) -> list[ResultLine]:
     ]
 
 
-def results_csv(results: Iterable[dict[str, Any]]) -> str:
-    """Published results as CSV, one line per number."""
-    return _csv(CSV_COLUMNS, _csv_rows(results))
+def results_csv(results: Iterable[dict[str, Any]], **marks: str) -> str:
+    """Published results as CSV, one line per number; each of the marks is one more column, with the
+    same text in every line."""
+    rows = ([*row, *marks.values()] for row in _csv_rows(results))
+    return csv_text((*CSV_COLUMNS, *marks), rows)
 
 
 def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
     """The published results of a series' tasks as CSV: the dates and the place of the task before
     each line."""
-    return _csv(
+    return csv_text(
         (*SERIES_COLUMNS, *CSV_COLUMNS),
         (
             [
@@ -212,14 +213,6 @@ def series_csv(members: Iterable[Mapping[str, Any]]) -> str:
             for row in _csv_rows(one["results"])
         ),
     )
-
-
-def _csv(columns: Iterable[str], rows: Iterable[list[Any]]) -> str:
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(columns)
-    table.writerows(rows)
-    return out.getvalue()
 
 
 def _csv_rows(results: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
@@ -253,41 +246,68 @@ def publish_batch(
     ledger: Ledger | None,
     confidence: float,
     implausible_rule: str = "mark",
-    once: bool = True,
 ) -> dict[str, Any]:
     """Publishes a batch and returns its JSON data.
 
-    With `once`, the ledger is charged once, however often this is called for the same batch.
+    A batch is drawn and charged once. If its line is in the ledger, the data of that line is
+    returned, whatever the batch holds now and whatever `confidence` says. Without a ledger, every
+    call draws the noise anew.
 
-    Requires: with `once` and publish noise, of all results for the same batch at most one is ever
-    shown to anybody: every call draws the noise anew, and several results would average it away.
-    Ensures: as `publish`; raises `BatchHeld` and charges nothing if too many messages are bad for
-    the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible batch
-    after it was charged: that a batch is held reveals something about its contents.
+    Requires: without a ledger, the task asks for no publish noise, or at most one result of the
+    batch is ever shown to anybody: several would average the noise away.
+    Ensures: as `publish_once`; raises `BatchHeld` and charges nothing if too many messages are bad
+    for the certified noise to be there. With the rule hold, raises `BatchHeld` for an implausible
+    batch after it was charged: that a batch is held reveals something about its contents.
     """
-    protocol = task.protocol
-    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
-    check_groups(protocol.slack(batch.report()), batch.tally.bad)
-    released = batch.to_release(task)
-    result = publish(
-        protocol,
-        released.report,
-        confidence=confidence,
-        ledger=ledger,
-        what=ledger_line(task, batch.id),
-        once=once,
-        certificate=task.certificate,
-    )
-    # The anomaly is a function of `released` alone, which has been charged: a mark costs nothing
+
+    def draw() -> dict[str, Any]:
+        return without_certificate(draw_result(task, batch, confidence))
+
+    if ledger is None:
+        document: Mapping[str, Any] | None = draw()
+    else:
+        what = ledger_line(task, batch.id)
+        document = publish_once(ledger, task.protocol.epsilon, what, draw)
+    if document is None:
+        raise BatchHeld(
+            "result-lost",
+            "The ledger says that this batch was released, but not with which result, and its "
+            "noise must not be drawn a second time; nothing was published: discard the batch.",
+        )
+    # The anomaly is a function of what was released, which has been charged: a mark costs nothing
     # more. A held batch tells "implausible" instead of its result, which is a function of it too.
-    if implausible_rule == "hold" and implausible(released.anomaly(protocol)):
+    if implausible_rule == "hold" and document["implausible"]:
         raise BatchHeld(
             "implausible",
             "The totals are implausible: honest clients send such totals more rarely than a normal "
             f"law is {IMPLAUSIBLE_DEVIATIONS:g} standard deviations away. Nothing was published, "
             "but ε was charged, because holding the batch reveals something about it; discard it.",
         )
+    return with_certificate(document, task)
+
+
+def draw_result(task: Task, batch: OpenedBatch, confidence: float) -> dict[str, Any]:
+    """What is published for a batch, with fresh publish noise. Secret until it is charged.
+
+    Ensures: raises `BatchHeld` if too many messages are bad for the certified noise to be there.
+    """
+    protocol = task.protocol
+    check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
+    check_groups(protocol.slack(batch.report()), batch.tally.bad)
+    released = batch.to_release(task)
+    what, proof = ledger_line(task, batch.id), task.certificate
+    result = publish(protocol, released.report, confidence=confidence, what=what, certificate=proof)
     return published(task, batch, released, result)
+
+
+def without_certificate(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A published document as the ledger keeps it: the task has the certificate."""
+    return {**document, "result": {**document["result"], "certificate": None}}
+
+
+def with_certificate(document: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """A document of the ledger as it is published."""
+    return {**document, "result": {**document["result"], "certificate": task.certificate}}
 
 
 BATCH_ID = hex_text(16)

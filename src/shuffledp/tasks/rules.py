@@ -33,6 +33,9 @@ IMPLAUSIBLE_RULES = ("mark", "hold")
 IMPLAUSIBLE_DEVIATIONS = 6.0
 """A batch whose anomaly (`Protocol.anomaly`) is larger than this is implausible. Batches of honest
 users exceed it at most as rarely as a normal law does: two times in 10⁹."""
+BAD_CLIENTS, MOST_SLACK_PART = 3, 4
+"""By default a batch has slack for this many bad clients, but no more than users / 4 reports unless
+one bad client needs more."""
 LONGEST_WAIT_SECONDS = 10**8
 BATCH_RULE = Record(
     {
@@ -103,6 +106,22 @@ def top_up_size(protocol: Protocol[Result], absent: int, report_size: int) -> in
     """Messages of the noise of `absent` missing users, dummies included: as many as reports that
     hold every draw would have, so that their number says nothing about the draw."""
     return protocol.top_up_reports(absent) * report_size
+
+
+def slack_for_bad_clients(users: int, report_size: int) -> int:
+    """How many reports beyond the certified users a batch has by default. A client whose report is
+    broken brings up to `report_size` bad messages, each of which may spoil another report.
+
+    Ensures: enough for one such client, and for up to three where that is at most a quarter of the
+    users.
+    """
+    wanted = min(BAD_CLIENTS * report_size, users // MOST_SLACK_PART)
+    return max(report_size, wanted)
+
+
+def slack_is_large(users: int, report_size: int) -> bool:
+    """Whether slack for a single bad client is more than a quarter of the users."""
+    return report_size > users // MOST_SLACK_PART
 
 
 def check_rule(rule: BatchRule, protocol: Protocol[Result], report_size: int) -> None:

@@ -36,6 +36,7 @@ from shuffledp.tasks.rules import (
     check_header,
     check_publish_noise,
     check_rule,
+    slack_for_bad_clients,
     top_up_size,
 )
 from shuffledp.tasks.series import SERIES, TASK_NAME, Series, series_id
@@ -143,11 +144,12 @@ class Task:
     ) -> Task:
         """The task of a plan's JSON, with its certificate proved again and K computed.
 
-        `question` defaults to the name, and the dates to 90 days from now.
+        `question` defaults to the name, the dates to 90 days from now, and the batch to the
+        certified users and slack for a few bad clients (`default_reports`).
         """
         certificate = verify(plan)
         protocol = certificate.protocol
-        batch = batch or BatchRule(protocol.users)
+        batch = batch or BatchRule(default_reports(protocol, padding))
         padding = padding or protocol.best_padding(batch.reports)
         now = int(clock())
         task = cls(
@@ -315,6 +317,13 @@ class Task:
                 have=length,
                 need=need,
             )
+
+
+def default_reports(protocol: Protocol[Result], padding: str | None = None) -> int:
+    """Reports per batch where nothing else is said: the certified users, and slack for a few bad
+    clients."""
+    size = checked_report_size(protocol, 2 * protocol.users, padding)
+    return protocol.users + slack_for_bad_clients(protocol.users, size)
 
 
 def checked_report_size(

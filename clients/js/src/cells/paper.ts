@@ -44,6 +44,8 @@ const PAPER = record({
 class PaperCell implements IndependentCell {
   readonly kind = "paper";
   readonly mostMessages = Infinity;
+  readonly leastMessages: number;
+  readonly proofSteps: number;
   readonly users: number;
   readonly largest: number;
   readonly upLoss: Rational;
@@ -60,6 +62,11 @@ class PaperCell implements IndependentCell {
     this.largest = data.largest;
     this.upLoss = data.up_epsilon;
     this.absentValue = data.stand_in;
+    const { input_pairs: s, stand_in: h, largest: d, flood_mean } = data;
+    this.leastMessages = 2 * s + h;
+    // for each change, g at a few points per bit of the flood; s + h + δ factors each, both ways
+    const points = 4 * (flood_mean[0] / flood_mean[1] + 1n).toString(2).length + 16;
+    this.proofSteps = 2 * points * (h ? 2 : 1) * d * (s + h + (d + 1) / 2);
     this.laws = { mute: zeroWith(subtract(ONE, data.mute_probability)), ...this.noise(1) };
   }
 

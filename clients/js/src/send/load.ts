@@ -60,13 +60,15 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
   if (text.length > MOST_TASK_BYTES) bad("The task is longer than 8 MiB");
   const id = hex(await sha256(utf8(text)));
   if (wanted !== undefined && wanted !== id) bad("The task does not match its id: it was changed");
-  const [{ logged }, task] = await Promise.all([
+  const [{ logged }, { checkSize, prove }, task] = await Promise.all([
     import("../task/log.js"),
+    import("../task/proving.js"),
     readTask(text, { id, policy: readPolicy(policy), cells, clock }),
   ]);
+  // cheapest first: a task that nobody has signed must not keep this device busy
   task.checkTime();
   checkPolicy(task);
-  await task.prove();
+  await checkSize(task);
   if (task.issuer !== undefined) (await import("./tokens.js")).checkIssuer(task.issuer);
   task.relay = relay;
   task.ephemeral = ephemeral;
@@ -79,6 +81,7 @@ export async function loadTask(source: string | URL, options: LoadOptions = {}):
     );
   };
   task.logged = await logged(task, { load, proof: options.proof, verify });
+  await prove(task);
   return task;
 }
 

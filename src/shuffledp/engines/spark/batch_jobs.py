@@ -136,14 +136,19 @@ def open_batch(
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
     before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
-    hold. Ensures: raises `BatchHeld` and charges nothing if bad messages may have taken the
-    certified noise away; a ledger is charged before anything is released: once per batch,
-    or, where the task asks for noise before publishing, once per call, since every call draws it
-    anew.
+    hold. Ensures: raises `BatchHeld` and charges nothing if so many messages are bad that the
+    certified noise may be missing. A ledger is charged once per batch, before anything is released,
+    and keeps the result: later calls return the same one. A task that asks for noise before
+    publishing needs a ledger, since every result without one would have fresh noise.
     """
     confidence = checked_confidence(confidence)
     task.verify()
     files, header = _checked_batch(path, task, key)
+    if ledger is None and task.publish_shares:
+        raise TaskError(
+            "This task asks for noise before publishing, which must be drawn once per batch; "
+            "nothing was opened: give a ledger, which keeps the result."
+        )
     if seen is None:
         tally = batches.open_parts(session, files, _opening(task, key, ()))
     else:
@@ -164,7 +169,6 @@ def open_batch(
         ledger=None if ledger is None else Ledger(ledger),
         confidence=confidence,
         implausible_rule=implausible,
-        once=task.publish_noise == "none",
     )
 
 

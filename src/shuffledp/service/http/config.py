@@ -31,7 +31,8 @@ class ServerConfig:
     listen: str = "127.0.0.1:8800"
     operators_listen: str = ""
     """A second address, for operators alone: /, /status, /metrics and what needs the operator's
-    token are then answered there and not at `listen`."""
+    token are then answered there and not at `listen`. Without it, exact counts need the operator's
+    token."""
     store: str = "sqlite:store.db"
     spool: str = "spool"
     """A folder for batches on their way."""

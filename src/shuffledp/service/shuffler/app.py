@@ -36,6 +36,7 @@ from shuffledp.service.shuffler.enrolments import Enrolments
 from shuffledp.service.shuffler.gateway import Gateway
 from shuffledp.service.shuffler.intake import INTAKE_FIGURES, Intake
 from shuffledp.service.shuffler.operations import MOST_TOKENS
+from shuffledp.service.shuffler.progress import PROGRESS, Progress
 from shuffledp.service.shuffler.registry import SharedTasks
 from shuffledp.service.shuffler.replicas import Replicas
 from shuffledp.service.shuffler.report_keys import open_keys
@@ -123,6 +124,7 @@ class Shuffler(Role):
         self.witness.open(self.database, self.signing, self._analyzer)
         self.replicas = Replicas(self.database, self.name_of_replica)
         await self.replicas.beat()
+        self.progress = Progress(self.store)
         return [
             self.analyzer_keys.run(),
             self.intake.run(),
@@ -132,6 +134,7 @@ class Shuffler(Role):
             self.tasks.run(),
             self.watch.run(),
             self.replicas.run(),
+            self.progress.run(),
             self._beat(),
         ]
 
@@ -204,6 +207,7 @@ class Shuffler(Role):
         return [
             Served(operations.CLOSE, self.answer_close),
             Served(operations.TOKENS, self.answer_tokens),
+            Served(PROGRESS, self.answer_progress),
             Served(operations.GATEWAY_KEYS, lambda _: self.gateway.configurations()),
             Served(operations.GATEWAY, self.answer_gateway),
             *self.witness.routes(),
@@ -269,6 +273,14 @@ class Shuffler(Role):
     async def task_status(self, entry: RegisteredTask) -> dict[str, Any]:
         rejected = self.metrics.counted("rejected", "reason", task=str(entry.number))
         return await status.task_status(entry, self.store, rejected)
+
+    async def public_status(self, entry: RegisteredTask) -> dict[str, Any]:
+        return self.progress.status(entry)
+
+    async def answer_progress(self, request: Request) -> Response:
+        """How far a task is, for everybody: coarse and delayed."""
+        entry = await self.tasks.lookup(request.path_params["task"])
+        return JSONResponse({"task": entry.task.id.hex(), **self.progress.of(entry)})
 
     async def measure(self) -> None:
         await status.measure(self.metrics, self.store, await self.replicas.counts())
