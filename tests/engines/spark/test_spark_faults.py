@@ -39,7 +39,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (folder / "task.json").write_bytes(task.canonical())
     (folder / "reports").write_bytes(b"".join(encrypt_report(task, n % 2) for n in range(20)))
     told = subprocess.run(
-        [sys.executable, Path(__file__).parents[1] / "support" / "troubled_cluster.py", folder],
+        [sys.executable, Path(__file__).parents[2] / "support" / "troubled_cluster.py", folder],
         capture_output=True,
         text=True,
         check=False,
