@@ -30,8 +30,9 @@ class Forecast:
 
     messages_per_user: float
     """Expected, for a user with the largest value: an upper bound for all."""
-    limit_messages: float
-    """What no protocol of the same kind can beat for the same error (docs/mathematics.md)."""
+    limit_messages: float | None
+    """A proved lower bound for this design with the same losses and the same error
+    (docs/mathematics.md §3 and §12); None where none is known."""
     rmse: float
     """At the worst true value."""
     rmse_at_zero: float
@@ -51,7 +52,6 @@ class Forecast:
         users: int,
         *,
         central_rmse: float,
-        limit: float,
         errors: tuple[float, float] | None = None,
     ) -> Forecast:
         """What a protocol costs and how well it does with `users` reports; `errors` are those
@@ -61,7 +61,7 @@ class Forecast:
         low, high = errors or protocol.error_range(users, 0.05)
         return cls(
             messages_per_user=messages,
-            limit_messages=limit,
+            limit_messages=protocol.fewest_messages(),
             rmse=protocol.rmse(users),
             rmse_at_zero=protocol.rmse_at_zero(users),
             central_rmse=central_rmse,
@@ -96,7 +96,6 @@ class Plan(Generic[R_co]):
         expected: int,
         *,
         central_rmse: float,
-        limit: float,
         errors: tuple[float, float] | None = None,
         printed: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
@@ -108,9 +107,7 @@ class Plan(Generic[R_co]):
         """
         return Plan(
             protocol=protocol,
-            forecast=Forecast.of(
-                protocol, expected, central_rmse=central_rmse, limit=limit, errors=errors
-            ),
+            forecast=Forecast.of(protocol, expected, central_rmse=central_rmse, errors=errors),
             certificate=certify(protocol, progress),
             target=target,
             expected=expected,

@@ -21,6 +21,8 @@ def describe_plan(plan: Plan[Any]) -> Lines:
     the one before."""
     f = plan.forecast
     bits = counted(f.bits_per_message, "bit")
+    least = f.limit_messages
+    limit = "" if least is None else f" (lower bound for this design: {least:,.2f})"
     padded = "" if plan.target.padded else " (padded=True, --padded: plan for the fewest)"
     return [
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
@@ -29,8 +31,7 @@ def describe_plan(plan: Plan[Any]) -> Lines:
         ("target", str(plan.target)),
         (
             "messages",
-            f"{f.messages_per_user:,.2f} per user on average, {bits} each "
-            f"(no protocol with this kind of cell needs fewer than {f.limit_messages:,.2f})",
+            f"{f.messages_per_user:,.2f} per user on average, {bits} each{limit}",
         ),
         ("", _at_most(plan)),
         ("bytes", f"{f.bytes_per_user:,.1f} per user, not encrypted"),

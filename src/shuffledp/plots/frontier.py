@@ -77,8 +77,8 @@ def our_curves(
         except PlanningError:
             continue
     ours = Curve.through("shuffledp (pure), over ρ", forecasts)
-    limits = tuple(forecast.limit_messages for forecast in forecasts)
-    return ours, Curve("limit for the same kind of cell", limits, ours.errors)
+    limits = tuple(forecast.limit_messages or math.nan for forecast in forecasts)
+    return ours, Curve("lower bound for the same design", limits, ours.errors)
 
 
 def printed_curve(query: QueryName, setting: Setting) -> Curve | None:
