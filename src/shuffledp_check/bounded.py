@@ -88,6 +88,14 @@ class Rounded:
         top = (self.m << (self.e - least)) - (other.m << (other.e - least))
         return type(self)(max(top, 0), 1, least)
 
+    def above(self, other: Rounded) -> bool:
+        """Whether it is the larger of two numbers of the same kind."""
+        assert type(other) is type(self)
+        if not self.m or not other.m or abs(self.e - other.e) > 2 * BITS:
+            return self.m > 0 and (not other.m or self.e > other.e)
+        least = min(self.e, other.e)
+        return self.m << (self.e - least) > other.m << (other.e - least)
+
     def exceeds(self, number: int) -> bool:
         return self.m > number << -self.e if self.e < 0 else self.m << self.e > number
 
@@ -178,7 +186,8 @@ class Direction:
         for odds in self.odds:
             claim = claim * self.beta
             here = claim * (1 / odds)
-            found = max(found, here, key=lambda one: (one.m > 0, one.e + one.m.bit_length(), one.m))
+            if here.above(found):
+                found = here
         return found
 
     def power(self, x: int) -> High:

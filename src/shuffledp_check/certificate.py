@@ -329,7 +329,7 @@ def quantiles(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     """On every level one bucket goes down and one goes up."""
     low, high = Fraction(protocol["low"]), Fraction(protocol["high"])
     points, buckets = "points" in protocol, [one["buckets"] for one in protocol["levels"]]
-    if not low < high or "unit" in protocol and not points:
+    if not low < high or ("unit" in protocol and not points):
         raise Rejected("the bounds or the unit do not fit")
     if points and (low.denominator, high.denominator) != (1, 1):
         raise Rejected("the bounds of whole numbers must be whole")
@@ -383,8 +383,10 @@ def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     found = [one._replace(up=one.cell.up_loss) for one in found]
     digits = [one.cell for one in found[: len(protocol["digits"])]]
     check_grid(protocol, digits)
-    if any(stand_in(one.cell) for one in found) or sizes is not None and found[-1].cell.largest > 1:
-        raise Rejected("cells of groups have no stand-in, and sizes are about 0 and 1")
+    if any(stand_in(one.cell) for one in found):
+        raise Rejected("cells of groups have no stand-in")
+    if sizes is not None and found[-1].cell.largest > 1:
+        raise Rejected("sizes are about 0 and 1")
     if len({cell.users for cell in digits}) > 1:
         raise Rejected("the number of users differs")
     if answer in ("count", "integer-sum"):
@@ -400,6 +402,13 @@ def users_of(protocol: dict[str, Any], cells: list[Budget]) -> int:
     if len(users) > 1:
         raise Rejected("the number of users differs")
     return int(protocol["users"]) if protocol["query"] in GROUPED else users.pop()
+
+
+def prove(one: Budget, work: Work) -> dict[str, Any]:
+    """What a proof says about a cell; raises `Rejected` if there is none."""
+    if isinstance(one.cell, BoundedCell):
+        return one.cell.check(one.up, one.down)
+    return one.cell.check(one.up, one.down, work)
 
 
 def check(data: Any) -> Fraction:
@@ -432,8 +441,7 @@ def check(data: Any) -> Fraction:
         }
         if not says(given, claim):
             raise Rejected("a claim about a cell does not follow from the parameters")
-        bounded = isinstance(one.cell, BoundedCell)
-        shown = one.cell.check(one.up, one.down) if bounded else one.cell.check(one.up, one.down, work)
+        shown = prove(one, work)
         if not says(given, {"proof": shown}):
             raise Rejected("a proof is not what was found")
     return epsilon

@@ -106,8 +106,10 @@ def text(longest: int, shortest: int = 0, letters: str = "") -> Check:
     def check(data: Any) -> None:
         if type(data) is not str or not shortest <= len(data) <= longest:
             refuse(f"a text of {shortest} to {longest} characters")
-        if any("\ud800" <= letter <= "\udfff" or letters and letter not in letters for letter in data):
-            refuse("a text of the characters allowed")
+        if any("\ud800" <= letter <= "\udfff" for letter in data):
+            refuse("a text that can be written")
+        if letters and not set(data) <= set(letters):
+            refuse(f"made of {letters}")
 
     return check
 
@@ -161,9 +163,11 @@ def proof(data: Any, depth: int = 8) -> None:
     """Texts, whole numbers, lists and objects, few and short."""
     if depth < 0 or type(data) not in (dict, list, str, int):
         refuse("made of texts and whole numbers")
-    if isinstance(data, str) and len(data) > 2_000 or isinstance(data, dict | list) and len(data) > 50:
+    if isinstance(data, str) and len(data) > 2_000:
         refuse("short")
     if isinstance(data, dict | list):
+        if len(data) > 50:
+            refuse("short")
         for item in data.values() if isinstance(data, dict) else data:
             proof(item, depth - 1)
 

@@ -108,6 +108,12 @@ class Cell(ABC):
         """The expected number of messages of a user, at the largest value unless a mean is
         given."""
 
+    def fewest_messages(self, loss: Fraction, copies: int) -> float | None:
+        """A proved lower bound on what a user sends on average to `copies` cells of this design, of
+        which one holds the largest value, with this loss and the same error; None where none is
+        known."""
+        return None
+
     # Missing users
 
     @property

@@ -62,8 +62,6 @@ class FoundCells:
     """The error that the search kept to."""
     cost: float
     """What the target counts: a padded report's messages, or a user's on average."""
-    limit: float
-    """The messages that no protocol with this kind of cell can beat for this error."""
     dither: int = 1
     """How many values the public dither of a sum by digits has."""
 

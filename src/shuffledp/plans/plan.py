@@ -30,8 +30,9 @@ class Forecast:
 
     messages_per_user: float
     """Expected, for a user with the largest value: an upper bound for all."""
-    limit_messages: float
-    """What no protocol of the same kind can beat for the same error (docs/mathematics.md)."""
+    limit_messages: float | None
+    """A proved lower bound for this design with the same losses and the same error
+    (docs/mathematics.md §3 and §12); None where none is known."""
     rmse: float
     """At the worst true value."""
     rmse_at_zero: float
@@ -53,7 +54,6 @@ class Forecast:
         users: int,
         *,
         central_rmse: float,
-        limit: float,
         errors: tuple[float, float] | None = None,
         error_at: Fraction | None = None,
     ) -> Forecast:
@@ -64,7 +64,7 @@ class Forecast:
         low, high = errors or protocol.error_range(users, 0.05)
         return cls(
             messages_per_user=messages,
-            limit_messages=limit,
+            limit_messages=protocol.fewest_messages(),
             rmse=protocol.rmse(users),
             rmse_at_zero=protocol.rmse_at_zero(users),
             central_rmse=central_rmse,
@@ -100,7 +100,6 @@ class Plan(Generic[R_co]):
         expected: int,
         *,
         central_rmse: float,
-        limit: float,
         errors: tuple[float, float] | None = None,
         printed: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
@@ -116,7 +115,6 @@ class Plan(Generic[R_co]):
                 protocol,
                 expected,
                 central_rmse=central_rmse,
-                limit=limit,
                 errors=errors,
                 error_at=target.error_at,
             ),

@@ -23,7 +23,6 @@ PLAN_FORMAT = "shuffledp plan 2"
 TARGET_NUMBER = Rational(Fraction(0), Fraction(10**30))
 NAMED_NUMBERS = (
     "messages_per_user",
-    "limit_messages_per_user",
     "bits_per_message",
     "rmse",
     "rmse_at_zero",
@@ -48,6 +47,7 @@ PLAN = Record(
         "target": TARGET,
         "interval_95": Listing(Real(), 2, 2),
         "certificate": CERTIFICATE,
+        "limit_messages_per_user": Either((Real(), Nothing())),
         **{name: Real() for name in NAMED_NUMBERS},
     },
     {"rmse_at": Either((Nothing(), Real()))},

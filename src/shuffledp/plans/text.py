@@ -53,9 +53,11 @@ def _parameter_lines(plan: Plan[Any]) -> Lines:
     """What the plan was asked for, how far it is from the best possible, and its cells."""
     f = plan.forecast
     padded = "" if plan.target.padded else "; --padded (padded=True) makes reports smallest"
+    least = f.limit_messages
+    bound = [] if least is None else [("", f"lower bound for this design: {least:,.2f} messages")]
     return [
-        ("target", str(plan.target)),
-        ("", f"lower bound for this design: {f.limit_messages:,.2f} messages{padded}"),
+        ("target", f"{plan.target}{padded}"),
+        *bound,
         ("at zero", f"RMSE {f.rmse_at_zero:,.4g} if the true answer is 0"),
         (
             "bare messages",

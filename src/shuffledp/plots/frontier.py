@@ -80,7 +80,7 @@ def our_curves(
         except PlanningError:
             continue
     ours = Curve.through("shuffledp (pure ε)", forecasts)
-    limits = tuple(forecast.limit_messages for forecast in forecasts)
+    limits = tuple(forecast.limit_messages or math.nan for forecast in forecasts)
     return ours, Curve("lower bound for this design", limits, ours.errors)
 
 

@@ -242,6 +242,17 @@ class Protocol(ABC, Generic[R_co]):
         """The expected number of messages of a user, whatever it holds (an upper bound)."""
         return to_float(lambda: sum(group.messages_per_user() for group in self.cell_groups))
 
+    def fewest_messages(self) -> float | None:
+        """A proved lower bound on `messages_per_user` of cells of the same design with the same
+        losses and errors; None where none is known."""
+        total = 0.0
+        for member in self.members:
+            fewest = member.cell.fewest_messages(max(member.up, member.down), member.copies)
+            if fewest is None:
+                return None
+            total += fewest
+        return total
+
     def best_padding(self, reports: int) -> str:
         """The default padding of a batch of `reports` reports."""
         return sizes.best_padding(self.cell_groups, reports)

@@ -1,7 +1,7 @@
 """Encrypted messages: one user's report, and the noise that the shuffler adds to a batch.
 
-A report always holds `task.report_size` messages. A top-up holds as many as the reports of the users
-whose noise it brings, so that their number does not show how much noise is inside.
+A report always holds `task.report_size` messages. A top-up holds as many as the reports of the
+users whose noise it brings, so that their number does not show how much noise is inside.
 """
 
 from __future__ import annotations

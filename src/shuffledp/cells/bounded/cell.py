@@ -43,6 +43,7 @@ from shuffledp.cells.base import (
 from shuffledp.cells.bounded import draws
 from shuffledp.cells.bounded import error as bounded_error
 from shuffledp.cells.bounded import law as bounded_law
+from shuffledp.cells.bounded import limit as bounded_limit
 from shuffledp.documents.schema import Listing, OneOf, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -413,6 +414,9 @@ class BoundedCell(CutCell, IndependentCell):
     def log_user_moment(self, theta: Floats, x: int) -> Floats:
         """ln E[e^(θ(v−x))] of one user whose value is x."""
         return bounded_error.log_user(self, theta, x)
+
+    def fewest_messages(self, loss: Fraction, copies: int) -> float:
+        return bounded_limit.fewest_messages(self, loss, copies)
 
     def message_laws(self, copies: int) -> tuple[int, list[MessageLaw]]:
         holds = BoundedMessages(tuple(self._masses(self.largest)), 1)

@@ -17,14 +17,13 @@ import numpy as np
 
 from shuffledp.cells.base import one_by_one
 from shuffledp.cells.bounded.cell import BoundedCell
-from shuffledp.cells.bounded.search import cheapest_bounded_cell, tilt_limit, worst_error_above
+from shuffledp.cells.bounded.search import cheapest_bounded_cell, worst_error_above
 from shuffledp.cells.digit_search import (
     DigitCosts,
     SumTarget,
     best_radices,
     digit_messages,
     digit_weights,
-    dither_messages,
     search,
     shares_of_one,
 )
@@ -118,8 +117,6 @@ class BoundedDigits:
     dither: int
     mse: Fraction
     """The mean squared error of the whole sum, for values in [0, 1], rounding included."""
-    limit: float
-    """The fewest messages on average of any cells with one kind of message and these errors."""
 
     @property
     def radix(self) -> tuple[int, ...]:
@@ -146,7 +143,6 @@ def search_digits(
         cells=digits.cells,
         mse=task.mse if messages is None else digits.mse,
         cost=digits.messages(task.padded),
-        limit=digits.limit,
         dither=digits.dither,
     )
 
@@ -180,7 +176,7 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
     squares = [Fraction(weight, costs.grid) ** 2 for weight in digit_weights(costs.radix)]
     asked = [Fraction(float(error)) * square for error, square in zip(errors, squares, strict=True)]
     left = task.mse - task.rounding(costs.grid, costs.dither)
-    cells, limit = list[BoundedCell](), dither_messages(costs.dither, False)
+    cells = list[BoundedCell]()
     for j, base in enumerate(costs.radix):
         allowed = (left - sum(asked[j + 1 :])) / squares[j]
         if allowed <= 0:
@@ -198,11 +194,10 @@ def settle_digits(costs: BoundedDigitCosts) -> BoundedDigits | None:
             cells.append(cheapest_bounded_cell(digit))
         except PlanningError:
             return None
-        limit += tilt_limit(digit)
         left -= worst_error_above(cells[j], task.expected) * squares[j]
     if left < 0:
         return None
-    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left, limit=limit)
+    return BoundedDigits(cells=tuple(cells), dither=costs.dither, mse=task.mse - left)
 
 
 def _best_for_messages(task: SumTarget, messages: float) -> BoundedDigits:

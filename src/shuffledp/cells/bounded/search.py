@@ -426,7 +426,6 @@ def search_copies(task: CellTarget, copies: int) -> FoundCells:
         cells=(cell,),
         mse=task.mse,
         cost=counted_messages([group], task.users, bool(task.padded)),
-        limit=copies * tilt_limit(task),
     )
 
 
@@ -459,17 +458,3 @@ def noise_alone(task: CellTarget) -> float:
         for loss in (task.up, task.down)
     )
     return task.expected / task.users * sum(variances)
-
-
-def tilt_limit(task: CellTarget) -> float:
-    """The fewest messages on average, at the largest value, of any randomizer with one kind of
-    message and this error (MATH §12, tilt lemma): who sends b + x with probability 1 − q and
-    otherwise moves by at most W = R·D needs q ≥ e^(−ε(R−1))/(e·R·(e^ε−1)) and b ≥ W − D."""
-    epsilon, d = float(max(task.up, task.down)), task.largest
-    ratio = 1.0
-    for _ in range(400):
-        rare = math.exp(-epsilon * (ratio - 1)) / (math.e * ratio * math.expm1(epsilon))
-        if task.users * rare * (ratio * d) ** 2 <= float(task.mse):
-            break
-        ratio *= 1.01
-    return ratio * d

@@ -41,6 +41,7 @@ from shuffledp.cells.base import (
     check_epsilon,
 )
 from shuffledp.cells.paper import error as paper_error
+from shuffledp.cells.paper.limit import least_pairs
 from shuffledp.documents.schema import OneOf, Rational, Record, Whole
 from shuffledp.errors import ParameterError
 from shuffledp.numbers.entropy import SYSTEM, Entropy
@@ -216,6 +217,13 @@ class PaperCell(IndependentCell):
         flood = ball(2 * self.flood_mean / self.users)
         sent = sum(self.kept_messages(0)) + x
         return ball((1 - self.mute_probability) * sent) + flood + noise
+
+    def fewest_messages(self, loss: Fraction, copies: int) -> float | None:
+        """Whatever the flood is, with this noise and this chance of being muted (MATH §3)."""
+        if self.largest > 1 or self.stand_in or self.down_epsilon > loss:
+            return None
+        pairs = least_pairs(loss, self.down_epsilon, self.mute_probability, self.input_pairs)
+        return float(1 - self.mute_probability) * (2 * copies * pairs + 1)
 
     @property
     def most_messages(self) -> None:

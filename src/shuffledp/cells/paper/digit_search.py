@@ -195,14 +195,10 @@ class Digits(NamedTuple):
 
 
 def _found(task: SumTarget, digits: Digits) -> FoundCells:
-    radix = tuple(cell.largest + 1 for cell in digits.cells)
-    here = replace(task, padded=False, radix=radix, dither=digits.dither)
-    limit, average = best_shares(here, quick=True), digits.messages(False)
     return FoundCells(
         cells=digits.cells,
         mse=task.mse,
         cost=digits.messages(task.padded),
-        limit=average if limit is None else min(limit.messages, average),
         dither=digits.dither,
     )
 

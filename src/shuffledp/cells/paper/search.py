@@ -146,21 +146,6 @@ def _costs(task: CellTarget, down: Floats, pairs: Floats) -> tuple[Floats, Float
     return np.where(possible, cost, np.inf), flood
 
 
-def limit_messages(task: CellTarget) -> float:
-    """What no flood can beat: the fewest messages if the flood cost nothing and pairs could be
-    split (MATH §3)."""
-    lowest, epsilon = least_down_epsilon(task), float(task.down)
-    places, best = np.linspace(0.02, 1.0, 4 * GRID_POINTS), np.inf
-    for _ in range(GRID_ZOOMS):
-        b = lowest + places * (epsilon - lowest)
-        odds = np.maximum(mute_odds(task, b), 1e-300)
-        costs = (2 * _limit_pairs(task, b, odds) + sum(task.shape)) / (1 + odds)
-        at = int(np.argmin(costs))
-        best = min(best, float(costs[at]))
-        places = _zoom(places, at, 1e-6, 1.0)
-    return best
-
-
 def _limit_pairs(task: CellTarget, b: Floats, odds: Floats) -> Floats:
     """The least real s that the limit allows at each b."""
     up, loss = (np.full_like(b, float(x)) for x in (task.up, task.down))
@@ -304,17 +289,6 @@ def _on_average(cell: PaperCell, copies: int) -> float:
     return to_float(group.messages_per_user)
 
 
-def free_flood(task: CellTarget, cell: PaperCell, buckets: int) -> float:
-    """The fewest messages of `buckets` copies of which one holds a value, if the flood cost nothing
-    (MATH §3); a cell without pairs is its own limit."""
-    if not cell.input_pairs:
-        return _on_average(cell, buckets)
-    limit = limit_messages(replace(task, stand_in=cell.stand_in))
-    if buckets == 1:
-        return min(limit, to_float(cell.messages_per_user))
-    return buckets * (limit - 1) + 1
-
-
 def best_shape(task: CellTarget, messages: float) -> tuple[CellTarget, PaperCell]:
     """The least error for `messages` messages, with or without a stand-in for muted users."""
     shapes = [task]
@@ -451,9 +425,7 @@ def one_cell(task: CellTarget, messages: float | None) -> FoundCells:
         task, cell = best_shape(task, messages)
     else:
         cell = cheapest_cell(task)
-    return FoundCells(
-        cells=(cell,), mse=task.mse, cost=spent(task, cell), limit=free_flood(task, cell, 1)
-    )
+    return FoundCells(cells=(cell,), mse=task.mse, cost=spent(task, cell))
 
 
 def search_buckets(
@@ -486,7 +458,6 @@ def cell_of_buckets(
         cells=(cell,),
         mse=task.mse,
         cost=counted_messages([group], task.users, bool(task.padded)),
-        limit=free_flood(task, cell, buckets),
     )
 
 

@@ -165,9 +165,7 @@ def plan_by_group(
         digits=found.digits,
         sizes=found.sizes,
     )
-    return Plan.of(
-        protocol, asked.target, come, central_rmse=asked.central_rmse(), limit=found.limit
-    )
+    return Plan.of(protocol, asked.target, come, central_rmse=asked.central_rmse())
 
 
 def _checked_range(answer: object, largest: object, bounds: object) -> tuple[Fraction, Fraction]:
@@ -190,7 +188,7 @@ def _whole_numbers(asked: _Asked) -> _Found:
     target = asked.target
     wanted = _cell_target(asked, int(asked.high), target.mse(asked.central_whole()))
     found = search_buckets(asked.epsilon, wanted, target.messages, asked.groups)
-    return _Found((_directed(found.cell, asked.epsilon),), None, found.limit)
+    return _Found((_directed(found.cell, asked.epsilon),), None)
 
 
 def _reals(asked: _Asked) -> _Found:
@@ -208,12 +206,11 @@ def _reals(asked: _Asked) -> _Found:
     choice = search_digits(task, None)
     digits = tuple(DirectedCell(independent_cell(cell), cell.up_loss) for cell in choice.cells)
     if not share:
-        return _Found(digits, None, asked.groups * choice.limit)
+        return _Found(digits, None)
     budget = asked.epsilon - 2 * sum((cell.up_loss for cell in choice.cells), start=Fraction(0))
     mse = allowed * central[1] / whole_error / asked.size_weight**2
     sizes = search_buckets(budget, _cell_target(asked, 1, mse), None, asked.groups)
-    limit = asked.groups * choice.limit + sizes.limit
-    return _Found(digits, _directed(sizes.cell, budget), limit)
+    return _Found(digits, _directed(sizes.cell, budget))
 
 
 def _cell_target(asked: _Asked, largest: int, mse: Fraction) -> CellTarget:

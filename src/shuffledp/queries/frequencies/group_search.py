@@ -100,7 +100,6 @@ class FoundGroups:
     cells: int
     cell: IndependentCell
     cost: float
-    limit: float
     mse: float
     """What the cell was allowed."""
 
@@ -127,7 +126,6 @@ def groups_at(
         cells=cells,
         cell=independent_cell(found.cell),
         cost=found.cost + 1,
-        limit=found.limit + 1,
         mse=mse,
     )
 

@@ -138,11 +138,11 @@ def _grouped(task: GroupTask, target: Target, names: tuple[Label, ...]) -> Plan[
         hash_seed=new_hash_seed(),
         candidates=names,
     )
-    return plan_of_groups(protocol, target, task.expected, found.limit)
+    return plan_of_groups(protocol, target, task.expected)
 
 
 def plan_of_groups(
-    protocol: FrequenciesProtocol, target: Target, come: int, limit: float
+    protocol: FrequenciesProtocol, target: Target, come: int
 ) -> Plan[FrequenciesResult]:
     """The plan of a protocol by groups of users."""
     error = protocol.rmse(come)
@@ -151,7 +151,6 @@ def plan_of_groups(
         target,
         come,
         central_rmse=math.sqrt(laplace_variance(protocol.epsilon / 2)),
-        limit=limit,
         errors=(-1.96 * error, 1.96 * error),
     )
 

@@ -80,18 +80,18 @@ def plan_heavy_hitters(
             cell=checked_cell_choice(cell),
         )
         with contextlib.suppress(PlanningError):
-            tree, limit = _tree(task, target, (sure, levels, step, alphabet))
-            found.append((tree.found_share(come, 0.95, depth), tree, limit))
+            tree = _tree(task, target, (sure, levels, step, alphabet))
+            found.append((tree.found_share(come, 0.95, depth), tree))
     if not found:
         raise refusal
-    _, tree, limit = min(found, key=lambda one: one[0])
-    return plan_of_groups(tree, target, come, limit)
+    _, tree = min(found, key=lambda one: one[0])
+    return plan_of_groups(tree, target, come)
 
 
 def _tree(
     task: GroupTask, target: Target, shape: tuple[int, int, int, str]
-) -> tuple[HeavyHittersProtocol, float]:
-    """(the tree with so many levels, no protocol's least messages)."""
+) -> HeavyHittersProtocol:
+    """The tree with so many levels."""
     users, levels, step, alphabet = shape
     if target.rmse is not None:
         groups = cheapest(task, float(target.rmse) / levels, looked_at=3)
@@ -113,7 +113,7 @@ def _tree(
         levels=levels,
         threshold=Fraction(1, 2),
     )
-    return _with_threshold(tree, task.expected * levels), groups.limit
+    return _with_threshold(tree, task.expected * levels)
 
 
 def _with_threshold(tree: HeavyHittersProtocol, users: int) -> HeavyHittersProtocol:

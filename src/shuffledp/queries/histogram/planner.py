@@ -54,7 +54,6 @@ def plan_histogram(
         asked,
         come,
         central_rmse=math.sqrt(laplace_variance(epsilon / 2)),
-        limit=found.limit,
     )
 
 

@@ -70,17 +70,15 @@ def plan_quantiles(
     budgets = [round_to(float(share), 6, up=False)] * (len(chain) - 1)
     budgets.append(epsilon - sum(budgets, start=Fraction(0)))
     levels: list[Level] = []
-    limit = 0.0
     for buckets, budget in zip(chain, budgets, strict=True):
         found = found_buckets(budget, sure, come, target, buckets, cell)
         levels.append(Level(buckets, found.cell, budget - found.cell.up_loss))
-        limit += found.limit
     protocol = QuantilesProtocol(
         epsilon=epsilon, levels=tuple(levels), low=low, high=high, points=points, unit=unit
     )
     central = [float(laplace_variance(epsilon / (2 * len(chain))))] * len(chain)
     central_rmse = math.sqrt(worst_range_variance(chain, central))
-    return Plan.of(protocol, target, come, central_rmse=central_rmse, limit=limit)
+    return Plan.of(protocol, target, come, central_rmse=central_rmse)
 
 
 def default_bins(users: int, epsilon: Fraction) -> int:

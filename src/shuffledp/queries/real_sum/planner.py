@@ -101,7 +101,6 @@ def plan_real_sum(
         asked,
         come,
         central_rmse=math.sqrt(central) * float(span),
-        limit=found.limit,
         progress=progress,
     )
 
