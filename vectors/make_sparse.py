@@ -96,7 +96,7 @@ ATTACKS: dict[str, Damage] = {
     "muted 0.1 % too rarely": moved("muted", THOUSANDTH),
     "jumps 0.1 % too rarely": moved("jump", THOUSANDTH),
     "hardly any jumps": moved("jump", 1 - THOUSANDTH),
-    "no jumps": lambda data: (moved("jump", Fraction(1))(data)),
+    "no jumps": lambda data: moved("jump", Fraction(1))(data),
     "a smaller share of the jumps": lambda data: put(
         share=str(Fraction(data["cell"]["share"]) * (1 - THOUSANDTH))
     )(data),

@@ -115,7 +115,7 @@ def _grid(task: SparseTask, cut: int, decays: Floats, shares: Floats) -> Grid:
         held = p * (noise + 2 * one / b + 1) + q * noise + o * jumps - (mean + p) ** 2
         mse = (f * held + (n - f) * empty) / p**2
         average = (1 - o) * one + o * jumped + p
-        allowed = np.isfinite(mse) & (average <= task.average) & (o * m <= task.jumps)
+        allowed = np.isfinite(mse) & (o > 0) & (average <= task.average) & (o * m <= task.jumps)
     return Grid(*(np.where(allowed, x, np.inf) for x in (mse, n * empty / p**2, average)))
 
 
