@@ -3,7 +3,8 @@
     python -m shuffledp_check FILE [FILE …]
 
 It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
-bounded.py, those of them that share their way up by shared.py. For the others, reals
+bounded.py, those of them that share their way up by shared.py, sparse ones by sparse.py, all in
+fractions. For the others, reals
 are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
 added, r(m) from its product. What it proves is stated in docs/mathematics.md, "The inequality".
 """
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from shuffledp_check import document
 from shuffledp_check.bounded import BoundedCell, Rejected
 from shuffledp_check.shared import SharedCell, check_together
+from shuffledp_check.sparse import SparseCell
 
 BITS = 320
 ONE = 1 << BITS
@@ -234,7 +236,7 @@ class Inequality:
         return self(m + 1).above(self(m))
 
 
-AnyCell = Cell | BoundedCell
+AnyCell = Cell | BoundedCell | SparseCell
 
 
 class Budget(NamedTuple):
@@ -251,6 +253,8 @@ def read_cell(data: dict[str, Any], bit: bool = False) -> AnyCell:
     values 0 and 1 without a stand-in."""
     if data["kind"] == SharedCell.kind:
         raise Rejected("only the digits of a real sum share their way up")
+    if data["kind"] == SparseCell.kind:
+        raise Rejected("only histograms have sparse cells")
     cell = Cell(data) if data["kind"] == Cell.kind else BoundedCell(data)
     if bit and (cell.largest != 1 or stand_in(cell)):
         raise Rejected("a cell for 0 and 1 without a stand-in is needed")
@@ -297,11 +301,11 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if query == "count" and cell.largest != 1:
             raise Rejected("a count is about 0 and 1")
         return max(cell.up_loss, epsilon), [Budget(cell, cell.up_loss, epsilon)]
+    if query == "histogram" and protocol["cell"]["kind"] == SparseCell.kind:
+        return sparse_histogram(protocol)
     if query == "histogram":
-        cell, labels = read_cell(protocol["cell"], bit=True), protocol["labels"]
-        if len(set(labels)) != len(labels) or protocol["other"] not in [None, *labels]:
-            raise Rejected("a histogram needs distinct labels, one of them for other values")
-        return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, len(labels))]
+        cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
+        return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
     if query in GROUPED:
         return grouped(protocol)
     if query == "real-sum":
@@ -367,6 +371,24 @@ def grouped(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, k)]
 
 
+def bucket_count(protocol: dict[str, Any]) -> int:
+    """How many buckets a histogram has; raises `Rejected` unless its labels are distinct and one of
+    them takes other values, if any does."""
+    labels, other = protocol["labels"], protocol["other"]
+    names = range(labels) if type(labels) is int else labels
+    if len(set(names)) != len(names) or (other is not None and other not in names):
+        raise Rejected("a histogram needs distinct labels, one of them for other values")
+    return len(names)
+
+
+def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """All buckets are drawn at once: replacing any value costs what the cell says."""
+    cell = SparseCell(protocol["cell"])
+    if cell.buckets != bucket_count(protocol):
+        raise Rejected("a sparse cell is for as many labels as it has buckets")
+    return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss)]
+
+
 def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     """A user who changes groups lowers every digit in one group's copies and raises every digit in
     another's; sizes of groups are counted by one more cell of the same kind."""
@@ -406,7 +428,7 @@ def users_of(protocol: dict[str, Any], cells: list[Budget]) -> int:
 
 def prove(one: Budget, work: Work) -> dict[str, Any]:
     """What a proof says about a cell; raises `Rejected` if there is none."""
-    if isinstance(one.cell, BoundedCell):
+    if isinstance(one.cell, BoundedCell | SparseCell):
         return one.cell.check(one.up, one.down)
     return one.cell.check(one.up, one.down, work)
 

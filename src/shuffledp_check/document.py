@@ -17,6 +17,7 @@ from shuffledp_check.bounded import LONGEST, Rejected
 
 MOST_BYTES, MOST_DEPTH, MOST_DIGITS, MOST_FLOAT_TEXT = 16 << 20, 24, 20, 40
 MOST_USERS, MOST_BUCKETS, MOST_GROUPS = 10**13, 10**6, 1_000
+MOST_SPARSE_BUCKETS, MOST_CUT = 1 << 26, 1_023
 LARGEST_BOUND, LARGEST_ODDS = 10**100, 10**30
 Check = Callable[[Any], None]
 
@@ -210,6 +211,16 @@ CELLS = {
         }
     ),
     "bounded": record(BOUNDED),
+    "sparse": record(
+        {
+            "kind": constant("sparse"),
+            "users": whole(1, MOST_USERS),
+            "buckets": whole(1, MOST_SPARSE_BUCKETS),
+            "cut": whole(0, MOST_CUT),
+            "epsilon": EPSILON,
+            **dict.fromkeys(("decay", "share", "data", "muted", "jump"), PROBABILITY),
+        }
+    ),
     "shared": record(
         {
             **BOUNDED,
@@ -246,6 +257,13 @@ HASHED: dict[str, Check] = {
     "hash_seed": text(64, 64, "0123456789abcdef"),
     "candidates": listing(label(2**64 - 1), 0, 10**5),
 }
+
+
+def labels(data: Any) -> None:
+    """A list of labels, or how many whole numbers from 0 on."""
+    (whole(2, MOST_BUCKETS) if type(data) is int else listing(LABEL, 2, MOST_BUCKETS))(data)
+
+
 QUERIES = {
     "count": protocol("count", {"cell": CELL}),
     "integer-sum": protocol("integer-sum", {"cell": CELL}),
@@ -253,7 +271,7 @@ QUERIES = {
         "histogram",
         {
             "cell": CELL,
-            "labels": listing(LABEL, 2, MOST_BUCKETS),
+            "labels": labels,
             "other": lambda data: None if data is None else LABEL(data),
         },
     ),
