@@ -293,6 +293,9 @@ RULES["heavy-hitters"] = RULES["frequencies"]
 """How losses add up, in words."""
 
 
+SPARSE_RULE = "any replacement"
+
+
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     """(loss of a replacement, the cells with their budgets), by what the protocol answers."""
     epsilon, query = Fraction(protocol["epsilon"]), protocol["query"]
@@ -386,7 +389,7 @@ def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     cell = SparseCell(protocol["cell"])
     if cell.buckets != bucket_count(protocol):
         raise Rejected("a sparse cell is for as many labels as it has buckets")
-    return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss)]
+    return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
 
 
 def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
@@ -447,7 +450,7 @@ def check(data: Any) -> Fraction:
         "statement": STATEMENT,
         "epsilon": str(epsilon),
         "loss": str(loss),
-        "rule": RULES[protocol["query"]],
+        "rule": SPARSE_RULE if cells[0].cell.kind == SparseCell.kind else RULES[protocol["query"]],
         "neighbours": NEIGHBOURS,
         "users": users_of(protocol, cells),
     }

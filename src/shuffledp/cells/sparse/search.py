@@ -334,7 +334,6 @@ def search_buckets(
         cells=(cell,),
         mse=mse,
         cost=cell.most_messages if task.padded else to_float(cell.messages_per_user),
-        limit=float(count / (count + mse)) if count else 0.0,
     )
 
 
