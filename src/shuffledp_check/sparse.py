@@ -63,7 +63,8 @@ class SparseCell:
         raises `Rejected` if there is none."""
         if self.up_loss > up or self.up_loss > down:
             raise Rejected("the cell's loss exceeds what a replacement may cost")
-        m, gain = self.users, exponential_below(self.up_loss) - 1
+        low = exponential_below(self.up_loss)
+        m, gain = self.users, low.m * Fraction(2) ** low.e - 1
         if self.p * m * self.spill() > self.phi * self.o * self.beta * gain:
             raise Rejected("there are too few jumps for the cut of the noise")
         if self.p * m > (m - self.phi * (m - 1)) * self.q * self.beta * gain:
