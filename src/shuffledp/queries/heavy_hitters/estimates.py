@@ -1,0 +1,116 @@
+"""How many users hold each word that was found, from the rows that it shares with no other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from shuffledp.queries.frequencies.result import whole_intervals
+from shuffledp.queries.frequencies.tails import (
+    Background,
+    Counts,
+    Floats,
+    Seen,
+    counts_tried,
+    first_place,
+    just_above,
+)
+from shuffledp.queries.heavy_hitters.decoder import Word
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """Words with their counts, the most frequent first."""
+
+    labels: tuple[str, ...]
+    values: Floats
+    low: Counts
+    high: Counts
+    joint_low: Counts
+    joint_high: Counts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """What a word's own rows hold."""
+
+    tokens: int
+    own: int
+    """Rows that it shares with no other word; one at least is taken."""
+    rows: int
+    """All of its rows."""
+
+
+def _own_rows(words: Sequence[Word], tokens: Counts) -> list[_Rows]:
+    used = np.concatenate([np.unique(word.buckets) for word in words])
+    buckets, times = np.unique(used, return_counts=True)
+    found = []
+    for word in words:
+        own = word.buckets[times[np.searchsorted(buckets, word.buckets)] == 1]
+        if not own.size:  # every row is shared: the least is nearest to the truth
+            own = word.buckets[[int(np.argmin(tokens[word.buckets]))]]
+        found.append(_Rows(tokens=int(tokens[own].sum()), own=own.size, rows=word.buckets.size))
+    return found
+
+
+def estimated(
+    words: Sequence[Word], tokens: Counts, background: Background, share: float, outside: float
+) -> Estimates:
+    """How many users hold each word; `background` is the law of buckets without a word, `share` the
+    probability that a user sends its row."""
+    nothing = np.zeros(0, np.int64)
+    if not words:
+        return Estimates(
+            labels=(),
+            values=np.zeros(0),
+            low=nothing,
+            high=nothing,
+            joint_low=nothing,
+            joint_high=nothing,
+        )
+    rows = _own_rows(words, tokens)
+    mean = float(background.values @ background.weights)
+    values = np.array([(row.tokens - row.own * mean) / share * row.rows / row.own for row in rows])
+    single = whole_intervals(values, *_intervals(rows, background, share, outside))
+    joint = whole_intervals(values, *_intervals(rows, background, share, outside / len(words)))
+    order = np.lexsort(([word.text for word in words], -values))
+    return Estimates(
+        labels=tuple(words[at].text for at in order),
+        values=values[order],
+        low=single[0][order],
+        high=single[1][order],
+        joint_low=joint[0][order],
+        joint_high=joint[1][order],
+    )
+
+
+def _intervals(
+    rows: Sequence[_Rows], background: Background, share: float, outside: float
+) -> tuple[Counts, Counts]:
+    """By inverting the law of a word's own rows: Bin(f, share·own/rows) plus that many buckets."""
+    low, high = np.zeros((2, len(rows)), np.int64)
+    shapes = np.array([(row.own, row.rows) for row in rows])
+
+    @lru_cache(maxsize=None)
+    def several(copies: int, up: bool) -> Background:
+        return background.times(copies, up)
+
+    for own, every in np.unique(shapes, axis=0).tolist():
+        same = np.flatnonzero((shapes == (own, every)).all(axis=1))
+        tokens = np.array([rows[at].tokens for at in same], np.int64)
+        part = share * own / every
+        most = float(tokens.max()) / part
+        tried = counts_tried(math.ceil(most + 20 * math.sqrt(most / part) + 100))
+        shown, hidden = (Seen(part, several(own, up)) for up in (True, False))
+        enough = first_place(
+            lambda count, at: shown.at_least(count, tokens[at]) > outside / 2, tried, len(same)
+        )
+        beyond = first_place(
+            lambda count, at: hidden.at_most(count, tokens[at]) <= outside / 2, tried, len(same)
+        )
+        low[same], high[same] = just_above(tried, enough), tried[beyond] - 1
+    return low, high
