@@ -291,6 +291,12 @@ class CellGroup(ABC):
         """The cells, in the order of their counters."""
 
     @property
+    def replacement_loss(self) -> Fraction:
+        """What replacing one code by another costs, if every cell costs what its `Member` allows:
+        one bucket goes down and one goes up."""
+        return sum((member.up + member.down for member in self.members), start=Fraction(0))
+
+    @property
     def counters(self) -> int:
         """How many counters the group has."""
         return sum(member.copies for member in self.members)

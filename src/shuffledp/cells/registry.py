@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from shuffledp.cells import bounded, digits, paper
+from shuffledp.cells import bounded, digits, paper, sparse
 from shuffledp.cells.base import Cell, CellGroup, Proof
 from shuffledp.cells.digit_search import SumTarget
 from shuffledp.cells.kind import CellKind
@@ -21,6 +21,7 @@ KINDS: dict[str, CellKind] = {
         bounded.KIND,
         digits.KIND,
         paper.KIND,
+        sparse.KIND,
     )
 }
 """Every kind of cell by its name in JSON, in the order in which planners try them."""
