@@ -206,8 +206,6 @@ def read_digits(digits: list[dict[str, Any]]) -> list[AnyCell]:
 
 
 MOST_DITHER = 64
-GROUPED = ("frequencies", "heavy-hitters")
-"""Queries that split users into groups; which words they hash does not affect the loss."""
 
 
 def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
@@ -222,13 +220,6 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         cell = read_cell(protocol["cell"])
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
-        return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
-    if query in GROUPED:
-        cell, k = read_cell(protocol["cell"]), protocol["cells_per_group"]
-        if cell.largest != 1 or k < 2 or k & (k - 1):
-            raise Rejected("groups need cells for 0 and 1, and 2, 4, 8, … of them")
-        if k == 2:  # one cell counts one of two hash values
-            return max(cell.up_loss, epsilon), [(cell, cell.up_loss, epsilon)]
         return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
     if query == "real-sum":
         cells = read_digits(protocol["digits"])
@@ -272,18 +263,6 @@ def check_dither(protocol: dict[str, Any]) -> None:
         raise Rejected(f"only real sums have a dither, of 2 to {MOST_DITHER} values")
 
 
-def users_of_cells(data: dict[str, Any]) -> int:
-    """The guaranteed number of users of every cell: all users, or those of the smallest group that
-    is released, as its cell says."""
-    protocol, users = data["protocol"], int(data["users"])
-    if protocol["query"] not in GROUPED:
-        return users
-    needed = int(protocol["cell"]["users"])
-    if protocol["users"] != users or protocol["groups"] < 1 or needed * protocol["groups"] > users:
-        raise Rejected("there are fewer users than all groups need")
-    return needed
-
-
 def check(data: dict[str, Any]) -> Fraction:
     """ε, if the certificate (or the plan that holds one) proves it; raises `Rejected` otherwise."""
     data = data.get("certificate", data)
@@ -295,7 +274,7 @@ def check(data: dict[str, Any]) -> Fraction:
     loss, cells = budgets(protocol)
     if loss > epsilon or Fraction(data["epsilon"]) != epsilon or Fraction(data["loss"]) != loss:
         raise Rejected("the losses do not add up to what is claimed")
-    if any(cell.users != users_of_cells(data) for cell, _, _ in cells):
+    if any(cell.users != int(data["users"]) for cell, _, _ in cells):
         raise Rejected("the number of users differs")
     for cell, up, down in cells:
         check_cell(cell, up, down)

@@ -30,6 +30,16 @@ def uniform_below(bound: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[
     return (words % np.uint64(bound)).astype(np.int64)
 
 
+def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
+    """For each bound an independent uniform integer below it, by rejection, without bias."""
+    limits = bounds.astype(np.uint64)
+    unfair = (np.uint64(2**64 - 1) % limits + np.uint64(1)) % limits  # 2⁶⁴ modulo the bound
+    words = entropy.words(len(bounds), np.uint64)
+    while (wrong := np.flatnonzero(words < unfair)).size:
+        words[wrong] = entropy.words(wrong.size, np.uint64)
+    return (words % limits).astype(np.int64)
+
+
 def subset(size: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
     """`count` distinct numbers among 0..size−1, uniformly random as a set.
 

@@ -229,6 +229,7 @@ class Plan(Generic[R_co]):
             "rmse_at_zero": forecast.rmse_at_zero,
             "central_rmse": forecast.central_rmse,
             "interval_95": [forecast.error_low, forecast.error_high],
+            **self.protocol.further_forecast(self.expected),
             "printed_constants": self.printed,
             "certificate": self._proof,
         }

@@ -47,6 +47,7 @@ def describe_plan(plan: Plan[Any]) -> Lines:
         ),
         *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("95 % of errors", f"{f.error_low:,.4g} … {f.error_high:,.4g}"),
+        *plan.protocol.forecast_lines(plan.expected),
         *_printed_constants(plan.printed),
         *_warnings(plan),
         *_cells(plan),
@@ -106,10 +107,8 @@ def _warnings(plan: Plan[Any]) -> Lines:
 def _cells(plan: Plan[Any]) -> Lines:
     """Every cell's parameters, and what its proof shows."""
     lines: Lines = []
-    cohorts = plan.protocol.cohorts
     for member, proof in zip(plan.protocol.members, proof_lines(plan.certificate), strict=True):
         copies = f" × {member.copies}" if member.copies > 1 else ""
-        copies += f" in each of {cohorts:,} groups" if cohorts > 1 else ""
         lines.append((f"{member.cell.kind} cell{copies}", _parameters(member.cell.to_dict())))
         lines.append(("", proof))
     return lines

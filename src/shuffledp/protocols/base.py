@@ -63,11 +63,6 @@ class Protocol(ABC, Generic[R_co]):
         """What a user draws: groups of cells, independent of each other."""
 
     @property
-    def cohorts(self) -> int:
-        """How many disjoint sets of users there are, each with such groups of its own."""
-        return 1
-
-    @property
     def members(self) -> tuple[Member, ...]:
         """The cells of all groups, with what a change in each direction may cost."""
         return tuple(member for group in self.cell_groups for member in group.members)
@@ -79,12 +74,12 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def cells(self) -> list[Cell]:
         """The cell of every counter, in the order of their numbers in messages."""
-        return [member.cell for member in self.members for _ in range(member.copies * self.cohorts)]
+        return [member.cell for member in self.members for _ in range(member.copies)]
 
     @property
     def public_counters(self) -> int:
         """How many counters follow the cells. Reports add +1 messages to them without noise: they
-        tell what does not depend on a value, as a user's group or the dither of its rounding."""
+        tell what does not depend on a value, as the dither of a user's rounding."""
         return 0
 
     @property
@@ -96,11 +91,6 @@ class Protocol(ABC, Generic[R_co]):
     def users(self) -> int:
         """How many reports a release needs."""
         return self.members[0].cell.users
-
-    @property
-    def users_of_cells(self) -> int:
-        """How many users take part in every cell of a batch that is released."""
-        return self.users
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -294,13 +284,13 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def bits_per_message(self) -> int:
         """To name a counter and a sign; public counters get no −1."""
-        counters = sum(member.copies for member in self.members) * self.cohorts
+        counters = sum(member.copies for member in self.members)
         return math.ceil(math.log2(2 * counters + self.public_counters))
 
     def working_bytes(self) -> int:
         """About how much memory it takes to draw everybody's reports and to analyze them."""
         return FIXED_BYTES + sum(
-            member.cell.largest * BYTES_PER_VALUE + member.copies * self.cohorts * BYTES_PER_COPY
+            member.cell.largest * BYTES_PER_VALUE + member.copies * BYTES_PER_COPY
             for member in self.members
         )
 
@@ -319,6 +309,14 @@ class Protocol(ABC, Generic[R_co]):
     def assumption(self) -> str:
         """What the forecast of the error assumes about the data, in words; empty if nothing."""
         return ""
+
+    def further_forecast(self, users: int) -> dict[str, Any]:
+        """What a plan's JSON says besides cost and error."""
+        return {}
+
+    def forecast_lines(self, users: int) -> list[tuple[str, str]]:
+        """The same for people, as (name, text)."""
+        return []
 
     @property
     def absent_value(self) -> Fraction:
