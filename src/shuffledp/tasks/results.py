@@ -42,7 +42,6 @@ from shuffledp.tasks.rules import (
     PUBLISH_NOISES,
     TOP_UPS,
     check_complete,
-    check_groups,
 )
 from shuffledp.tasks.series import TASK_NAME
 from shuffledp.tasks.task import Task
@@ -272,7 +271,6 @@ def publish_batch(
     """
     protocol = task.protocol
     check_complete(batch.reports, batch.tally.bad, batch.absent, protocol.users)
-    check_groups(protocol.slack(batch.report(protocol)), batch.tally.bad)
     released = batch.to_release(task)
     result = publish(
         protocol,

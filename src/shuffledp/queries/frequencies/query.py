@@ -105,9 +105,7 @@ class FrequenciesQuery(Query[HistogramResult]):
     ] = ()
     error_at: Annotated[
         int,
-        Option(
-            "Make the error least for a label that this many users hold.", "F", plans=True
-        ),
+        Option("Make the error least for a label that this many users hold.", "F", plans=True),
     ] = DEFAULT_COUNT
 
     def __post_init__(self) -> None:

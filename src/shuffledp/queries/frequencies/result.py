@@ -40,9 +40,7 @@ class FrequenciesResult(HistogramResult):
             low, high = whole_intervals(values, *self.table.intervals(seen, part))
             ends |= {f"{name}low": low, f"{name}high": high}
         largest = max(float(values.max(initial=0)), 0.0)
-        return replace(
-            self, labels=names, values=values, rmse=self.table.rmse(largest), **ends
-        )
+        return replace(self, labels=names, values=values, rmse=self.table.rmse(largest), **ends)
 
     def frequency(self, label: Label) -> Estimate:
         """How many users hold one label, with its interval."""

@@ -108,17 +108,13 @@ class Table:
         def too_many(count: int, at: Counts) -> Floats:
             return rest.at_most(count, total[at]) <= outside / 2
 
-        together, apart = (
-            first_place(one, tried, size) for one in (shown_together, shown_apart)
-        )
+        together, apart = (first_place(one, tried, size) for one in (shown_together, shown_apart))
         low = just_above(tried, np.maximum(together, apart))
         high = tried[first_place(too_many, tried, size)] - 1
         return low[places], high[places]
 
 
-def _of_different(
-    chance: Callable[[int, Counts], Floats], count: int, seen: Counts
-) -> Floats:
+def _of_different(chance: Callable[[int, Counts], Floats], count: int, seen: Counts) -> Floats:
     """A chance for each number of tokens, computed once for equal ones."""
     known, places = np.unique(seen, return_inverse=True)
     return np.asarray(chance(count, known)[places])

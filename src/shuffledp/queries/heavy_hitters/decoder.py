@@ -213,7 +213,7 @@ class Decoder:
                 found.append(
                     _Found(
                         word=Word(text=text, buckets=buckets),
-                        weakest=int(self.left[counted].min(initial=0)),
+                        weakest=int(self.left[counted].min()),
                         counted=counted,
                     )
                 )
@@ -230,9 +230,10 @@ class Decoder:
     def _accept(self, found: list[_Found]) -> int:
         """Accepts the words of a round, the strongest first, unless a row was explained meanwhile;
         returns how many."""
-        before = len(self.words)
+        before, explained = len(self.words), self.explained.copy()
         for one in sorted(found, key=lambda one: (-one.weakest, one.word.text)):
-            if one.word.text in self.words or self.explained[one.counted].any():
+            meanwhile = self.explained[one.counted] & ~explained[one.counted]
+            if one.word.text in self.words or meanwhile.any():
                 continue
             self.words[one.word.text] = one.word
             held = np.unique(one.word.buckets)
