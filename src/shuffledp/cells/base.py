@@ -69,6 +69,8 @@ class Cell(ABC):
     """How this kind of cell is named in JSON."""
     sends_minus: ClassVar[bool] = True
     """Whether honest users send −1 messages; where they do not, such a message is malformed."""
+    bytes_per_copy: ClassVar[int] = 1 << 10
+    """About how much memory it takes to draw and to analyze one copy."""
     users: int
     """How many honest users are guaranteed to take part: together they carry the whole noise."""
     largest: int
@@ -289,6 +291,9 @@ class CellGroup(ABC):
     @abstractmethod
     def members(self) -> tuple[Member, ...]:
         """The cells, in the order of their counters."""
+
+    replacement_rule: ClassVar[str] = "up + down"
+    """How `replacement_loss` follows from the members' losses, in words."""
 
     @property
     def replacement_loss(self) -> Fraction:

@@ -63,7 +63,9 @@ def padded_size(groups: Groups, reports: int, padding: str | None = None) -> int
     if padding == RESERVE:
         reserve = reserve_size(groups, reports)
         if reserve is None:
-            raise ParameterError("Cells that share their way up have exact padding only.")
+            raise ParameterError(
+                "Cells that are drawn together have exact padding only; leave padding out."
+            )
         return reserve
     most = most_messages(groups)
     if padding != EXACT or most is None:

@@ -70,7 +70,7 @@ class Certificate:
             "statement": "pure differential privacy in the shuffle model",
             "epsilon": str(self.epsilon),
             "loss": str(self.loss),
-            "rule": self.protocol.loss_rule,
+            "rule": self.protocol.loss_in_words,
             "neighbours": NEIGHBOURS,
             "users": self.protocol.users,
             "protocol": self.protocol.to_dict(),

@@ -43,6 +43,8 @@ class Forecast:
     error_high: float
     """… and error_high, at the worst true value."""
     bits_per_message: int = 1
+    rmse_at: float | None = None
+    """At the count that the target names; None where it names none."""
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Forecast:
         central_rmse: float,
         limit: float,
         errors: tuple[float, float] | None = None,
+        error_at: Fraction | None = None,
     ) -> Forecast:
         """What a protocol costs and how well it does with `users` reports; `errors` are those
         between which 95 % lie, if the protocol's own are not meant."""
@@ -68,6 +71,7 @@ class Forecast:
             error_low=low,
             error_high=high,
             bits_per_message=protocol.bits_per_message,
+            rmse_at=None if error_at is None else protocol.rmse_at(users, error_at),
         )
 
     @property
@@ -109,7 +113,12 @@ class Plan(Generic[R_co]):
         return Plan(
             protocol=protocol,
             forecast=Forecast.of(
-                protocol, expected, central_rmse=central_rmse, limit=limit, errors=errors
+                protocol,
+                expected,
+                central_rmse=central_rmse,
+                limit=limit,
+                errors=errors,
+                error_at=target.error_at,
             ),
             certificate=certify(protocol, progress),
             target=target,
@@ -227,6 +236,7 @@ class Plan(Generic[R_co]):
             "encrypted_bytes": self.encrypted_bytes,
             "rmse": forecast.rmse,
             "rmse_at_zero": forecast.rmse_at_zero,
+            **({} if forecast.rmse_at is None else {"rmse_at": forecast.rmse_at}),
             "central_rmse": forecast.central_rmse,
             "interval_95": [forecast.error_low, forecast.error_high],
             **self.protocol.further_forecast(self.expected),
@@ -254,14 +264,16 @@ class Plan(Generic[R_co]):
             known = {
                 field.name: data[names.get(field.name, field.name)]
                 for field in fields(Forecast)
-                if field.name not in ("error_low", "error_high")
+                if field.name not in ("error_low", "error_high", "rmse_at")
             }
             return Plan(
                 protocol=certificate.protocol,
                 certificate=certificate,
                 target=Target.from_dict(data["target"]),
                 expected=whole(data["expected_users"], "expected_users"),
-                forecast=Forecast(error_low=low, error_high=high, **known),
+                forecast=Forecast(
+                    error_low=low, error_high=high, rmse_at=data.get("rmse_at"), **known
+                ),
                 printed=data.get("printed_constants"),
             )
         except (KeyError, TypeError, ValueError):

@@ -7,8 +7,10 @@ from fractions import Fraction
 from shuffledp.cells.base import MOST_USERS
 from shuffledp.documents.schema import (
     Anything,
+    Either,
     Flag,
     Listing,
+    Nothing,
     OneOf,
     Rational,
     Real,
@@ -35,6 +37,7 @@ TARGET = Record(
         "rmse": TARGET_NUMBER,
         "max_messages": TARGET_NUMBER,
         "relative_error": TARGET_NUMBER,
+        "error_at": TARGET_NUMBER,
         "padded": Flag(),
     },
 )
@@ -47,5 +50,6 @@ PLAN = Record(
         "certificate": CERTIFICATE,
         **{name: Real() for name in NAMED_NUMBERS},
     },
+    {"rmse_at": Either((Nothing(), Real()))},
     others=Anything(),
 )

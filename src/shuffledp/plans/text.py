@@ -42,7 +42,7 @@ def describe_plan(plan: Plan[Any]) -> Lines:
         ("", f"then {promise(plan.padding)}"),
         (
             "RMSE",
-            f"{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
+            f"{_at_count(plan)}{f.rmse:,.4g} at worst, {f.rmse_at_zero:,.4g} at zero "
             f"(central mechanism: {f.central_rmse:,.4g})",
         ),
         *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
@@ -71,6 +71,14 @@ def plan_as_html(plan: Plan[Any]) -> str:
         for name, text in describe_plan(plan)
     )
     return f"<table><caption>plan: {html.escape(plan.protocol.query)}</caption>{rows}</table>"
+
+
+def _at_count(plan: Plan[Any]) -> str:
+    """The error at the count that the target names; nothing where it names none."""
+    count, error = plan.target.error_at, plan.forecast.rmse_at
+    if count is None or error is None:
+        return ""
+    return f"{error:,.4g} at a bucket of {counted(int(count), 'user')}, "
 
 
 def _at_most(plan: Plan[Any]) -> str:

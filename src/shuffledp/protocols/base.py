@@ -28,9 +28,9 @@ from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
 
-FIXED_BYTES, BYTES_PER_VALUE, BYTES_PER_COPY = 8 << 20, 16 << 10, 1 << 10
-"""Of memory: in any case, for each value of a cell, and for each copy of a cell; tests measure
-whether this is enough."""
+FIXED_BYTES, BYTES_PER_VALUE = 8 << 20, 16 << 10
+"""Of memory: in any case, and for each value of a cell; tests measure whether this and
+`Cell.bytes_per_copy` are enough."""
 
 MOST_BUCKETS = 10**6
 """Copies of one cell."""
@@ -70,6 +70,11 @@ class Protocol(ABC, Generic[R_co]):
     @abstractmethod
     def loss(self) -> Fraction:
         """What replacing one user's value costs, if every cell costs what its `Member` allows."""
+
+    @property
+    def loss_in_words(self) -> str:
+        """`loss_rule`, or another rule where it depends on the cells."""
+        return self.loss_rule
 
     @property
     def cells(self) -> list[Cell]:
@@ -274,6 +279,11 @@ class Protocol(ABC, Generic[R_co]):
         """The same where the true answer is 0, if the error depends on it."""
         return self.rmse(users)
 
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        """The same for an answer that `count` users hold; the worst case unless a protocol knows
+        better."""
+        return self.rmse(users)
+
     @property
     def bits_per_message(self) -> int:
         """To name a counter and a sign; public counters get no −1."""
@@ -283,7 +293,7 @@ class Protocol(ABC, Generic[R_co]):
     def working_bytes(self) -> int:
         """About how much memory it takes to draw everybody's reports and to analyze them."""
         return FIXED_BYTES + sum(
-            member.cell.largest * BYTES_PER_VALUE + member.copies * BYTES_PER_COPY
+            member.cell.largest * BYTES_PER_VALUE + member.copies * member.cell.bytes_per_copy
             for member in self.members
         )
 

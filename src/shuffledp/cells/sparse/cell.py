@@ -67,6 +67,7 @@ class SparseCell(Cell):
 
     kind: ClassVar[str] = "sparse"
     sends_minus: ClassVar[bool] = False
+    bytes_per_copy: ClassVar[int] = 256
     largest: ClassVar[int] = 1  # type: ignore[misc]
 
     users: int
@@ -258,6 +259,7 @@ class SparseBuckets(CellGroup):
 
     cell: SparseCell
     independent: ClassVar[bool] = False
+    replacement_rule: ClassVar[str] = "any replacement"
 
     @classmethod
     def of(cls, cell: SparseCell, buckets: int, up: Fraction, down: Fraction) -> SparseBuckets:

@@ -6,6 +6,7 @@ user.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from shuffledp.cells.base import Counts, Values
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import Entropy
-from shuffledp.numbers.sampler import sampler, successes, tallies
+from shuffledp.numbers.sampler import sampler, successes_by_bits
 
 if TYPE_CHECKING:
     from shuffledp.cells.sparse.cell import SparseCell
@@ -90,10 +91,10 @@ def aggregate(cell: SparseCell, tally: Counts, without: int, entropy: Entropy) -
     """
     plus = sent_values(cell, tally, entropy)
     silent = int(tally.sum()) - int(plus.sum())
-    jumps = successes(silent, cell.jump / (cell.jump + cell.muted), entropy)
-    jumps += successes(without, cell.jump, entropy)
-    noisy = tallies(cell.noise, int(tally.sum()) + without - jumps, entropy)
-    for size, users in [*enumerate(noisy.tolist()), (cell.cut + 1, jumps)]:
+    jumps = successes_by_bits(silent, cell.jump / (cell.jump + cell.muted), entropy)
+    jumps += successes_by_bits(without, cell.jump, entropy)
+    noisy = noise_sizes(cell, int(tally.sum()) + without - jumps, entropy)
+    for size, users in [*enumerate(noisy), (cell.cut + 1, jumps)]:
         step = max(1, TOKENS_AT_ONCE // max(size, 1))
         for begin in range(0, users if size else 0, step):
             _, buckets = urns(cell, np.full(min(step, users - begin), size), entropy)
@@ -101,12 +102,23 @@ def aggregate(cell: SparseCell, tally: Counts, without: int, entropy: Entropy) -
     return plus
 
 
+def noise_sizes(cell: SparseCell, users: int, entropy: Entropy) -> list[int]:
+    """How many of `users` users have J noise tokens, for J = 0..Z: one binomial draw after the
+    other, each among those that are left."""
+    weights = cell.noise.whole_weights()
+    left, counts = sum(weights), []
+    for weight in weights:
+        counts.append(successes_by_bits(users, Fraction(weight, left), entropy) if users else 0)
+        users, left = users - counts[-1], left - weight
+    return counts
+
+
 def sent_values(cell: SparseCell, tally: Counts, entropy: Entropy) -> Counts:
     """How many holders of each bucket send their value: Bin(tally[b], p), independently."""
     tally = np.asarray(tally, np.int64)
     plus = np.zeros(len(tally), np.int64)
     for bucket in np.flatnonzero(tally > FEW_HOLDERS):
-        plus[bucket] = successes(int(tally[bucket]), cell.data, entropy)
+        plus[bucket] = successes_by_bits(int(tally[bucket]), cell.data, entropy)
     few = np.flatnonzero((tally > 0) & (tally <= FEW_HOLDERS))
     ends = np.cumsum(tally[few])
     if few.size:

@@ -13,7 +13,6 @@ bucket −1, or 2, … times, so that a negative estimate keeps its interval. Ch
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist

@@ -49,7 +49,7 @@ class HashedProtocol(Protocol[R_co]):
     cell: SparseCell
     hash_seed: str
     """Public, and drawn anew for every batch."""
-    loss_rule: ClassVar[str] = "one sparse histogram, whatever bucket a label is mapped to"
+    loss_rule: ClassVar[str] = "any replacement"
 
     def __post_init__(self) -> None:
         checked_seed(self.hash_seed)

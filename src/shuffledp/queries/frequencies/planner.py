@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from fractions import Fraction
 
 from shuffledp.cells.sparse import plan_sparse
 from shuffledp.numbers.exact import ExactNumber, whole
@@ -15,7 +14,6 @@ from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.frequencies.hashed import power_of_two_near
 from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_seed
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
-from shuffledp.queries.frequencies.result import FrequenciesResult
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import Label
 
@@ -69,27 +67,19 @@ def plan_frequencies(
             error_at=count,
             expected=come,
         )
-    return _hashed(sure, come, epsilon, names, Target.of(max_messages=most, padded=True), count)
-
-
-def _hashed(
-    sure: int, come: int, epsilon: Fraction, names: tuple[Label, ...], target: Target, count: int
-) -> Plan[FrequenciesResult]:
-    assert target.max_messages is not None
     cell = plan_sparse(
         sure,
         power_of_two_near(come),
         epsilon,
-        max_messages=int(target.max_messages),
+        max_messages=most,
         error_at=count,
         expected=come,
     )
-    protocol = FrequenciesProtocol(
-        epsilon=epsilon, cell=cell, hash_seed=new_hash_seed(), candidates=names
-    )
     return Plan.of(
-        protocol,
-        target,
+        FrequenciesProtocol(
+            epsilon=epsilon, cell=cell, hash_seed=new_hash_seed(), candidates=names
+        ),
+        Target.of(max_messages=most, padded=True, error_at=count),
         come,
         central_rmse=math.sqrt(laplace_variance(epsilon / 2)),
         limit=float(cell.data),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -95,22 +95,27 @@ def _intervals(
     low, high = np.zeros((2, len(rows)), np.int64)
     shapes = np.array([(row.own, row.rows) for row in rows])
 
-    @lru_cache(maxsize=None)
+    @cache
     def several(copies: int, up: bool) -> Background:
         return background.times(copies, up)
 
     for own, every in np.unique(shapes, axis=0).tolist():
         same = np.flatnonzero((shapes == (own, every)).all(axis=1))
         tokens = np.array([rows[at].tokens for at in same], np.int64)
-        part = share * own / every
-        most = float(tokens.max()) / part
-        tried = counts_tried(math.ceil(most + 20 * math.sqrt(most / part) + 100))
-        shown, hidden = (Seen(part, several(own, up)) for up in (True, False))
-        enough = first_place(
-            lambda count, at: shown.at_least(count, tokens[at]) > outside / 2, tried, len(same)
-        )
-        beyond = first_place(
-            lambda count, at: hidden.at_most(count, tokens[at]) <= outside / 2, tried, len(same)
-        )
-        low[same], high[same] = just_above(tried, enough), tried[beyond] - 1
+        laws = tuple(Seen(share * own / every, several(own, up)) for up in (True, False))
+        low[same], high[same] = _inverted(tokens, *laws, outside)
     return low, high
+
+
+def _inverted(tokens: Counts, shown: Seen, hidden: Seen, outside: float) -> tuple[Counts, Counts]:
+    """The counts that explain tokens; the law with a background rounded up, and rounded down."""
+    most = float(tokens.max()) / shown.share
+    tried = counts_tried(math.ceil(most + 20 * math.sqrt(most / shown.share) + 100))
+    enough, beyond = (
+        first_place(one, tried, len(tokens))
+        for one in (
+            lambda count, at: shown.at_least(count, tokens[at]) > outside / 2,
+            lambda count, at: hidden.at_most(count, tokens[at]) <= outside / 2,
+        )
+    )
+    return just_above(tried, enough), tried[beyond] - 1

@@ -64,7 +64,7 @@ def plan_heavy_hitters(
     )
     return Plan.of(
         protocol,
-        Target.of(max_messages=most, padded=True),
+        Target.of(max_messages=most, padded=True, error_at=DEFAULT_COUNT),
         come,
         central_rmse=math.sqrt(laplace_variance(epsilon / 2)),
         limit=float(cell.data),

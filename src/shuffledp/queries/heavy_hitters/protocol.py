@@ -116,6 +116,9 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         empty = self.cell.variance_at(users, 0, 0)
         return math.sqrt((USUAL_ROWS - 1) * empty + self.cell.variance_at(users, held, held))
 
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        return self.rmse(users, float(count))
+
     def rmse_at_zero(self, users: int) -> float:
         return self.rmse(users, 0)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from shuffledp.cells.base import Cell, CellGroup, Counts, Values, check_one_value_each
 from shuffledp.cells.registry import cell_from_dict, group_of_buckets
+from shuffledp.cells.sparse import SparseBuckets
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.protocols.base import MOST_BUCKETS, Protocol
@@ -49,6 +50,11 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     return names
 
 
+def _numbered(labels: tuple[Label, ...]) -> bool:
+    """Whether the labels are 0, 1, …, so that a label is its bucket's number."""
+    return labels == tuple(range(len(labels)))
+
+
 def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None) -> Values:
     """Each label's bucket number; the unknown go to `other` or are refused."""
     values = np.asarray(values)
@@ -57,7 +63,7 @@ def encode_labels(values: Values, labels: tuple[Label, ...], other: Label | None
         raise ValueOutOfRange(
             f"Labels must be texts or whole numbers; an array of type {values.dtype} was given."
         )
-    if values.dtype.kind in "iu" and labels == tuple(range(len(labels))):
+    if values.dtype.kind in "iu" and _numbered(labels):
         inside = not values.size or (int(values.min()) >= 0 and int(values.max()) < len(labels))
         if inside:
             return values  # a label is its bucket's number
@@ -114,7 +120,11 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def loss(self) -> Fraction:
         """One bucket goes down and one goes up."""
-        return sum((member.up + member.down for member in self.members), start=Fraction(0))
+        return sum((group.replacement_loss for group in self.cell_groups), start=Fraction(0))
+
+    @property
+    def loss_in_words(self) -> str:
+        return self.cell_groups[0].replacement_rule
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
         return encode_labels(values, self.labels, self.other)
@@ -134,10 +144,13 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def result_of(self, view: View, confidence: float) -> HistogramResult:
         """Every bucket's unbiased estimate, its own interval, and one that holds for all at once
-        (buckets are independent, so each misses with 1 − confidence^(1/B))."""
+        (independent buckets may miss with 1 − confidence^(1/B) each, others with a B-th of
+        1 − confidence)."""
         sums = view.plus - view.minus
         values = self.cell.estimates(sums, view.users)
-        joint = -np.expm1(np.log(confidence) / len(sums))
+        joint = (1 - confidence) / len(sums)
+        if self.cell_groups[0].independent:
+            joint = -np.expm1(np.log(confidence) / len(sums))
         low, high = self.cell.intervals(view.users, sums, 1 - confidence)
         joint_low, joint_high = self.cell.intervals(view.users, sums, float(joint))
         # the estimates themselves are no whole numbers: intervals reach to the next ones
@@ -164,6 +177,9 @@ class HistogramProtocol(Protocol[HistogramResult]):
     def rmse_at_zero(self, users: int) -> float:
         return self.rmse(users, 0)
 
+    def rmse_at(self, users: int, count: Fraction) -> float:
+        return self.rmse(users, float(count))
+
     def error_range(self, users: int, outside: float) -> tuple[float, float]:
         return self.cell.error_range(users, users, outside)
 
@@ -172,15 +188,22 @@ class HistogramProtocol(Protocol[HistogramResult]):
             "query": self.query,
             "epsilon": str(self.epsilon),
             "cell": self.cell.to_dict(),
-            "labels": list(self.labels),
+            "labels": self._written_labels(),
             "other": self.other,
         }
 
+    def _written_labels(self) -> int | list[Label]:
+        """The labels, or how many: a million numbers would make a long document."""
+        if isinstance(self.cell_groups[0], SparseBuckets) and _numbered(self.labels):
+            return len(self.labels)
+        return list(self.labels)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        labels = data["labels"]
         return cls(
             epsilon=Fraction(data["epsilon"]),
             cell=cell_from_dict(data["cell"]),
-            labels=tuple(data["labels"]),
+            labels=tuple(range(labels) if isinstance(labels, int) else labels),
             other=data.get("other"),
         )

@@ -10,11 +10,13 @@ from typing import Annotated, Any, ClassVar, Self, cast
 import numpy as np
 
 from shuffledp.cells.registry import CELL, cell_from_dict
+from shuffledp.cells.search import CELL_CHOICES, checked_cell_choice
 from shuffledp.data.arrays import ColumnType, Values, as_label, as_labels
 from shuffledp.data.filling import BUCKET, MISSING_LABEL
 from shuffledp.data.values import WORDS
-from shuffledp.documents.schema import Either, Listing, Nothing
+from shuffledp.documents.schema import Either, Listing, Nothing, Whole
 from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.numbers.exact import whole
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_BUCKETS
 from shuffledp.protocols.results import HistogramResult
@@ -47,7 +49,7 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
         "histogram",
         {
             "cell": CELL,
-            "labels": Listing(LABEL, 2, MOST_BUCKETS),
+            "labels": Either((Whole(2, MOST_BUCKETS), Listing(LABEL, 2, MOST_BUCKETS))),
             "other": Either((Nothing(), *LABEL.schemas)),
         },
     ),
@@ -101,6 +103,25 @@ class HistogramQuery(Query[HistogramResult]):
             plans=True,
         ),
     ] = None
+    error_at: Annotated[
+        int | None,
+        Option(
+            "Target: the error at a bucket of this many users, instead of the worst case. Alone, "
+            "it asks for the smallest with 25 messages in a report; `max_messages` and `rmse` "
+            "change that.",
+            "F",
+            plans=True,
+        ),
+    ] = None
+    cell: Annotated[
+        str,
+        Option(
+            "The kind of cell: the cheapest one (best), or the one named (sparse: few messages "
+            "for any number of labels).",
+            "KIND",
+            choices=CELL_CHOICES,
+        ),
+    ] = "best"
     by: Annotated[
         Sequence[str] | None,
         Option(
@@ -124,6 +145,9 @@ class HistogramQuery(Query[HistogramResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._store(cell=checked_cell_choice(self.cell))
+        if self.error_at is not None:
+            self._store(error_at=whole(self.error_at, "error_at", least=0))
         if self.by is not None or self.domains is not None:
             several = self.by is not None and self.domains is not None
             if not several or self.labels is not None or self.other is not None:
@@ -158,6 +182,9 @@ class HistogramQuery(Query[HistogramResult]):
     def buckets(self) -> tuple[Label, ...]:
         """All labels, with `other`."""
         return cast("tuple[Label, ...]", self.labels)
+
+    def targets(self) -> dict[str, Any]:
+        return {**super().targets(), "error_at": self.error_at, "cell": self.cell}
 
     def make_plan(self, users: int) -> Plan[HistogramResult]:
         return plan_histogram(users, self.epsilon, self.buckets, other=self.other, **self.targets())
@@ -233,6 +260,8 @@ class CrosstabQuery(Query[HistogramResult]):
     name: ClassVar[str] = "histogram"
     columns: tuple[str, ...]
     domains: tuple[tuple[Label, ...], ...]
+    error_at: int | None = None
+    cell: str = "best"
 
     @classmethod
     def of(cls, asked: HistogramQuery) -> CrosstabQuery:
@@ -251,7 +280,13 @@ class CrosstabQuery(Query[HistogramResult]):
             raise ParameterError(
                 f"All combinations together are more than {MOST_BUCKETS:,}; give fewer labels."
             )
-        return cls(**asked.options(), columns=columns, domains=found)
+        return cls(
+            **asked.options(),
+            columns=columns,
+            domains=found,
+            error_at=asked.error_at,
+            cell=asked.cell,
+        )
 
     @property
     def columns_together(self) -> tuple[str, ...]:
@@ -265,6 +300,9 @@ class CrosstabQuery(Query[HistogramResult]):
     def combinations(self) -> int:
         """How many combinations of labels there are."""
         return prod(len(labels) for labels in self.domains)
+
+    def targets(self) -> dict[str, Any]:
+        return {**super().targets(), "error_at": self.error_at, "cell": self.cell}
 
     def make_plan(self, users: int) -> Plan[HistogramResult]:
         return plan_histogram(users, self.epsilon, self.combinations, **self.targets())
