@@ -1,4 +1,4 @@
-"""Plans for frequencies: a histogram of listed candidates, or a table of hashed labels (MATH §19)."""
+"""Plans for frequencies: a histogram of the candidates, or a table of hashed labels (MATH §19)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from shuffledp.queries.frequencies.hashing import checked_candidates, new_hash_s
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.protocol import Label
+from shuffledp.queries.records import LARGEST_LABEL
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
 MOST_LISTED = 10_000
@@ -56,12 +57,13 @@ def plan_frequencies(
     names = checked_candidates(candidates)
     most = whole(max_messages, "max_messages")
     count = whole(error_at, "error_at", least=0)
-    if 0 < len(names) <= MOST_LISTED:
+    if names and _can_be_listed(names):
+        others = others_of(names)
         return plan_histogram(
             sure,
             epsilon,
-            names,
-            other=others_of(names),
+            [*names, others],
+            other=others,
             max_messages=most,
             padded=True,
             error_at=count,
@@ -84,6 +86,12 @@ def plan_frequencies(
         central_rmse=math.sqrt(laplace_variance(epsilon / 2)),
         limit=float(cell.data),
     )
+
+
+def _can_be_listed(names: tuple[Label, ...]) -> bool:
+    """Whether the candidates can be buckets of a histogram."""
+    numbers = (name for name in names if isinstance(name, int))
+    return len(names) <= MOST_LISTED and max(numbers, default=0) <= LARGEST_LABEL
 
 
 def others_of(names: tuple[Label, ...]) -> str:
