@@ -60,9 +60,9 @@ def test_bias_error_and_coverage(per_user: bool) -> None:
     assert (np.abs(errors.mean(axis=0)) < 4 * derived / math.sqrt(runs) + 2).all()
     spread = np.sqrt((errors**2).mean(axis=0)) / derived
     assert (np.abs(spread - 1) < 4 / math.sqrt(2 * runs) + 0.1).all()
-    inside = np.array([(one.low <= TRUE) & (TRUE <= one.high) for one in found])
+    inside = np.array([(one.low <= TRUE) & (one.high >= TRUE) for one in found])
     assert inside.mean() > 0.95 - 3 * math.sqrt(0.05 / inside.size)
-    together = [((one.joint_low <= TRUE) & (TRUE <= one.joint_high)).all() for one in found]
+    together = [((one.joint_low <= TRUE) & (one.joint_high >= TRUE)).all() for one in found]
     assert np.mean(together) > 0.95 - 3 * math.sqrt(0.05 / runs)
     halved = (errors / derived / 2) ** 2  # an error half as large would be seen
     assert (np.abs(np.sqrt(halved.mean(axis=0)) - 1) > 4 / math.sqrt(2 * runs) + 0.1).any()

@@ -13,12 +13,11 @@ import pytest
 from command_line import run
 
 import shuffledp
-from shuffledp import SeededEntropy, plan_heavy_hitters
+from shuffledp import SeededEntropy, plan_heavy_hitters, samples
 from shuffledp.errors import InputError, ParameterError, PlanningError
 from shuffledp.protocols.registry import protocol_from_dict
 from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
 from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
-from shuffledp import samples
 
 WORLD = ["zu", "zum", "", "é", "日本語", "👍🏽", "Zürich 42", "x"]
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from shuffledp.numbers.exact import counted, decimals, percent
 from shuffledp.protocols.results import Estimate, HistogramResult
-from shuffledp.queries.frequencies.table import ROWS, Counts, Floats, Table
+from shuffledp.queries.frequencies.table import ROWS, Table
+from shuffledp.queries.frequencies.tails import Counts, Floats
 from shuffledp.queries.histogram.protocol import Label
 
 

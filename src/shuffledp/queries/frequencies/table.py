@@ -17,6 +17,7 @@ import numpy as np
 from shuffledp.queries.frequencies.tails import (
     Background,
     Counts,
+    Flags,
     Floats,
     Seen,
     counts_tried,
@@ -45,7 +46,7 @@ class Table:
     @property
     def row_buckets(self) -> int:
         """The buckets of one row."""
-        return self.tokens.shape[1]
+        return int(self.tokens.shape[1])
 
     def halves(self, seen: Counts) -> Floats:
         """The estimates of both rows, each of half of the count, behind tokens of shape (2, k)."""
@@ -95,18 +96,18 @@ class Table:
         both, rest = self._sum_laws
         size, product = len(total), product_level(outside / 4)
 
-        def shown_together(count: int, at: Counts) -> Floats:
-            return both.at_least(count, total[at]) > outside / 4
+        def shown_together(count: int, at: Counts) -> Flags:
+            return np.asarray(both.at_least(count, total[at]) > outside / 4)
 
-        def shown_apart(count: int, at: Counts) -> Floats:
+        def shown_apart(count: int, at: Counts) -> Flags:
             rows = (
                 _of_different(law.at_least, count, side[at])
                 for law, side in zip(self._row_laws, pairs, strict=True)
             )
-            return np.prod(list(rows), axis=0) > product
+            return np.asarray(np.prod(list(rows), axis=0) > product)
 
-        def too_many(count: int, at: Counts) -> Floats:
-            return rest.at_most(count, total[at]) <= outside / 2
+        def too_many(count: int, at: Counts) -> Flags:
+            return np.asarray(rest.at_most(count, total[at]) <= outside / 2)
 
         together, apart = (first_place(one, tried, size) for one in (shown_together, shown_apart))
         low = just_above(tried, np.maximum(together, apart))

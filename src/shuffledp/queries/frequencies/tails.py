@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 EXACT_VALUES = 64
 """Backgrounds up to here are told apart; larger ones are rounded by at most `COARSE`."""
@@ -51,14 +52,15 @@ class Background:
         ends = np.maximum(self.values, ends) if up else np.minimum(self.values, ends)
         ends = np.where(self.values <= EXACT_VALUES, self.values, ends)
         values, places = np.unique(ends.astype(np.int64), return_inverse=True)
-        return Background(values, np.bincount(places, self.weights))
+        return Background(values, np.bincount(places, self.weights).astype(np.float64))
 
     def plus(self, other: Background, up: bool) -> Background:
         """The law of the sum of two independent backgrounds, rounded."""
         one, two = self.rounded(up), other.rounded(up)
         sums = np.add.outer(one.values, two.values).ravel()
         values, places = np.unique(sums, return_inverse=True)
-        weights = np.bincount(places, np.outer(one.weights, two.weights).ravel())
+        products = np.outer(one.weights, two.weights).ravel()
+        weights = np.bincount(places, products).astype(np.float64)
         return Background(values, weights).rounded(up)
 
     def times(self, copies: int, up: bool) -> Background:
@@ -136,7 +138,7 @@ def counts_tried(most: int) -> Counts:
     return np.array(found, np.int64)
 
 
-def first_place(holds: Callable[[int, Counts], Floats], tried: Counts, size: int) -> Counts:
+def first_place(holds: Callable[[int, Counts], Flags], tried: Counts, size: int) -> Counts:
     """For each of `size` labels the place of the first count tried at which its condition holds
     (the last place if none); a condition that holds stays so. `holds(count, labels)` says for some
     labels, by their numbers, whether it does."""
@@ -147,7 +149,7 @@ def first_place(holds: Callable[[int, Counts], Floats], tried: Counts, size: int
         begins = np.flatnonzero(np.diff(middle[order], prepend=-2))
         for part in np.split(order, begins[1:]):
             place, labels = int(middle[part[0]]), going[part]
-            found = holds(int(tried[place]), labels).astype(bool)
+            found = holds(int(tried[place]), labels)
             high[labels[found]] = place
             low[labels[~found]] = place
     return high

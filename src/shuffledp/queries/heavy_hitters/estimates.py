@@ -13,6 +13,7 @@ from shuffledp.queries.frequencies.result import whole_intervals
 from shuffledp.queries.frequencies.tails import (
     Background,
     Counts,
+    Flags,
     Floats,
     Seen,
     counts_tried,
@@ -77,7 +78,7 @@ def estimated(
     values = np.array([(row.tokens - row.own * mean) / share * row.rows / row.own for row in rows])
     single = whole_intervals(values, *_intervals(rows, background, share, outside))
     joint = whole_intervals(values, *_intervals(rows, background, share, outside / len(words)))
-    order = np.lexsort(([word.text for word in words], -values))
+    order = sorted(range(len(words)), key=lambda at: (-values[at], words[at].text))
     return Estimates(
         labels=tuple(words[at].text for at in order),
         values=values[order],
@@ -101,7 +102,7 @@ def _intervals(
 
     for own, every in np.unique(shapes, axis=0).tolist():
         same = np.flatnonzero((shapes == (own, every)).all(axis=1))
-        tokens = np.array([rows[at].tokens for at in same], np.int64)
+        tokens = np.array([rows[at].tokens for at in same.tolist()], np.int64)
         laws = tuple(Seen(share * own / every, several(own, up)) for up in (True, False))
         low[same], high[same] = _inverted(tokens, *laws, outside)
     return low, high
@@ -111,11 +112,12 @@ def _inverted(tokens: Counts, shown: Seen, hidden: Seen, outside: float) -> tupl
     """The counts that explain tokens; the law with a background rounded up, and rounded down."""
     most = float(tokens.max()) / shown.share
     tried = counts_tried(math.ceil(most + 20 * math.sqrt(most / shown.share) + 100))
-    enough, beyond = (
-        first_place(one, tried, len(tokens))
-        for one in (
-            lambda count, at: shown.at_least(count, tokens[at]) > outside / 2,
-            lambda count, at: hidden.at_most(count, tokens[at]) <= outside / 2,
-        )
-    )
-    return just_above(tried, enough), tried[beyond] - 1
+
+    def enough(count: int, at: Counts) -> Flags:
+        return np.asarray(shown.at_least(count, tokens[at]) > outside / 2)
+
+    def beyond(count: int, at: Counts) -> Flags:
+        return np.asarray(hidden.at_most(count, tokens[at]) <= outside / 2)
+
+    first, last = (first_place(one, tried, len(tokens)) for one in (enough, beyond))
+    return just_above(tried, first), tried[last] - 1

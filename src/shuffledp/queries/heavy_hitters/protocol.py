@@ -84,7 +84,8 @@ class HeavyHittersProtocol(HashedProtocol[HeavyHittersResult]):
         known = laws(self.cell.bucket_law, users, np.zeros(1, np.int64))
         tokens = (known.first[0] + np.arange(known.masses.shape[1])) * known.step
         inside = (tokens >= 0) & (tokens < MOST_TOKENS)
-        return np.bincount(tokens[inside], np.maximum(known.masses[0][inside], 0.0))
+        masses = np.maximum(known.masses[0][inside], 0.0)
+        return np.bincount(tokens[inside], masses).astype(np.float64)
 
     def result_of(self, view: View, confidence: float) -> HeavyHittersResult:
         """The words that were found, the most frequent first."""
