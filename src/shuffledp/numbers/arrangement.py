@@ -33,9 +33,10 @@ def uniform_below(bound: int, count: int, entropy: Entropy = SYSTEM) -> NDArray[
 def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy = SYSTEM) -> NDArray[np.int64]:
     """For each bound an independent uniform integer below it, by rejection, without bias."""
     limits = bounds.astype(np.uint64)
-    unfair = (np.uint64(2**64 - 1) % limits + np.uint64(1)) % limits  # 2⁶⁴ modulo the bound
+    most = np.uint64(2**64 - 1)
+    fair = most - (most % limits + np.uint64(1)) % limits  # words up to here split evenly
     words = entropy.words(len(bounds), np.uint64)
-    while (wrong := np.flatnonzero(words < unfair)).size:
+    while (wrong := np.flatnonzero(words > fair)).size:
         words[wrong] = entropy.words(wrong.size, np.uint64)
     return (words % limits).astype(np.int64)
 
