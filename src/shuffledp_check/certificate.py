@@ -3,7 +3,8 @@
     python -m shuffledp_check FILE [FILE …]
 
 It shares no code, no arithmetic library and no search with shuffledp. Bounded cells are checked by
-bounded.py, those of them that share their way up by shared.py, in fractions. For the others, reals
+bounded.py, those of them that share their way up by shared.py, sparse ones by sparse.py, all in
+fractions. For the others, reals
 are enclosed between integers over 2^BITS; e^x comes from its Taylor series with the remainder
 added, r(m) from its product. What it proves is stated in docs/mathematics.md, "The inequality".
 """
@@ -17,6 +18,7 @@ from typing import Any
 
 from shuffledp_check.bounded import BoundedCell, Rejected
 from shuffledp_check.shared import SharedCell, check_together
+from shuffledp_check.sparse import SparseCell
 
 BITS = 320
 ONE = 1 << BITS
@@ -168,10 +170,10 @@ class Inequality:
         raise Rejected("no strict fall found to the left of the least place")
 
 
-def check_cell(cell: Cell | BoundedCell, up: Fraction, down: Fraction) -> None:
-    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide); a
-    bounded cell by its own rules."""
-    if isinstance(cell, BoundedCell):
+def check_cell(cell: AnyCell, up: Fraction, down: Fraction) -> None:
+    """up_epsilon ≤ up, and the downward inequality for every change (x = 0, D − δ decide); bounded
+    and sparse cells by their own rules."""
+    if isinstance(cell, BoundedCell | SparseCell):
         cell.check(up, down)
         return
     if cell.up_loss > up:
@@ -181,7 +183,7 @@ def check_cell(cell: Cell | BoundedCell, up: Fraction, down: Fraction) -> None:
             Inequality(cell, down, delta, x).check()
 
 
-AnyCell = Cell | BoundedCell
+AnyCell = Cell | BoundedCell | SparseCell
 Budget = tuple[AnyCell, Fraction, Fraction]
 """A cell, and what a change upwards and downwards may cost."""
 
@@ -216,6 +218,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if query == "count" and cell.largest != 1:
             raise Rejected("a count is about 0 and 1")
         return max(cell.up_loss, epsilon), [(cell, cell.up_loss, epsilon)]
+    if query == "histogram" and protocol["cell"].get("kind") == SparseCell.kind:
+        return sparse_histogram(protocol)
     if query == "histogram":
         cell = read_cell(protocol["cell"])
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
@@ -234,6 +238,15 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if query == "by-group":
         return by_group(protocol)
     raise Rejected(f"unknown query {query!r}")
+
+
+def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """All buckets are drawn at once: replacing any value costs what the cell says."""
+    cell, labels = SparseCell(protocol["cell"]), protocol["labels"]
+    distinct = labels if type(labels) is int else len(set(labels))
+    if cell.buckets != distinct or (type(labels) is not int and len(labels) != distinct):
+        raise Rejected("a sparse cell is for as many distinct labels as it has buckets")
+    return cell.up_loss, [(cell, cell.up_loss, cell.up_loss)]
 
 
 def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:

@@ -32,7 +32,7 @@ REACH = 14.0  # standard deviations on each side of the mean …
 MORE_JUMPS = 10  # … and as many jumps into one bucket: the rest is below 10⁻¹⁵
 AT_ONCE = 1 << 20  # points of laws held at the same time
 LEAST_CHANCE = 1e-11
-TILTS = 400
+TILTS, LARGEST_TILT = 400, 60.0
 
 
 def _off(law: BucketLaw, argument: Complexes | Floats, x: float) -> Complexes | Floats:
@@ -153,8 +153,9 @@ def _in_parts(law: BucketLaw, users: int, totals: Integers, counts: Integers, si
 @lru_cache(maxsize=16)
 def _tilted(law: BucketLaw, x: int, sign: int) -> tuple[Floats, Floats]:
     """(θ, ln E[e^(±θ·tokens)]) of a user that holds the bucket x times."""
-    theta = np.geomspace(1e-7, 60 / (law.most + abs(x) + 1), TILTS)
-    return theta, np.log1p(np.asarray(_off(law, sign * theta, x)))
+    theta = np.geomspace(1e-7, LARGEST_TILT / (law.most + 1), TILTS)
+    with np.errstate(over="ignore"):
+        return theta, np.log1p(np.asarray(_off(law, sign * theta, x)))
 
 
 def chernoff(law: BucketLaw, users: int, totals: Integers, counts: Integers, sign: int) -> Floats:

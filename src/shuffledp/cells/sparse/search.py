@@ -115,13 +115,18 @@ def _grid(task: SparseTask, cut: int, decays: Floats, shares: Floats) -> Grid:
         held = p * (noise + 2 * one / b + 1) + q * noise + o * jumps - (mean + p) ** 2
         mse = (f * held + (n - f) * empty) / p**2
         average = (1 - o) * one + o * jumped + p
-        allowed = np.isfinite(mse) & (average <= task.average) & (o * m <= task.jumps)
+        allowed = np.isfinite(mse) & (o > 0) & (average <= task.average) & (o * m <= task.jumps)
     return Grid(*(np.where(allowed, x, np.inf) for x in (mse, n * empty / p**2, average)))
 
 
-def _least(task: SparseTask, cut: int, objective: Objective) -> Proposal | None:
-    """The best point of the grid, refined around it."""
+def _least(
+    task: SparseTask, cut: int, objective: Objective, near: Proposal | None = None
+) -> Proposal | None:
+    """The best point of the grid, refined around it; the grid is finer around `near`."""
     decays, shares = DECAYS, SHARES
+    if near is not None:
+        decays = _around(near.decay, math.inf)
+        shares = np.unique(np.concatenate([SHARES, _around(near.share, 1.0)]))
     best: Proposal | None = None
     for _ in range(ROUNDS):
         grid = _grid(task, cut, decays, shares)
@@ -137,6 +142,12 @@ def _least(task: SparseTask, cut: int, objective: Objective) -> Proposal | None:
     return best
 
 
+def _around(number: float, most: float) -> Floats:
+    """Numbers from an eighth to eight times a number, itself included."""
+    steps = np.append(number * np.geomspace(1 / 8, 8, 64), number)
+    return np.asarray(np.unique(steps[steps <= most]))
+
+
 @lru_cache(maxsize=256)
 def _least_error(task: SparseTask, cut: int) -> Proposal | None:
     return _least(task, cut, lambda grid: grid.mse)
@@ -149,7 +160,8 @@ def _balanced(task: SparseTask, cut: int) -> Proposal | None:
     if least is None:
         return None
     limit = BALANCE * least.mse
-    return _least(task, cut, lambda grid: np.where(grid.mse <= limit, grid.empty, np.inf))
+    found = _least(task, cut, lambda grid: np.where(grid.mse <= limit, grid.empty, np.inf), least)
+    return found or least
 
 
 # From floats to exact parameters
@@ -282,7 +294,8 @@ def _cheapest_cell(task: SparseTask, mse: Fraction, padded: bool) -> SparseCell:
 
 
 def _fewest(task: SparseTask, cut: int, limit: float) -> Proposal | None:
-    return _least(task, cut, lambda grid: np.where(grid.mse <= limit, grid.average, np.inf))
+    near = _least_error(task, cut)
+    return _least(task, cut, lambda grid: np.where(grid.mse <= limit, grid.average, np.inf), near)
 
 
 def search_buckets(
