@@ -225,6 +225,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
         if cell.largest != 1 or len(set(protocol["labels"])) != len(protocol["labels"]):
             raise Rejected("a histogram needs distinct labels and cells for 0 and 1")
         return epsilon, [(cell, cell.up_loss, epsilon - cell.up_loss)]
+    if query in ("frequencies", "heavy-hitters"):
+        return hashed_labels(protocol)
     if query == "real-sum":
         cells = read_digits(protocol["digits"])
         loss = sum((cell.up_loss for cell in cells), start=Fraction(0))
@@ -246,6 +248,17 @@ def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     distinct = labels if type(labels) is int else len(set(labels))
     if cell.buckets != distinct or (type(labels) is not int and len(labels) != distinct):
         raise Rejected("a sparse cell is for as many distinct labels as it has buckets")
+    return cell.up_loss, [(cell, cell.up_loss, cell.up_loss)]
+
+
+def hashed_labels(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """Labels are mapped to buckets of a sparse cell. It costs the same for any two buckets, hence
+    for any two random choices of buckets; the hash does not matter."""
+    if protocol["cell"].get("kind") != SparseCell.kind:
+        raise Rejected("hashed labels need a sparse cell")
+    cell = SparseCell(protocol["cell"])
+    if cell.buckets & (cell.buckets - 1):
+        raise Rejected("hashed labels need a power of two of buckets")
     return cell.up_loss, [(cell, cell.up_loss, cell.up_loss)]
 
 
