@@ -274,11 +274,10 @@ def read_digits(digits: list[dict[str, Any]]) -> list[AnyCell]:
     return list(group)
 
 
-GROUPED = ("frequencies", "heavy-hitters")
-"""Queries that split users into groups; which words they hash does not affect the loss."""
 STATEMENT = "pure differential privacy in the shuffle model"
 NEIGHBOURS = "replace one user's value"
 FINEST_GRID = 1 << 24
+LEAST_HASHED, MOST_HASHED = 1 << 6, 1 << 23
 RULES = {
     "count": "max(up, down)",
     "integer-sum": "max(up, down)",
@@ -286,13 +285,8 @@ RULES = {
     "real-sum": "sum over cells of max(up, down)",
     "quantiles": "sum over levels of up + down",
     "by-group": "sum over cells of up + down",
-    "frequencies": "groups in parallel; in a group up + down, or max(up, down) where it has one "
-    "cell",
 }
-RULES["heavy-hitters"] = RULES["frequencies"]
 """How losses add up, in words."""
-
-
 SPARSE_RULE = "any replacement"
 
 
@@ -309,8 +303,8 @@ def budgets(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     if query == "histogram":
         cell, copies = read_cell(protocol["cell"], bit=True), bucket_count(protocol)
         return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, copies)]
-    if query in GROUPED:
-        return grouped(protocol)
+    if query in ("frequencies", "heavy-hitters"):
+        return hashed_labels(protocol)
     if query == "real-sum":
         cells = read_digits(protocol["digits"])
         check_grid(protocol, cells)
@@ -352,28 +346,6 @@ def quantiles(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     return sum((one.up + one.down for one in found), start=Fraction(0)), found
 
 
-def grouped(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
-    """Groups of users, each with a histogram over hash values; with two of them one cell counts."""
-    cell, k = read_cell(protocol["cell"], bit=True), protocol["cells_per_group"]
-    epsilon, candidates = Fraction(protocol["epsilon"]), protocol["candidates"]
-    if k & (k - 1):
-        raise Rejected("groups need 2, 4, 8, … cells")
-    if cell.users * protocol["groups"] > protocol["users"]:
-        raise Rejected("there are fewer users than all groups need")
-    names = {name % 2**64 if type(name) is int else name for name in candidates}
-    if len(names) < len(candidates) or len({type(name) for name in candidates}) > 1:
-        raise Rejected("candidates must be distinct, all texts or all whole numbers")
-    if protocol["query"] == "heavy-hitters":
-        alphabet, threshold = protocol["alphabet"], Fraction(protocol["threshold"])
-        if len(set(alphabet)) < len(alphabet) or {"\x03", "\x1a"} & set(alphabet):
-            raise Rejected("an alphabet needs distinct characters, without two control characters")
-        if protocol["groups"] % protocol["levels"] or candidates or not 0 < threshold < 1:
-            raise Rejected("levels, candidates or the threshold do not fit")
-    if k == 2:
-        return max(cell.up_loss, epsilon), [Budget(cell, cell.up_loss, epsilon)]
-    return epsilon, [Budget(cell, cell.up_loss, epsilon - cell.up_loss, k)]
-
-
 def bucket_count(protocol: dict[str, Any]) -> int:
     """How many buckets a histogram has; raises `Rejected` unless its labels are distinct and one of
     them takes other values, if any does."""
@@ -389,6 +361,22 @@ def sparse_histogram(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     cell = SparseCell(protocol["cell"])
     if cell.buckets != bucket_count(protocol):
         raise Rejected("a sparse cell is for as many labels as it has buckets")
+    return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
+
+
+def hashed_labels(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
+    """Labels are mapped to buckets of a sparse cell. It costs the same for any two buckets, hence
+    for any two random choices of buckets; the hash does not matter."""
+    if protocol["cell"]["kind"] != SparseCell.kind:
+        raise Rejected("hashed labels need a sparse cell")
+    cell, names = SparseCell(protocol["cell"]), protocol.get("candidates", [])
+    if not LEAST_HASHED <= cell.buckets <= MOST_HASHED or cell.buckets & (cell.buckets - 1):
+        raise Rejected("hashed labels need a power of two of buckets")
+    if cell.up_loss != Fraction(protocol["epsilon"]):
+        raise Rejected("the cell is for another epsilon")
+    different = {name % 2**64 if type(name) is int else name for name in names}
+    if len(different) < len(names) or len({type(name) for name in names}) > 1:
+        raise Rejected("candidates must be distinct, all texts or all whole numbers")
     return cell.up_loss, [Budget(cell, cell.up_loss, cell.up_loss, cell.buckets)]
 
 
@@ -421,12 +409,12 @@ def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
     return sum((one.up + one.down for one in found), start=Fraction(0)), found
 
 
-def users_of(protocol: dict[str, Any], cells: list[Budget]) -> int:
-    """How many users a release needs; those of every cell are the same, or those of a group."""
+def users_of(cells: list[Budget]) -> int:
+    """How many users a release needs: those of every cell, which are the same."""
     users = {one.cell.users for one in cells}
     if len(users) > 1:
         raise Rejected("the number of users differs")
-    return int(protocol["users"]) if protocol["query"] in GROUPED else users.pop()
+    return users.pop()
 
 
 def prove(one: Budget, work: Work) -> dict[str, Any]:
@@ -452,7 +440,7 @@ def check(data: Any) -> Fraction:
         "loss": str(loss),
         "rule": SPARSE_RULE if cells[0].cell.kind == SparseCell.kind else RULES[protocol["query"]],
         "neighbours": NEIGHBOURS,
-        "users": users_of(protocol, cells),
+        "users": users_of(cells),
     }
     if not says(data, claims) or len(data["cells"]) != len(cells):
         raise Rejected("a claim does not follow from the parameters")

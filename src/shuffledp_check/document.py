@@ -248,15 +248,7 @@ def protocol(
     return record({"query": constant(query), "epsilon": EPSILON, **fields}, optional)
 
 
-HASHED: dict[str, Check] = {
-    "users": whole(1, MOST_USERS),
-    "groups": whole(1, 10**6),
-    "cells_per_group": whole(2, 1 << 12),
-    "cell": CELL,
-    "spread": rational(1, MOST_USERS),
-    "hash_seed": text(64, 64, "0123456789abcdef"),
-    "candidates": listing(label(2**64 - 1), 0, 10**5),
-}
+HASHED: dict[str, Check] = {"cell": CELL, "hash_seed": text(64, 64, "0123456789abcdef")}
 
 
 def labels(data: Any) -> None:
@@ -302,17 +294,10 @@ QUERIES = {
         },
         {"sizes": DIRECTED},
     ),
-    "frequencies": protocol("frequencies", HASHED),
-    "heavy-hitters": protocol(
-        "heavy-hitters",
-        {
-            **HASHED,
-            "alphabet": text(1_000, 1),
-            "step": whole(1, 4),
-            "levels": whole(1, 64),
-            "threshold": rational(0, 1),
-        },
+    "frequencies": protocol(
+        "frequencies", {**HASHED, "candidates": listing(label(2**64 - 1), 0, 10**5)}
     ),
+    "heavy-hitters": protocol("heavy-hitters", {**HASHED, "id_bits": whole(8, 22)}),
 }
 """What the protocol of each query holds."""
 SENTENCE = text(500)
@@ -330,7 +315,7 @@ CERTIFICATE = record(
             record(
                 {
                     "kind": text(40),
-                    "copies": whole(1, MOST_BUCKETS),
+                    "copies": whole(1, MOST_SPARSE_BUCKETS),
                     "up": EPSILON,
                     "down": EPSILON,
                     "proof": proof,

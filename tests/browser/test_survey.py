@@ -82,9 +82,12 @@ def test_a_person_declines_and_may_change_their_mind(site: str, browser: Browser
     browser.wait(f"{SURVEY}?.querySelector('button.quiet')")
     browser.run(f"{SURVEY}.querySelector('button.quiet').click()")
     assert "Nothing was sent" in words(browser) and browser.run("window.declined")
-    assert browser.work(
-        "const { history } = await import('/client/device.js'); return await history();"
-    ) == []
+    assert (
+        browser.work(
+            "const { history } = await import('/client/device.js'); return await history();"
+        )
+        == []
+    )
     browser.run(f"{SURVEY}.querySelector('button').click()")
     browser.wait(f"{SURVEY}.querySelector('form')")
 

@@ -29,8 +29,6 @@ from shuffledp.protocols.registry import PROTOCOLS
 from shuffledp.protocols.results import Result
 from shuffledp.queries.by_group.protocol import ByGroupProtocol, DirectedCell
 from shuffledp.queries.count.protocol import CountProtocol
-from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
-from shuffledp.queries.heavy_hitters.protocol import HeavyHittersProtocol
 from shuffledp.queries.histogram.protocol import HistogramProtocol
 from shuffledp.queries.integer_sum.protocol import IntegerSumProtocol
 from shuffledp.queries.quantiles.protocol import Level, QuantilesProtocol
@@ -208,15 +206,6 @@ def halved(cell: BoundedCell) -> BoundedCell:
 
 def protocols(bit: BoundedCell, digit: BoundedCell) -> list[Protocol[Result]]:
     """One protocol of every query, for ε = 2 or 4 in all."""
-    groups: dict[str, Any] = {
-        "epsilon": F(2),
-        "reports": 200,
-        "groups": 2,
-        "cells_per_group": 4,
-        "cell": bit,
-        "spread": F(10),
-        "hash_seed": "00" * 32,
-    }
     return [
         CountProtocol(F(1), bit),
         IntegerSumProtocol(F(1), digit),
@@ -225,8 +214,6 @@ def protocols(bit: BoundedCell, digit: BoundedCell) -> list[Protocol[Result]]:
         QuantilesProtocol(
             epsilon=F(4), levels=(Level(2, bit, F(1)), Level(4, bit, F(1))), low=F(0), high=F(1)
         ),
-        FrequenciesProtocol(**groups),
-        HeavyHittersProtocol(**groups, alphabet="ab", step=1, levels=2, threshold=F(1, 10)),
         ByGroupProtocol(
             epsilon=F(2),
             answer="count",

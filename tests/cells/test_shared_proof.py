@@ -291,15 +291,12 @@ def elsewhere() -> dict[str, Data]:
     """Protocols in which a shared cell has no place, as a certificate would hold them."""
     digit, bit = PAIR["cells"]
     half = {"cell": bit, "down": PAIR["losses"][1]}
-    grouped = {"cell": bit, "cells_per_group": 2, "groups": 1, "users": 100}
     sums = {"answer": "sum", "labels": ["a", "b"], "low": "0", "high": "1"}
     return {
         "count": {"cell": bit},
         "integer-sum": {"cell": digit},
         "histogram": {"cell": bit, "labels": ["a", "b"]},
         "quantiles": {"levels": [half]},
-        "frequencies": grouped,
-        "heavy-hitters": grouped,
         "by-group": {**sums, "digits": [half]},
     }
 

@@ -32,6 +32,7 @@ test("supportedQueries are the queries of the vectors, each in its own file", ()
     "histogram",
     "quantiles",
     "frequencies",
+    "heavy-hitters",
     "by-group",
   ]);
   const { tasks, frequencies, groups, shared } = vectors;

@@ -98,7 +98,7 @@ def certify(protocol: Protocol[Result], progress: Progress | None = None) -> Cer
             "lower up_epsilon or give the cells less.",
             {"loss": str(loss), "epsilon": str(protocol.epsilon)},
         )
-    if any(member.cell.users != protocol.users_of_cells for member in protocol.members):
+    if any(member.cell.users != protocol.users for member in protocol.members):
         raise PrivacyViolation(
             "The cells are planned for different numbers of users, so that a batch would carry "
             "less noise than some of them need; plan all for the same users.",

@@ -237,6 +237,7 @@ class Plan(Generic[R_co]):
             **({} if forecast.rmse_at is None else {"rmse_at": forecast.rmse_at}),
             "central_rmse": forecast.central_rmse,
             "interval_95": [forecast.error_low, forecast.error_high],
+            **self.protocol.further_forecast(self.expected),
             "printed_constants": self.printed,
             "certificate": self._proof,
         }

@@ -39,6 +39,7 @@ def describe_plan(plan: Plan[Any], *, verbose: bool = False) -> Lines:
             f"{plan.report_size:,} messages in every report, "
             f"{plan.encrypted_bytes:,} bytes encrypted",
         ),
+        *plan.protocol.forecast_lines(plan.expected),
         *_warnings(plan),
     ]
     return [*lines, *_parameter_lines(plan)] if verbose else lines
@@ -146,10 +147,8 @@ def _warnings(plan: Plan[Any]) -> Lines:
 def _cells(plan: Plan[Any]) -> Lines:
     """Every cell's parameters, and what its proof shows."""
     lines: Lines = []
-    cohorts = plan.protocol.cohorts
     for member, proof in zip(plan.protocol.members, proof_lines(plan.certificate), strict=True):
         copies = f" × {member.copies}" if member.copies > 1 else ""
-        copies += f" in each of {cohorts:,} groups" if cohorts > 1 else ""
         lines.append((f"{member.cell.kind} cell{copies}", _parameters(member.cell.to_dict())))
         lines.append(("", proof))
     return lines

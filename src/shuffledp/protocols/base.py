@@ -63,11 +63,6 @@ class Protocol(ABC, Generic[R_co]):
         """What a user draws: groups of cells, independent of each other."""
 
     @property
-    def cohorts(self) -> int:
-        """How many disjoint sets of users there are, each with its own groups of cells."""
-        return 1
-
-    @property
     def members(self) -> tuple[Member, ...]:
         """The cells of all groups, with what a change in each direction may cost."""
         return tuple(member for group in self.cell_groups for member in group.members)
@@ -84,12 +79,12 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def cells(self) -> list[Cell]:
         """The cell of every counter, in the order of their numbers in messages."""
-        return [member.cell for member in self.members for _ in range(member.copies * self.cohorts)]
+        return [member.cell for member in self.members for _ in range(member.copies)]
 
     @property
     def public_counters(self) -> int:
         """How many counters follow the cells. Reports add +1 messages to them without noise: they
-        tell what does not depend on a value, as a user's group or the dither of its rounding."""
+        tell what does not depend on a value, as the dither of a user's rounding."""
         return 0
 
     @property
@@ -101,11 +96,6 @@ class Protocol(ABC, Generic[R_co]):
     def users(self) -> int:
         """How many reports a release needs."""
         return self.members[0].cell.users
-
-    @property
-    def users_of_cells(self) -> int:
-        """How many users take part in every cell of a batch that is released."""
-        return self.users
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -269,11 +259,6 @@ class Protocol(ABC, Generic[R_co]):
 
     # The analyzer
 
-    def slack(self, batch: Report | View) -> int:
-        """How many reports of a batch may be incomplete, whichever they are, so that every cell
-        still has the noise that the certificate needs; below 0 where it has not now."""
-        return batch.users - self.users
-
     def check_batch(self, batch: Report | View) -> None:
         """Raises `ShortBatchError` where a batch has less noise than the certificate needs."""
         if batch.users < self.users:
@@ -281,9 +266,7 @@ class Protocol(ABC, Generic[R_co]):
 
     def release(self, batch: Report) -> View:
         """The public view of a batch that is large enough; raises `ShortBatchError` otherwise."""
-        view = release(batch, self.users)
-        self.check_batch(batch)
-        return view
+        return release(batch, self.users)
 
     def analyze(self, view: View, confidence: float = 0.95) -> R_co:
         """The result of a released view, with its intervals.
@@ -319,14 +302,13 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def bits_per_message(self) -> int:
         """To name a counter and a sign; public counters get no −1."""
-        counters = sum(member.copies for member in self.members) * self.cohorts
+        counters = sum(member.copies for member in self.members)
         return math.ceil(math.log2(2 * counters + self.public_counters))
 
     def working_bytes(self) -> int:
         """About how much memory it takes to draw everybody's reports and to analyze them."""
         return FIXED_BYTES + sum(
-            member.cell.largest * BYTES_PER_VALUE
-            + member.copies * self.cohorts * member.cell.bytes_per_copy
+            member.cell.largest * BYTES_PER_VALUE + member.copies * member.cell.bytes_per_copy
             for member in self.members
         )
 
@@ -349,6 +331,14 @@ class Protocol(ABC, Generic[R_co]):
     def assumption(self) -> str:
         """What the forecast of the error assumes about the data, in words; empty if nothing."""
         return ""
+
+    def further_forecast(self, users: int) -> dict[str, Any]:
+        """What a plan's JSON says besides cost and error."""
+        return {}
+
+    def forecast_lines(self, users: int) -> list[tuple[str, str]]:
+        """The same for people, as (name, text)."""
+        return []
 
     @property
     def absent_value(self) -> Fraction:

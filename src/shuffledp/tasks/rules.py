@@ -206,21 +206,6 @@ def check_complete(reports: int, bad: int, topped_up: int, users: int) -> None:
         )
 
 
-def check_groups(slack: int, bad: int) -> None:
-    """Raises `BatchHeld` unless every group of users has the certified noise (`Protocol.slack`).
-
-    Ensures: as `check_complete`, group by group: d bad messages spoil at most d reports of any
-    group. The verdict depends on who is in which group, which is public, and on no value.
-    """
-    if bad > slack:
-        raise BatchHeld(
-            "group-short",
-            f"Some group of users is {counted(bad - slack, 'report')} short of the noise that the "
-            "certificate needs; nothing was published or charged: discard the batch, and plan for "
-            "fewer users than take part, or for fewer groups.",
-        )
-
-
 def check_publish_noise(noise: str, protocol: Protocol[Result]) -> None:
     """Raises `TaskError` unless the analyzer can add this noise before it publishes."""
     if noise not in PUBLISH_NOISES:

@@ -14,6 +14,7 @@ const QUERIES: Record<string, () => Promise<{ readonly query: Query }>> = {
   histogram: () => import("./histogram.js"),
   quantiles: () => import("./quantiles.js"),
   frequencies: () => import("./frequencies.js"),
+  "heavy-hitters": () => import("./heavyHitters.js"),
   "by-group": () => import("./byGroup.js"),
 };
 

@@ -251,8 +251,9 @@ def _least_error_cell(task: SparseTask, most: int) -> SparseCell:
         return proposal is not None and proposal.mse <= enough
 
     cut = _least_cut(does, most)
-    proposal = _balanced(task, cut)
-    assert proposal is not None
+    proposal = _balanced(task, cut) or _least_error(task, cut)
+    if proposal is None:
+        raise PlanningError("No sparse cell keeps these limits; allow more messages or jumps.")
     return exact_cell(task, cut, proposal)
 
 
