@@ -183,7 +183,7 @@ def added_entries() -> list[Entry]:
 @cache
 def by_name() -> dict[tuple[str, str], Entry]:
     """All baselines, by query and name."""
-    found = {(entry.query, entry.name): entry for entry in BASELINES}
+    found: dict[tuple[str, str], Entry] = {(one.query, one.name): one for one in BASELINES}
     for entry in added_entries():
         if (entry.query, entry.name) in found:
             raise ParameterError(

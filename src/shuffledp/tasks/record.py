@@ -16,7 +16,7 @@ from typing import Any
 from shuffledp.cells.report_size import promise
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import NEIGHBOURS, Result
-from shuffledp.tasks.results import AGAINST_WHOM
+from shuffledp.tasks.rules import AGAINST_WHOM
 from shuffledp.tasks.task import UNNAMED_OPERATORS, Task
 from shuffledp.version import __version__
 

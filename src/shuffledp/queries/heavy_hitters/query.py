@@ -29,6 +29,10 @@ LONGEST_WORD, MOST_WORDS = 10**6, 10**6
 WORD = Record({"label": Text(LONGEST_WORD), **ESTIMATE, "joint_interval": INTERVAL})
 
 
+RANDOM_LETTERS = 24
+"""Of the words of rows that `where` leaves out: 96 random bits."""
+
+
 @query(
     "heavy-hitters",
     example="--column way",
@@ -69,11 +73,11 @@ class HeavyHittersQuery(Query[HeavyHittersResult]):
         )
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
-        """Rows that are not kept hold random words of the full length: too many different ones for
-        any of them to be found."""
-        letters = np.array(list(self.alphabet))
-        drawn = self.entropy.words(int((~kept).sum()) * self.length, np.uint64)
-        words = letters[drawn % np.uint64(len(letters))].reshape(-1, self.length)
+        """Rows that are not kept hold long random words: too many different ones for any of them
+        to be found."""
+        letters = np.array(list("abcdefghijklmnop"))
+        drawn = self.entropy.words(int((~kept).sum()) * RANDOM_LETTERS, np.uint8)
+        words = letters[drawn % np.uint8(len(letters))].reshape(-1, RANDOM_LETTERS)
         found = values.astype(object)
         found[~kept] = ["".join(word) for word in words]
         return found
