@@ -9,6 +9,7 @@ import { holds, text as written, watch, type Rational } from "../numbers/rationa
 import type { Protocol } from "../queries/base.js";
 import { protocolReader } from "../queries/registry.js";
 import { canonical, readCanonical } from "../schema.js";
+import { checkSize, prove } from "../task/proving.js";
 import { certificateOf, readTask } from "../task/task.js";
 
 export interface Inequality {
@@ -84,7 +85,8 @@ async function ofTask(text: string, data: Document): Promise<Verdict> {
   const id = hex(await sha256(utf8(text)));
   const options = { id, policy: readPolicy(), cells: [paperCell], clock: Date.now };
   const task = await readTask(text, options);
-  const [, all] = await watched(() => task.prove());
+  await checkSize(task);
+  const [, all] = await watched(() => prove(task));
   if (task.issuer !== undefined) (await import("../send/tokens.js")).checkIssuer(task.issuer);
   const most = task.protocol.groups.reduce((sum, group) => sum + group.mostMessages, 0);
   const size = task.reportSize - task.protocol.publicMessages;
