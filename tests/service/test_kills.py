@@ -32,7 +32,9 @@ from shuffledp.tasks.task import Task
 FULL = os.environ.get("SHUFFLEDP_ATTACK") == "full"
 KILLS = int(os.environ.get("SHUFFLEDP_KILLS", "240" if FULL else "8"))
 """More for a soak test."""
-REPORTS, BATCH = 20 * KILLS, 40
+BATCH = 40
+REPORTS = 2 * BATCH * -(-KILLS // 4)
+"""Whole batches of two tasks."""
 
 
 @pytest.mark.attack("kill −9 of any server at any moment")
