@@ -147,6 +147,27 @@ def test_every_replica_takes_reports_and_batches_have_their_size(shared: Trio) -
     asyncio.run(walk())
 
 
+def test_a_replica_that_missed_a_whole_batch_goes_on(shared: Trio) -> None:
+    """It last looked when the batch was open; the others have filled and delivered it since, and
+    its key is destroyed."""
+
+    async def walk() -> None:
+        async with replicas(shared, 2) as found:
+            task = shared.task()
+            await shared.register(task)
+            tokens = await shared.enrol(USERS + 1)
+            bodies = [encrypt_report(task, 1) for _ in tokens]
+            order = [1, *[0] * (USERS - 1), 1]
+            for at, body, token in zip(order, bodies, tokens, strict=True):
+                if token == tokens[-1]:
+                    await shared.deleted(task)
+                answer = await found.post(at, task, body, token)
+                assert answer.status_code == 201, answer.text
+            assert (await shared.status(task))["have"] == 1
+
+    asyncio.run(walk())
+
+
 @pytest.mark.parametrize("kind", ["each", "once", "repeat"])
 def test_a_token_counts_once_wherever_it_is_sent(shared: Trio, kind: str) -> None:
     async def walk() -> None:

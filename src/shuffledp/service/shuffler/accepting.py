@@ -240,6 +240,10 @@ class Accepting:
             elif key is None:  # in the store's thread already
                 key = self._keys.key(entry.task.id, state.number)
         except KeyDestroyed:
+            self._guesses.pop(entry.number, None)
+            now = await filling.filling(transaction, entry.number)
+            if now is None or now.number != state.number:
+                return None  # the batch was filled and delivered meanwhile
             self.suspects.append(entry)
             raise
         names: list[Row] = []
