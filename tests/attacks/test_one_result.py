@@ -7,17 +7,22 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from service_deliveries import batch_of, deliver, made_reports
 from service_states import batches_of, settled, waiting_with_reason
-from service_trio import ANALYZER_OPERATOR, Trio, bearing
+from service_trio import ANALYZER_OPERATOR, USERS, Trio, bearing
 
 from shuffledp.release.ledger import Ledger
 from shuffledp.service.analyzer.publishing import Publishing
 from shuffledp.service.analyzer.store import AnalyzerStore
+from shuffledp.tasks.errors import BatchHeld
+from shuffledp.tasks.opening import Tally
+from shuffledp.tasks.results import OpenedBatch, publish_batch
 from shuffledp.tasks.task import Task
 
 AGAIN = 9
@@ -212,3 +217,41 @@ def test_a_rewritten_ledger_stops_publishing(
 
     waiting = asyncio.run(next_batch())
     assert waiting["state"] == "counted" and "was rewritten" in waiting["problem"]
+
+
+@pytest.mark.attack("one batch, many results: a batch job that is run again and again")
+def test_a_job_that_is_run_again_gives_the_same_result(tmp_path: Path) -> None:
+    """What the analyzer and Spark's `open_batch` call; confidence and tally change."""
+    trio = Trio(tmp_path)
+    task = trio.task(publish_noise="full")
+    ledger = Ledger.create(tmp_path / "budget.json", 100)
+
+    def opened(ones: int) -> OpenedBatch:
+        report = task.protocol.aggregate(np.repeat([0, 1], [USERS - ones, ones]))
+        tally = Tally(report.plus, report.minus)
+        return OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
+
+    found = [
+        publish_batch(task, opened(ones), ledger=ledger, confidence=confidence)
+        for ones, confidence in ((3, 0.95), (3, 0.95), (3, 0.5), (USERS, 0.95))
+    ]
+    assert all(one == found[0] for one in found) and ledger.spent() == task.protocol.epsilon
+    again = [
+        publish_batch(task, opened(3), ledger=None, confidence=0.95)["result"]["estimate"]
+        for _ in range(8)
+    ]
+    assert len(set(again)) > 1  # the twin: without a ledger every call draws
+
+
+@pytest.mark.attack("a batch that was held as implausible, judged again with fresh noise")
+def test_a_held_batch_is_held_again(tmp_path: Path) -> None:
+    task = Trio(tmp_path).task(publish_noise="full")
+    ledger = Ledger.create(tmp_path / "budget.json", 100)
+    report = task.protocol.aggregate(np.ones(USERS, np.int64))
+    tally = Tally(report.plus, report.minus + 10_000)
+    batch = OpenedBatch(id=bytes(16), number=1, reports=USERS, noise_shares=USERS, tally=tally)
+    for _ in range(3):
+        with pytest.raises(BatchHeld, match="implausible"):
+            publish_batch(task, batch, ledger=ledger, confidence=0.95, implausible_rule="hold")
+        batch = replace(batch, tally=Tally(report.plus, report.minus))  # plausible by now
+    assert len(ledger.entries()) == 1

@@ -218,7 +218,6 @@ def test_a_ledger_is_charged_once_per_batch(
         open_batch(spark, two, task, key, ledger=str(ledger.path))
 
 
-@pytest.mark.attack("one batch, many results: Spark's job run again and again")
 def test_publish_noise_is_drawn_once_per_batch(spark: Any, tmp_path: Path, key: PrivateKey) -> None:
     """Several results of one batch, each with fresh noise, would average the noise away."""
     plan = plan_count(USERS, 2, mse_overhead=2).to_dict()
