@@ -62,7 +62,7 @@ def test_a_batch_becomes_a_result_for_every_candidate(tmp_path: Path, cells: int
             PUBLISHED.check(result, "result")
             rows = result["result"]["buckets"]
             assert [row["label"] for row in rows] == ["tea", "coffee"]
-            assert all(row["interval"][0] <= row["estimate"] <= row["interval"][1] for row in rows)
+            assert all(row["interval"][0] <= row["clipped"] <= row["interval"][1] for row in rows)
             assert result["reports"] == USERS and not any(result["dropped"].values())
 
     asyncio.run(walk())
