@@ -61,9 +61,6 @@ class Result(ABC):
     where: str = ""
     """The condition on the rows that were asked about; empty: all rows."""
 
-    def __post_init__(self) -> None:
-        """Results with numbers clip their intervals to what is possible."""
-
     @property
     def reports(self) -> int:
         """How many values were randomized: one of each user, or the rows that were kept."""
