@@ -29,7 +29,7 @@ def test_queries(
     data = json.loads(out)
     assert data["query"] == name
     low, high = data["interval"]  # whole numbers for counts, the estimate need not be one
-    assert code == 0 and low - 0.01 <= data["estimate"] <= high + 0.01
+    assert code == 0 and low - 0.01 <= data["clipped"] <= high + 0.01
     assert data["users"] == 300 and data["certificate"]["epsilon"] == "4"
     code, out, _ = run(capsys, name, csv, "--epsilon", "4", *rest)
     assert code == 0 and "protects any one user's value" in out and "interval" in out

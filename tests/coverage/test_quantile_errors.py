@@ -23,7 +23,8 @@ def tables(users: int) -> dict[str, np.ndarray]:
 
 
 def ratio(values: np.ndarray, runs: int, **more: Any) -> float:
-    """Stated over measured RMSE, both over 19 quantiles and all runs."""
+    """1 over the root mean square of error/stated error, over 19 quantiles and all runs: how many
+    times too large errors are stated."""
     plan = QuantilesQuery(epsilon=1, bounds=(0, 1000), **more).plan(len(values))
     protocol, entropy = plan.protocol, SeededEntropy(3)
     tally = protocol.tally(protocol.encode(values))
@@ -34,12 +35,12 @@ def ratio(values: np.ndarray, runs: int, **more: Any) -> float:
         shown = result.quantiles(SHARES.tolist())
         errors.append([one.value for one in shown] - truth)
         stated.append([one.rmse for one in shown])
-    return float(np.sqrt(np.mean(np.square(stated)) / np.mean(np.square(errors))))
+    return float(1 / np.sqrt(np.mean(np.square(np.array(errors) / np.array(stated)))))
 
 
 @pytest.mark.parametrize("users", [10_000, 200_000])
 @pytest.mark.parametrize("table", ["prices", "heights", "even"])
 def test_the_stated_error_is_within_a_fifth_of_the_measured_one(users: int, table: str) -> None:
-    found = ratio(tables(users)[table], 20)
+    found = ratio(tables(users)[table], 60)
     print(f"quantiles of {table}, {users:,} rows: stated/measured RMSE {found:.2f}")
     assert 0.8 <= found <= 1.25

@@ -45,7 +45,7 @@ def test_a_batch_becomes_a_result(tmp_path: Path, name: str) -> None:
             (result,) = await trio.results(task)
             PUBLISHED.check(result, "result")
             rows = result["result"]["buckets"]
-            assert all(row["interval"][0] <= row["estimate"] <= row["interval"][1] for row in rows)
+            assert all(row["interval"][0] <= row["clipped"] <= row["interval"][1] for row in rows)
             if name != "words":
                 assert rows[0]["label"] == "tea" and abs(rows[0]["estimate"] - 50) < 40
             assert result["reports"] == USERS and not any(result["dropped"].values())

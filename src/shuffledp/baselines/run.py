@@ -40,7 +40,7 @@ class BaselineResult(Result):
     bits_per_message: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        super().__post_init__()  # type: ignore[misc]  # of the kind of result beside this class
         if self.epsilon != self.claim.epsilon:
             raise ParameterError("A result's ε must be the ε of its privacy claim.")
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from shuffledp.data.arrays import (
     from_array,
     from_objects,
 )
-from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
+from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
 from shuffledp.data.filling import filled_array, filled_objects
 from shuffledp.data.sources import Source
 from shuffledp.errors import DataError, ParameterError
@@ -39,6 +39,21 @@ STEP = 1 << 20
 """Rows of an array that are looked at together."""
 
 
+class Coded(NamedTuple):
+    """Values as numbers of a dictionary."""
+
+    names: NDArray[Any]
+    """Different values; some may have no row."""
+    codes: NDArray[Any]
+    """For each row, the number of its value."""
+
+    def counts(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """(the values that have rows, how many rows each has)."""
+        rows = np.bincount(self.codes, minlength=len(self.names))
+        there = np.flatnonzero(rows)
+        return self.names[there], rows[there].astype(np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """A column: how many rows it has, what they hold, and its values batch by batch."""
@@ -48,6 +63,8 @@ class Column:
     batches: Callable[[], Iterator[NDArray[Any]]]
     chunks: Callable[[], Iterator[Any]] | None = None
     """The same as Arrow arrays, in which values may be missing; None where it is not a file."""
+    coded: Callable[[], Iterator[Coded]] | None = None
+    """The same with each different value once; None where values are not texts."""
 
     def refuse_missing(self) -> None:
         """Reads all values; raises `DataError` if one is missing."""
@@ -255,7 +272,13 @@ def _series_column(series: Any) -> Column:
     def batches() -> Iterator[NDArray[Any]]:
         return (to_numpy(part) for part in parts if len(part))
 
-    return Column(rows=len(series), holds=arrow_type(chunks.type), batches=batches)
+    def coded() -> Iterator[Coded]:
+        return (Coded(*to_dictionary(part)) for part in parts if len(part))
+
+    holds = arrow_type(chunks.type)
+    return Column(
+        rows=len(series), holds=holds, batches=batches, coded=coded if holds == "text" else None
+    )
 
 
 def _as_arrow(series: Any) -> Any:
@@ -275,10 +298,25 @@ def _pandas_objects(native: Any) -> Column | None:
         if (codes < 0).any():
             raise DataError(MISSING)
         named, holds = from_objects([as_label(one) for one in native.cat.categories.tolist()])
-        return in_steps(named[codes], holds)
+        return _coded_column(Coded(named, codes), holds)
     if native.dtype.kind in "c":
         raise DataError(UNKNOWN_TYPE)
     arrow_knows = native.dtype.kind in "biufM" or native.dtype.name in ("string", "str")
     if arrow_knows or "pyarrow" in native.dtype.name:
         return None
+    import pandas as pd
+
+    if native.dtype == object and pd.api.types.infer_dtype(native, skipna=False) == "string":
+        codes, names = pd.factorize(native)
+        return _coded_column(Coded(np.asarray(names, object), codes), "text")
     return in_steps(*from_objects(native.tolist()))
+
+
+def _coded_column(coded: Coded, holds: ColumnType) -> Column:
+    """A column of coded values, which are written out only where they are asked for."""
+    names, codes = coded
+
+    def batches() -> Iterator[NDArray[Any]]:
+        return (names[codes[at : at + STEP]] for at in range(0, len(codes), STEP))
+
+    return Column(rows=len(codes), holds=holds, batches=batches, coded=lambda: iter([coded]))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from shuffledp.data.arrays import ColumnType
-from shuffledp.data.arrow import arrow_type, pyarrow, to_numpy
-from shuffledp.data.columns import Column, FileFormat, known_column
+from shuffledp.data.arrow import arrow_type, pyarrow, to_dictionary, to_numpy
+from shuffledp.data.columns import Coded, Column, FileFormat, known_column
 from shuffledp.data.filling import filled_chunk
 from shuffledp.data.headers import (
     UNCLEAR_POINTS,
@@ -120,7 +120,13 @@ def _column(
             for part in chunks():
                 yield to_numpy(part if fill is None else filled_chunk(part, fill))
 
-    return Column(rows=rows, holds=holds, batches=batches, chunks=chunks)
+    def coded() -> Iterator[Coded]:
+        with _reading(source):
+            for part in chunks():
+                yield Coded(*to_dictionary(part if fill is None else filled_chunk(part, fill)))
+
+    texts = coded if holds == "text" else None
+    return Column(rows=rows, holds=holds, batches=batches, chunks=chunks, coded=texts)
 
 
 def _parquet(source: Source, column: str | None, fill: object) -> Column:

@@ -117,7 +117,10 @@ def _together(
         joint_low=np.array([one.low for one in joint], np.float64),
         joint_high=np.array([one.high for one in joint], np.float64),
         sizes=np.array([one.users for one in alone], np.float64),
-        possible=tuple(np.array(ends) for ends in zip(*(o.possible for o in alone), strict=True)),
+        possible=(
+            np.array([one.possible[0] for one in alone]),
+            np.array([one.possible[1] for one in alone]),
+        ),
         public=True,
         epsilon=first.epsilon,
         users=sum(one.users for one in alone),

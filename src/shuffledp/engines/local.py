@@ -268,12 +268,32 @@ def tallied(
     progress: Progress | None = None,
 ) -> NDArray[np.int64]:
     """How many rows have each code of the protocol. Secret: nothing is randomized yet."""
+    if column.coded is not None and protocol.encodes_alike:
+        return _tallied_by_value(protocol, query, column, progress)
     tally: NDArray[np.int64] | None = None
     with missing_first(column):
         for values in prepared(query, column, query.prepare):
-            part = protocol.tally(protocol.encode(values, entropy))
+            part = protocol.tally_of(values, entropy)
             tally = part if tally is None else tally + part
             if progress is not None:
                 progress(len(values))
     assert tally is not None
+    return tally
+
+
+def _tallied_by_value(
+    protocol: Protocol[R], query: Query[R], column: Column, progress: Progress | None
+) -> NDArray[np.int64]:
+    """The same, where equal values have equal codes: each different value is encoded once."""
+    assert column.coded is not None
+    tally = protocol.tally(np.zeros(0, np.int64))
+    wanted = query.compared_with
+    with missing_first(column):
+        for coded in column.coded():
+            names, counts = coded.counts()
+            if wanted is not None:
+                names = compared(names, wanted, column.holds)
+            np.add.at(tally, protocol.encode(query.prepare(names)), counts)
+            if progress is not None:
+                progress(int(counts.sum()))
     return tally

@@ -51,6 +51,8 @@ class Protocol(ABC, Generic[R_co]):
     """How the losses of the cells add up, in words."""
     allows_top_up: ClassVar[bool] = True
     """Whether the noise of absent users may be added to a batch."""
+    encodes_alike: ClassVar[bool] = False
+    """Whether `encode` draws nothing, so that equal values have equal codes."""
     one_cell_each: ClassVar[bool] = False
     """Whether everybody holds 1 in one of all cells and 0 in the others."""
     epsilon: Fraction
@@ -129,6 +131,10 @@ class Protocol(ABC, Generic[R_co]):
     @abstractmethod
     def tally(self, codes: Values) -> Counts:
         """How many users hold each code: all that `aggregate_tally` needs."""
+
+    def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
+        """The tally of the codes of values."""
+        return self.tally(self.encode(values, entropy))
 
     def group_tallies(self, tally: Counts) -> Iterable[Counts]:
         """For each group of cells, how many users of a tally have each of its codes."""

@@ -14,7 +14,7 @@ from shuffledp.cells.base import CELL_EPSILON
 from shuffledp.cells.registry import CELL
 from shuffledp.data.arrays import ColumnType, Values
 from shuffledp.documents.schema import Flag, Listing, OneOf, Real, Record, Text
-from shuffledp.errors import ParameterError, ValueOutOfRange
+from shuffledp.errors import ParameterError
 from shuffledp.plans.certificate_schema import SENTENCE
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.base import MOST_DIGITS
@@ -22,9 +22,9 @@ from shuffledp.protocols.results import Estimate
 from shuffledp.queries.base import Grouping, Query, query
 from shuffledp.queries.by_group.groups import Groups, GroupsBy, groups_of
 from shuffledp.queries.by_group.planner import plan_by_group
-from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, UNKNOWN_GROUP, ByGroupProtocol
+from shuffledp.queries.by_group.protocol import MOST_GROUPS, PAIR, ByGroupProtocol
 from shuffledp.queries.by_group.result import ANSWERS, GroupsResult
-from shuffledp.queries.histogram.protocol import Label, encode_labels
+from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Option
 from shuffledp.queries.records import (
     BOUND,
@@ -159,10 +159,7 @@ class ByGroupQuery(Query[GroupsResult]):
         found = np.zeros(len(values), PAIR)
         assert self.said is not None and self.said.labels is not None
         if labels is not None:
-            try:
-                found["group"] = encode_labels(labels, self.said.labels, None)
-            except ValueOutOfRange:
-                raise ValueOutOfRange(UNKNOWN_GROUP) from None
+            found["group"] = labels
         found["value"] = values
         if kept is not None:  # the others are a group of their own
             found[~kept] = (len(self.labels) - 1, self.least_value)

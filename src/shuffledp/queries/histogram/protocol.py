@@ -99,6 +99,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
     """The bucket that takes every unknown label; without one, an unknown label is an error."""
     query: ClassVar[str] = "histogram"
     loss_rule: ClassVar[str] = "up + down"
+    encodes_alike: ClassVar[bool] = True
     one_cell_each: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

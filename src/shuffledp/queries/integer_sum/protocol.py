@@ -30,6 +30,7 @@ class IntegerSumProtocol(Protocol[Estimate]):
     cell: IndependentCell
     query: ClassVar[str] = "integer-sum"
     loss_rule: ClassVar[str] = "max(up, down)"
+    encodes_alike: ClassVar[bool] = True
 
     @property
     def cell_groups(self) -> tuple[Copies]:

@@ -22,7 +22,6 @@ from shuffledp.protocols.bounds import parsed_number, reals_within
 from shuffledp.queries.quantiles.dates import UNITS, date_number, date_numbers, date_text, is_date
 
 Floats = NDArray[np.float64]
-PARTS = 16
 MOST_POINTS = 1 << 53
 """Whole numbers up to here are exact as floats."""
 
@@ -167,15 +166,13 @@ class Axis:
         """The position that errors of an answer are measured from."""
         return (value - float(self.low) + 0.5) / self.group if self.points else position
 
-    @property
-    def parts_of_bin(self) -> int:
-        """Into how many parts a bin is divided where errors are computed: single points, or 16."""
-        return min(self.group, PARTS) if self.points else PARTS
+    def parts_of_bin(self, most: int) -> int:
+        """Into how many parts a bin is divided where errors are computed: points, or `most`."""
+        return min(self.group, most) if self.points else most
 
-    @property
-    def variance_inside(self) -> float:
+    def variance_inside(self, parts: int) -> float:
         """The variance of a value anywhere in one part of its bin, for parts of length 1."""
-        points = self.group / self.parts_of_bin
+        points = self.group / parts
         return (1 - 1 / points**2 if self.points else 1.0) / 12
 
     def text(self, number: Fraction | float) -> str:

@@ -23,9 +23,13 @@ Floats = NDArray[np.float64]
 SMOOTHING = 0.25
 """Over how much further noise quantiles are averaged, relative to the noise there is. More makes
 errors smaller where noise is large, and draws estimates to the middle (docs/coverage.md)."""
+FARTHEST, MOST_PARTS = 8.0, 2048
+"""Errors of a rank beyond which its place is not looked for; points at which places are tried."""
 NEAR_BINS, PARABOLA = 8, 4 / math.sqrt(30)
+FEWEST_NEAR, EVEN_IN_BIN = 8, 1 / math.sqrt(12)
 """Bins before and behind a quantile by which unevenness is judged; the root mean square of a
-parabola over its chord, relative to its height."""
+parabola over its chord, relative to its height. With fewer bins than the third number, a quantile
+may lie anywhere in its bin."""
 NOT_A_SHARE = "A quantile must lie strictly between 0 and 1, for example 0.5."
 
 
@@ -194,16 +198,21 @@ class QuantilesResult(Result):
     def _quantile_rmse(self, rank: float, value: float, position: float) -> float:
         """How far the true quantile typically is from the estimate, in the values' unit: the noise
         of ranks, with users spread evenly inside bins, and how far they are not."""
-        parts = self.axis.parts_of_bin
-        places = np.arange(self.axis.bins * parts + 1) / parts
         edges = np.arange(self.axis.bins + 1)
         errors = np.concatenate([self._rank_errors[:1], self._rank_errors, self._rank_errors[-1:]])
+        likely = np.flatnonzero(np.abs(rank - self.below) < FARTHEST * errors)
+        middle = int(min(max(position, 0), self.axis.bins - 1))
+        first = max(0, min([middle, *likely.tolist()]) - 1)
+        last = min(self.axis.bins, max([middle, *likely.tolist()]) + 2)
+        parts = self.axis.parts_of_bin(max(MOST_PARTS // (last - first), 16))
+        places = first + np.arange((last - first) * parts + 1) / parts
         below, spread = (np.interp(places, edges, one) for one in (self.below, errors))
         law = NormalDist()
         inner = [law.cdf(one) for one in ((rank - below[1:-1]) / spread[1:-1]).tolist()]
-        centre = self.axis.middle_of(value, position) * parts
-        noise = root_mean_square(np.array([1.0, *inner, 0.0]), centre, self.axis.variance_inside)
-        uneven = self._unevenness(int(min(max(position, 0), self.axis.bins - 1)))
+        centre = (self.axis.middle_of(value, position) - first) * parts
+        inside = self.axis.variance_inside(parts)
+        noise = root_mean_square(np.array([1.0, *inner, 0.0]), centre, inside)
+        uneven = self._unevenness(middle)
         return self.axis.width * math.hypot(noise / parts, uneven if self.axis.group > 1 else 0.0)
 
     def _unevenness(self, near: int) -> float:
@@ -213,8 +222,10 @@ class QuantilesResult(Result):
         first = max(0, min(near - NEAR_BINS, self.axis.bins - 2 * NEAR_BINS))
         last = min(self.axis.bins, first + 2 * NEAR_BINS)
         density = (self.below[last] - self.below[first]) / (last - first)
+        if density <= 0 or last - first < FEWEST_NEAR:
+            return EVEN_IN_BIN
         bends = [self._bend(first, last, step) for step in (1, 2)]
-        if density <= 0 or last - first < 8 or bends[0] <= 0:
+        if bends[0] <= 0:
             return 0.0
         shrinks = min(max(bends[1] / bends[0], math.sqrt(2)), 4.0)
         return PARABOLA * bends[0] / shrinks / float(density)

@@ -36,6 +36,8 @@ from shuffledp.protocols.report import Report, View
 from shuffledp.protocols.results import ErrorLaw, Estimate
 
 TALLY_ARRAYS = 5  # of one number per grid point that are held at once
+BLOCK = 1 << 15
+"""Values that are rounded together."""
 STEEPEST = 60.0
 
 
@@ -160,6 +162,14 @@ class RealSumProtocol(Protocol[Estimate]):
 
     def tally(self, codes: Values) -> Counts:
         return np.bincount(codes, minlength=(self.grid + 1) * self.dither).astype(np.int64)
+
+    def tally_of(self, values: Values, entropy: Entropy = SYSTEM) -> Counts:
+        """The tally of all values, by blocks that stay in the processor's cache."""
+        blocks = (values[at : at + BLOCK] for at in range(0, max(len(values), 1), BLOCK))
+        total = np.zeros((self.grid + 1) * self.dither, np.int64)
+        for block in blocks:
+            total += self.tally(self.encode(block, entropy))
+        return total
 
     def public_totals_of_tally(self, tally: Counts) -> Counts:
         dithers = tally.reshape(self.grid + 1, self.dither).sum(axis=0) @ np.arange(self.dither)

@@ -187,7 +187,7 @@ class MeanQuery(RealSumQuery):
             value=result.value / n,
             low=result.low / n,
             high=result.high / n,
-            possible=tuple(float(bound) for bound in self.exact_bounds),
+            possible=(float(self.exact_bounds[0]), float(self.exact_bounds[1])),
             rmse=result.rmse / n,
             clamped=self.clamp,
             errors=None if law is None else partial(_divided, law, n),
