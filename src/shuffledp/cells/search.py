@@ -61,7 +61,7 @@ class FoundCells:
     cost: float
     """What the target counts: a padded report's messages, or a user's on average."""
     limit: float
-    """The messages that no protocol with this kind of cell can beat for this error."""
+    """The lower bound on the messages of this design, for this error."""
     dither: int = 1
     """How many values the public dither of a sum by digits has."""
 

@@ -75,8 +75,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some value is none of the labels; nothing was randomized: add the missing label, "
-                "or name one that takes all others with other= (--other)."
+                "Some answers are not on the list of labels, so nothing was randomized; add them, or "
+                "name a label that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
