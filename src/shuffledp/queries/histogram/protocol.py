@@ -43,7 +43,7 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
-        raise ParameterError("Two labels are equal; give every bucket or group a different one.")
+        raise ParameterError("Two have the same label; give every bucket or group a different one.")
     return names
 
 
