@@ -68,7 +68,15 @@ def formula_block(page: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def drop_unread_modules(app: Sphinx, env: Any) -> None:
+    """Takes modules that viewcode could not read off its index, which would link to no page."""
+    modules = getattr(env, "_viewcode_modules", {})
+    for name in [name for name, entry in modules.items() if not entry]:
+        del modules[name]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", read_sections)
+    app.connect("env-check-consistency", drop_unread_modules)
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula_block, None))

@@ -36,7 +36,7 @@ PHRASES = {
     r"\bwhoever\b": "anyone who, or you",
     r"\bshall\b": "should, must or will",
     r"\bof (its|their|his) own\b": "its own …, or separate",
-    r"\bthe very\b": "the exact, or nothing",
+    r"\bthe very\b|\bvery (numbers|parameters|same|bytes)\b": "the exact, or nothing",
     r"\bstands? in\b": "is in",
     r"\bin vain\b": "without effect",
     r"\bsure to come\b": "guaranteed",

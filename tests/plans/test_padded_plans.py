@@ -70,7 +70,7 @@ def test_padded_plans_are_never_larger(
     assert padded.report_size <= usual.report_size
 
 
-def test_quantiles_take_it_too() -> None:
+def test_quantiles_accept_padded() -> None:
     plans = [
         plan_quantiles(10**4, 1, (0, 8), bins=4, mse_overhead=20, padded=padded, cell="paper")
         for padded in (False, True)

@@ -133,7 +133,7 @@ def test_whole_numbers_missing_values_and_users() -> None:
         ({"by": ["way"], "domains": {"way": WAYS}, "column": "way"}, "leave column out"),
         ({"by": ["no"], "domains": {"no": WAYS}}, "no column 'no'"),
         ({"by": ["year"], "domains": {"year": WAYS}}, "labels of the column 'year' are texts"),
-        ({"by": ["way"], "domains": {"way": ["walk", "tram"]}}, "none of the labels"),
+        ({"by": ["way"], "domains": {"way": ["walk", "tram"]}}, "not on the list of labels"),
         ({"by": ["id", "year"], "domains": {"id": 2_000, "year": 2_000}}, "fewer labels"),
         ({"by": ["way"], "domains": {"way": WAYS}, "protocol": "local"}, "No other protocol"),
     ],

@@ -305,7 +305,7 @@ def test_values_outside_the_bounds(bad: float) -> None:
 def test_unknown_labels_are_never_dropped() -> None:
     protocol = plan_histogram(10, 1, ["a", "b"]).protocol
     assert isinstance(protocol, HistogramProtocol)
-    with pytest.raises(ValueOutOfRange, match="none of the labels"):
+    with pytest.raises(ValueOutOfRange, match="not on the list of labels"):
         protocol.encode(np.array(["a", "z"]))
     numbered = plan_histogram(10, 1, 3, other=2).protocol
     assert numbered.encode(np.array([0, 1, 7, -3])).tolist() == [0, 1, 2, 2]

@@ -42,7 +42,7 @@ def checked_size(messages: float) -> None:
     """Refuses totals of messages that might overflow 64-bit counts."""
     if messages > 2**61:
         raise ParameterError(
-            "The total number of messages overflows 64-bit counts; plan for fewer "
+            "The messages would overflow 64-bit counts; plan for fewer "
             "users, buckets or smaller values."
         )
 

@@ -44,7 +44,7 @@ def checked_labels(labels: object) -> tuple[Label, ...]:
     if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
         raise ParameterError("Bucket labels must be texts or whole numbers.")
     if len(set(names)) < len(names):
-        raise ParameterError("Two labels are equal; give every bucket or group a different one.")
+        raise ParameterError("Two have the same label; give every bucket or group a different one.")
     return names
 
 
@@ -81,8 +81,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some value is none of the labels; nothing was randomized: add the missing label, "
-                "or name one that takes all others with other= (--other)."
+                "Some answers are not on the list of labels, so nothing was randomized; add them, or "
+                "name a label that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
