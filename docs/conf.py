@@ -18,6 +18,7 @@ version = release = __version__
 html_title = "shuffledp"
 html_theme = "furo"
 html_static_path = ["static"]
+html_extra_path = ["pages"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

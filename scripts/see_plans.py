@@ -55,7 +55,9 @@ def entry(users: int, epsilon: str) -> dict[str, Any]:
 def text() -> str:
     """The whole file."""
     plans = [entry(users, epsilon) for users in USERS for epsilon in EPSILONS]
-    lines = (f"  {json.dumps(plan, ensure_ascii=False, separators=(',', ':'))},\n" for plan in plans)
+    lines = (
+        f"  {json.dumps(plan, ensure_ascii=False, separators=(',', ':'))},\n" for plan in plans
+    )
     return HEAD + "".join(lines) + "];\n"
 
 

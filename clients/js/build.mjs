@@ -27,8 +27,9 @@ const lazy = {
   setup({ onResolve }) {
     onResolve({ filter: /^\./ }, ({ kind, path, resolveDir }) => {
       if (kind !== "dynamic-import") return undefined;
-      const name = basename(path, ".js");
       const file = resolve(resolveDir, path);
+      const [known] = [...bundled].find(([, other]) => other === file) ?? [];
+      const name = known ?? basename(path, ".js");
       if ((bundled.get(name) ?? file) !== file) throw new Error(`Two modules are named ${name}.`);
       if (!bundled.has(name)) waiting.push([name, file]);
       bundled.set(name, file);

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,20 +11,11 @@ import httpx
 import pytest
 from axe import accessible
 from browsers import Browser
-
-from shuffledp.service.demo import free_port
+from survey_program import USERS, running_survey
 
 FIGURE = Path(__file__).resolve().parents[2] / "docs" / "figures" / "browser-demo.png"
 WRITE_FIGURE = os.environ.get("SHUFFLEDP_FIGURES") == "1"
 """Whether the picture of the documents is taken anew (`make figures`)."""
-USERS = 100
-PROGRAM = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from shuffledp.cli.main import main
-sys.exit(main())
-"""
-"""`shuffledp`, which Ctrl-C ends even where the tests' own processes ignore it."""
 
 
 @pytest.fixture(scope="module")
@@ -37,35 +23,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a running survey."""
     with running_survey(tmp_path_factory.mktemp("survey") / "log") as url:
         yield url
-
-
-@contextlib.contextmanager
-def running_survey(log: Path, *words: str) -> Iterator[str]:
-    """The URL of a survey with these further options, while it runs."""
-    url = f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "-c", PROGRAM, "demo", "--browser"]
-    command += ["--users", str(USERS), "--port", url.rpartition(":")[2], *words]
-    with open(log, "w") as lines:
-        program = subprocess.Popen(command, stderr=lines)
-    try:
-        wait_for(url)
-        assert f"Open {url}" in log.read_text()
-        yield url
-        program.send_signal(signal.SIGINT)
-        assert program.wait(100) == 0
-    finally:
-        program.kill()
-        program.wait(15)
-
-
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            httpx.get(url)
-            return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    raise AssertionError("the survey's site did not start")
 
 
 SURVEY = "document.querySelector('shuffledp-survey')"
@@ -109,6 +66,7 @@ def test_every_control_has_a_name_and_there_is_a_dark_form(site: str, browser: B
     browser.narrow(400)
     assert browser.run("document.documentElement.scrollWidth") <= 400
     browser.picture("survey-narrow")
+    browser.narrow(0)
     assert light == "rgb(245, 243, 238)" and dark == "rgb(20, 24, 27)"
 
 

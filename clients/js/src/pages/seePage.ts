@@ -197,7 +197,7 @@ async function update(): Promise<void> {
   part("device-words").textContent =
     `You answer ${mine ? "yes" : "no"}. Your device makes ${base} messages that count, ${mine ? "and one more because you said yes" : "and none more because you said no"}.`;
   part("noise-words").textContent =
-    `It drew ${own === 0 ? "no noise of its own this time" : `${own > 0 ? "+" : "−"}${Math.abs(own)} of noise`}. Each of the ${number(plan.users)} people adds very little. Together they added ${others >= 0 ? "+" : "−"}${Math.abs(others)} in this run, and nobody knows that number.`;
+    `It drew ${own === 0 ? "no noise this time" : `${own > 0 ? "+" : "−"}${Math.abs(own)} of noise`}. Each of the ${number(plan.users)} people adds very little. Together they added ${others >= 0 ? "+" : "−"}${Math.abs(others)} in this run, and nobody knows that number.`;
   part("report").replaceChildren(
     ...Array.from({ length: plan.size }, (_, i) =>
       make("span", { class: i < counts[0]! ? "plus" : "dummy" }),

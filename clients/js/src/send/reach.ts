@@ -11,15 +11,18 @@ export async function whyHidden(server: string): Promise<string> {
   };
   document.addEventListener("securitypolicyviolation", note);
   try {
-    const there = await fetch(server, {
-      mode: "no-cors",
-      credentials: "omit",
-      referrerPolicy: "no-referrer",
-      cache: "no-store",
-    }).then(
-      () => true,
-      () => false,
-    );
+    const answers = (mode: RequestMode): Promise<boolean> =>
+      fetch(server, {
+        mode,
+        credentials: "omit",
+        referrerPolicy: "no-referrer",
+        cache: "no-store",
+      }).then(
+        () => true,
+        () => false,
+      );
+    // a server that can be read now was only away for a moment
+    const there = (await answers("no-cors")) && !(await answers("cors"));
     await new Promise((resolve) => setTimeout(resolve)); // the event may come after the failure
     if (blocked)
       return `This page's Content-Security-Policy does not allow requests to ${origin}; add it to connect-src. `;

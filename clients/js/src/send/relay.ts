@@ -36,18 +36,21 @@ export function through({ gateway, relay, shuffler, ephemeral = webKey, signal }
     });
     if (!answer || answer.status >= 400) return answer; // the relay itself may only refuse
     try {
-      if (answer.status !== 200) return null;
+      if (answer.status !== 200) return unusable();
       const { status, fields, content } = binaryResponse(await open(await read(answer)));
       return new Response(BODYLESS.includes(status) ? null : content, {
         status,
         headers: Object.fromEntries(fields),
       });
     } catch {
-      return null; // the gateway did not answer this request
+      return unusable(); // the gateway did not answer this request
     }
   };
   return Object.assign(ask, { server: toRelay.server });
 }
+
+/** What a relay says whose gateway does not answer. */
+const unusable = (): Response => new Response(null, { status: 502 });
 
 async function read(answer: Response): Promise<Bytes> {
   if (Number(answer.headers.get("Content-Length")) > MOST_ANSWER_BYTES) throw new RangeError();
