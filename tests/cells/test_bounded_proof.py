@@ -252,3 +252,26 @@ def test_digits_of_both_kinds_may_stand_together() -> None:
     certificate = certify(protocol).to_dict()
     assert checker.check(certificate) == 2
     assert [cell["kind"] for cell in certificate["cells"]] == ["paper", "bounded"]
+
+
+def test_the_per_index_rule_does_not_need_a_small_h() -> None:
+    """h may exceed A = 1 − β^D there; where the closed form holds, it does not."""
+
+    def scale_of(cut: int, muted_cut: int) -> Scale:
+        side = Direction(
+            epsilon=F(3), decay=F(1, 2), cut=cut, muted_cut=muted_cut, odds=(F(1, 100),) * 3
+        )
+        return Scale(BoundedCell(users=10**4, largest=3, up=side, down=side), side)
+
+    scale, share = scale_of(11, 6), arb("0.0001")
+    assert all(one.left <= 1 for one in per_index(scale, share))
+    assert 1.008 < scale.past() / scale.spare < 1.01
+    assert not all(one.left <= 1 for one in closed_form(scale, share))
+    wider = 0
+    for cut in range(9, 60):
+        for muted_cut in range(2, cut - 2):
+            scale = scale_of(cut, muted_cut)
+            if all(one.left <= 1 for one in closed_form(scale, share)):
+                wider += 1
+                assert scale.past() <= scale.spare
+    assert wider > 100

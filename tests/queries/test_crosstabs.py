@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run
+from plan_parts import bounded_cell
 
 import shuffledp
-from shuffledp import CrosstabResult
+from shuffledp import CrosstabResult, HistogramResult, Plan, plan_histogram
 from shuffledp.errors import InputError, ParameterError, ValueOutOfRange
+from shuffledp.queries.histogram.result import of_histogram
 
 COUNTRIES, WAYS = ["DE", "FR", "東京"], ["walk", "bike"]
 DOMAINS: dict[str, Any] = {"country": COUNTRIES, "way": WAYS}
@@ -71,6 +74,45 @@ def test_marginals_and_shares_keep_their_confidence_and_a_narrower_one_does_not(
     assert abs(covered - 0.95) < 0.02 + 4 * math.sqrt(0.05 / (5 * runs))
     assert np.concatenate(narrow).mean() < 0.85
     assert 0.93 < np.mean(shares) < 0.99
+
+
+def missed(plan: Plan[HistogramResult], counts: list[int], *, by_moments: bool) -> float:
+    """The chance that the 99.9 % interval of a marginal of cells with these counts misses, from the
+    convolution of the cells' laws; or that of the twin, a normal law with Laplace's kurtosis."""
+    cell, users = bounded_cell(plan), plan.users
+    step = 1 / float(cell.data_probability)
+    mass, lowest = np.ones(1), 0.0
+    for count in counts:
+        errors, chances = cell.error_law(users, count)
+        mass, lowest = np.convolve(mass, chances), lowest + float(errors[0])
+    likely = np.flatnonzero(mass > 1e-16)
+    error, mass = lowest + step * likely, mass[likely]
+    values = np.tile(np.array(counts, float), (len(error), 1))
+    values[:, 0] += error
+    one = plan.analyze(plan.release(plan.aggregate(np.zeros(users, int))), 0.999)
+    rows, columns = [f"{k}" for k in range(len(error))], [f"{k}" for k in range(len(counts))]
+    found = of_histogram(
+        replace(one, values=values.ravel()),
+        ("row", "column"),
+        (tuple(rows), tuple(columns)),
+        np.full(values.size, cell.variance_at(users, 0, 0)),
+        cell,
+    ).marginal("row")
+    total = sum(counts)
+    if by_moments:
+        z = 3.2905
+        wide = (z + (z**3 - 3 * z) / (8 * len(counts))) * math.sqrt(float(found.variances[0]))
+        outside = np.abs(error) > wide
+    else:
+        outside = (found.low > total) | (found.high < total)
+    return float(mass[outside].sum())
+
+
+@pytest.mark.parametrize("counts", [[0, 40], [100, 0, 7, 300]])
+def test_intervals_of_marginals_follow_the_cells_own_law(counts: list[int]) -> None:
+    plan = plan_histogram(10**4, 1, len(counts), cell="bounded")
+    assert 0.0001 < missed(plan, counts, by_moments=False) <= 0.00101
+    assert missed(plan, counts, by_moments=True) > 0.0013  # the twin
 
 
 def test_a_marginal_of_a_marginal_and_the_order_of_columns() -> None:

@@ -403,7 +403,7 @@ class CrosstabQuery(Query[HistogramResult]):
         zero, one = (cell.variance_at(1, value, value) for value in (0, 1))
         held = np.clip(result.values, 0, result.users)
         variances = result.users * zero + held * (one - zero)
-        return of_histogram(result, self.columns, self.domains, variances)
+        return of_histogram(result, self.columns, self.domains, variances, cell)
 
 
 def _checked_columns(by: object) -> tuple[str, ...]:

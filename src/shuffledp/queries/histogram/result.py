@@ -1,8 +1,8 @@
 """A histogram over several columns at once: counts of combinations, marginals, conditional shares.
 
 All of it is computed from one view, so that it costs no more ε than the counts themselves. The
-cells' errors are independent: sums of them have the sum of their variances, and intervals of sums
-and shares are those of a normal law, widened for the heavier tails of few cells.
+cells' errors are independent, so c cells of n users add up to one cell of c·n users, whose exact
+law gives the intervals of marginals (MATH §15).
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.cells.base import Cell, Counts
 from shuffledp.errors import ParameterError
 from shuffledp.protocols.frames import data_frame
 from shuffledp.protocols.results import HistogramResult
 from shuffledp.queries.histogram.protocol import Label
 
 Floats = NDArray[np.float64]
-TAIL = 3.0
-"""The excess kurtosis of one cell's error, which is at most that of Laplace noise about."""
 
 
 class Share(NamedTuple):
@@ -37,12 +35,6 @@ class Share(NamedTuple):
     high: float
 
 
-def reach(outside: float, cells: int) -> float:
-    """Half the width of an interval of a sum of `cells` cells, in standard deviations."""
-    z = -NormalDist().inv_cdf(outside / 2)
-    return z + max(0.0, z**3 - 3 * z) * TAIL / (24 * cells)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CrosstabResult(HistogramResult):
     """How many users hold each combination of labels, and everything that follows from it."""
@@ -53,6 +45,10 @@ class CrosstabResult(HistogramResult):
     """The labels of each column; `values` are in the order of their product."""
     variances: Floats
     """The variance of each combination's error."""
+    cell: Cell
+    """The cell of every combination."""
+    merged: int = 1
+    """How many cells each value adds up."""
 
     def _axes(self, columns: Sequence[str]) -> list[int]:
         unknown = [name for name in columns if name not in self.by]
@@ -79,22 +75,42 @@ class CrosstabResult(HistogramResult):
         values, variances = self._summed(axes)
         domains = tuple(self.domains[axis] for axis in axes)
         cells = len(self.values) // len(values)
-        outside = 1 - self.confidence
-        alone = np.sqrt(variances) * reach(outside, cells)
-        joint = np.sqrt(variances) * reach(outside / len(values), cells)
+        outside, merged = 1 - self.confidence, self.merged * cells
+        low, high = self._intervals(values, merged, outside)
+        joint_low, joint_high = self._intervals(values, merged, outside / len(values))
         return replace(
             self,
+            merged=merged,
             by=tuple(columns),
             domains=domains,
             labels=combined(domains),
             values=values,
             variances=variances,
             rmse=float(np.sqrt(variances.max())),
-            low=np.floor(values - alone).astype(np.int64),
-            high=np.ceil(values + alone).astype(np.int64),
-            joint_low=np.floor(values - joint).astype(np.int64),
-            joint_high=np.ceil(values + joint).astype(np.int64),
+            low=low,
+            high=high,
+            joint_low=joint_low,
+            joint_high=joint_high,
         )
+
+    def _intervals(self, values: Floats, merged: int, outside: float) -> tuple[Counts, Counts]:
+        """The true counts that explain sums of `merged` cells, as `Cell.intervals` gives them."""
+        users = merged * self.users
+        zero, one = self.cell.estimates(np.array([0, 1]), users)
+        sums = np.rint((values - zero) / (one - zero)).astype(np.int64)
+        low, high = self.cell.intervals(users, sums, outside)
+        # the estimates themselves are no whole numbers: intervals reach to the next ones
+        below, above = (edge(values).astype(np.int64) for edge in (np.floor, np.ceil))
+        return np.minimum(low, below), np.maximum(high, above)
+
+    def _reach(self, merged: int) -> float:
+        """Half the width of an interval of a sum of `merged` cells, in standard deviations."""
+        users, widest = merged * self.users, 0.0
+        for total in (0, self.users):
+            ends = self.cell.error_range(users, total, 1 - self.confidence)
+            spread = math.sqrt(self.cell.variance_at(users, total, total))
+            widest = max(widest, *(abs(end) / spread for end in ends))
+        return widest
 
     def shares(self, of: str, given: str | Sequence[str]) -> list[Share]:
         """For each combination of labels of the columns `given`, which part of its users holds each
@@ -106,7 +122,7 @@ class CrosstabResult(HistogramResult):
         values, variances = self._summed(axes)
         labels = self.domains[axes[-1]]
         parts, spreads = (one.reshape(-1, len(labels)) for one in (values, variances))
-        wide = reach(1 - self.confidence, len(self.values) // len(values))
+        wide = self._reach(self.merged * len(self.values) // len(values))
         found = []
         above = product(*(self.domains[axis] for axis in axes[:-1]))
         for combination, row, spread in zip(above, parts, spreads, strict=True):
@@ -176,11 +192,16 @@ def of_histogram(
     by: tuple[str, ...],
     domains: tuple[tuple[Label, ...], ...],
     variances: Floats,
+    cell: Cell,
 ) -> CrosstabResult:
     """The crosstab behind a histogram of the product's numbers."""
     shared: Mapping[str, Any] = {
         name: getattr(result, name) for name in HistogramResult.__dataclass_fields__
     }
     return CrosstabResult(
-        **{**shared, "labels": combined(domains)}, by=by, domains=domains, variances=variances
+        **{**shared, "labels": combined(domains)},
+        by=by,
+        domains=domains,
+        variances=variances,
+        cell=cell,
     )
