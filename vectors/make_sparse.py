@@ -1,4 +1,5 @@
-"""Writes vectors/sparse.json: sparse cells that are private, and attacks that must be refused.
+"""Writes vectors/sparse.json: sparse cells that are private, and attacks that must be refused; and
+vectors/sparse_draws.json: what users send for given random words.
 
 python vectors/make_sparse.py
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from shuffledp.cells.sparse import SparseCell, plan_sparse
+from shuffledp import SeededEntropy
+from shuffledp.cells.sparse import SparseBuckets, SparseCell, plan_sparse
+from shuffledp.numbers.entropy import Entropy
 
 Data = dict[str, Any]
 Damage = Callable[[Data], None]
@@ -125,6 +128,45 @@ ATTACKS: dict[str, Damage] = {
 }
 
 
+class Recorded(Entropy):
+    """Words of a fixed generator, written down as they are taken; the first ones may be given."""
+
+    def __init__(self, seed: str, first: Sequence[int]) -> None:
+        super().__init__()
+        self.words_taken: list[str] = []
+        self._source, self._first = SeededEntropy(seed), list(first)
+
+    def bits(self, count: int) -> int:
+        assert count == 64
+        word = self._first.pop(0) if self._first else self._source.bits(64)
+        self.words_taken.append(f"{word:016x}")
+        return word
+
+
+def draws() -> list[Data]:
+    """What a user sends for given random words; the first word decides about the branch."""
+    found = []
+    for name in ("few buckets", "more buckets than users", "two users", "one message"):
+        users, buckets, epsilon, messages, count = CELLS[name]
+        cell = plan_sparse(users, buckets, epsilon, max_messages=messages, error_at=count)
+        group = SparseBuckets(cell=cell)
+        edge = int(cell.data * 2**64)
+        for run in range(12):
+            first = ([], [2**64 - 1], [edge], [edge - 1, 2**64 - 1])[run % 4]
+            code = (run * 7) % buckets
+            entropy = Recorded(f"{name} {run}", first)
+            tokens = group.tokens(code, entropy)
+            found.append(
+                {
+                    "cell": cell.to_dict(),
+                    "code": code,
+                    "words": entropy.words_taken,
+                    "tokens": tokens,
+                }
+            )
+    return found
+
+
 def main() -> None:
     entries = []
     for name, (users, buckets, epsilon, messages, count) in CELLS.items():
@@ -147,6 +189,8 @@ def main() -> None:
     )
     text = json.dumps(entries, indent=1, ensure_ascii=False)
     Path(__file__).with_name("sparse.json").write_text(text + "\n", encoding="utf-8")
+    text = json.dumps(draws(), indent=1)
+    Path(__file__).with_name("sparse_draws.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

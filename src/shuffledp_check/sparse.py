@@ -4,7 +4,7 @@
 
 It shares no code and no arithmetic library with shuffledp. Everything is computed anew from users,
 buckets and the cell's numbers, in fractions; e^ε is bounded from below by the first terms of its
-series. What is checked, and why it is enough, is stated in docs/mathematics.md, "Sparse histograms".
+series. What is checked, and why it is enough: docs/mathematics.md, "Sparse histograms".
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ const LAWS = {
     return finite(fractions.map(([n, d]) => (n * scale) / d));
   },
   "cut negative binomial": ({ shape, beta, cut }) =>
-    new CutNoise(fraction(shape)[1], fraction(beta), cut),
+    new CutNoise(fraction(shape), fraction(beta), cut),
   "negative binomial": ({ shape, decay }) => negativeBinomial(fraction(shape), fraction(decay)),
   poisson: ({ mean }) => poisson(fraction(mean)),
 };

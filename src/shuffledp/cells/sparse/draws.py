@@ -15,6 +15,7 @@ from shuffledp.cells.base import Counts, Values
 from shuffledp.numbers.arrangement import uniform_below
 from shuffledp.numbers.entropy import Entropy
 from shuffledp.numbers.sampler import sampler, successes_by_bits
+from shuffledp.numbers.uniform import uniform_whole
 
 if TYPE_CHECKING:
     from shuffledp.cells.sparse.cell import SparseCell
@@ -43,7 +44,7 @@ def urn(cell: SparseCell, count: int, entropy: Entropy) -> list[int]:
     """
     found: list[int] = []
     for i in range(count):
-        number = entropy.below(cell.buckets + i * cell.users)
+        number = uniform_whole(cell.buckets + i * cell.users, entropy)
         found.append(
             number if number < cell.buckets else found[(number - cell.buckets) // cell.users]
         )
