@@ -138,16 +138,7 @@ test("a value that does not fit costs nothing and is not repeated in the error",
     "count, bounded": [2, -1, 0.5, "1", NaN],
     "real sum, bounded": [2.6, "1", Infinity],
     "heavy hitters": [5, "\ud800", null],
-    frequencies: [
-      19723.5,
-      NaN,
-      2 ** 53,
-      2n ** 64n,
-      -(2n ** 63n) - 1n,
-      "\ud800",
-      null,
-      true,
-    ],
+    frequencies: [19723.5, NaN, 2 ** 53, 2n ** 64n, -(2n ** 63n) - 1n, "\ud800", null, true],
     "quantiles of days, bounded": ["2023-12-31", "2024-02-30", 19723],
   };
   for (const [name, values] of Object.entries(cases))

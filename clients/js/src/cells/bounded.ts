@@ -53,7 +53,8 @@ export class BoundedCell implements IndependentCell {
     this.upLoss = up.epsilon;
     this.base = down.cut + down.muted_cut;
     this.mostMessages = up.cut + up.muted_cut + this.base + largest;
-    const law = ({ decay }: Direction, cut: number) => new CutNoise([1n, BigInt(users)], decay, cut);
+    const law = ({ decay }: Direction, cut: number) =>
+      new CutNoise([1n, BigInt(users)], decay, cut);
     this.noise = {
       up: law(up, up.cut),
       upMuted: law(up, up.muted_cut),
