@@ -379,6 +379,11 @@ class CellGroup(ABC):
 
     # The analyzer
 
+    def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats | None:
+        """ln E[e^(θ·X)] of all messages together less their mean, of `users` users of whom
+        `holders` have a value; None where counters are independent, and their own laws tell."""
+        return None
+
     def joint_variance(self, weights: Sequence[Fraction]) -> Fraction:
         """At most what drawing the cells at once adds to the variance of one user's share of the
         sum of their estimates with these weights."""

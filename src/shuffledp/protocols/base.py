@@ -24,7 +24,7 @@ from shuffledp.numbers.chernoff import Unlikely, as_anomaly
 from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import checked_confidence, to_float
 from shuffledp.numbers.rounding import FINEST_GRID
-from shuffledp.protocols.plausibility import CellCounts, unlikely_counts
+from shuffledp.protocols.plausibility import CellCounts, unlikely_counts, unlikely_total
 from shuffledp.protocols.report import Report, View, release
 from shuffledp.protocols.results import Result
 
@@ -349,7 +349,11 @@ class Protocol(ABC, Generic[R_co]):
             plus, minus = (side[None, first:end] for side in (batch.plus, batch.minus))
             parts.append(CellCounts(member.cell, plus, minus, reports, batch.absent))
         independent = all(group.independent for group in self.cell_groups)
-        return unlikely_counts(parts, add_up=self.one_cell_each, independent=independent)
+        add_up = self.one_cell_each and independent
+        found = unlikely_counts(parts, add_up=add_up, independent=independent)
+        if self.one_cell_each and not independent:
+            found += unlikely_total(self.cell_groups[0], batch)
+        return found
 
 
 def joined(drawn: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:

@@ -12,11 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.errors import ParameterError
 from shuffledp.numbers.exact import counted, decimals, percent, show
 from shuffledp.protocols.frames import data_frame
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 ErrorLaw = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Errors and how likely each is."""
 
+MOST_PRINTED, MOST_ROWS = 200, 20
+"""Of a histogram with more buckets than the first number, as many as the second are printed."""
 NEIGHBOURS = "replace one user's value"
 """Which change of the data a result hides: the certificate's neighbouring relation."""
 
@@ -97,23 +101,32 @@ class Result(ABC):
         return plot(self, path)
 
     def texts(self) -> list[tuple[str, str, str, str]]:
-        """`rows` as texts, each number with the digits that its error deserves."""
+        """`shown_rows` as texts, each number with the digits that its error deserves."""
         return [
             (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
-            for name, value, low, high in self.rows()
+            for name, value, low, high in self.shown_rows()
         ]
+
+    @property
+    def size(self) -> int:
+        """How many numbers the result has."""
+        return len(self.rows())
+
+    def shown_rows(self) -> list[tuple[str, float, float, float]]:
+        """The rows that are printed."""
+        return self.rows()
 
     def marks(self) -> str:
         """What weakens the promise, in words; empty if nothing does."""
         return " [seeded: not private]" * self.seeded + " [clamped]" * self.clamped
 
     def __repr__(self) -> str:
-        numbers = self.texts()
-        if len(numbers) == 1:
-            name, value, low, high = numbers[0]
+        size = self.size
+        if size == 1:
+            name, value, low, high = self.texts()[0]
             what = f"{name} ≈ {value} in {low} … {high}"
         else:
-            what = f"{len(numbers)} numbers"
+            what = f"{size:,} numbers"
         return (
             f"<{type(self).__name__}: {what}, ε = {show(self.epsilon)}, "
             f"{counted(self.users, 'user')}{self.marks()}>"
@@ -193,8 +206,36 @@ class HistogramResult(Result):
     query: str = "histogram"
 
     def rows(self) -> list[tuple[str, float, float, float]]:
-        numbers = zip(self.labels, self.values, self.low, self.high, strict=True)
-        return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
+        return [self._row(place) for place in range(len(self.labels))]
+
+    def _row(self, place: int) -> tuple[str, float, float, float]:
+        numbers = (float(side[place]) for side in (self.values, self.low, self.high))
+        value, low, high = numbers
+        return str(self.labels[place]), value, low, high
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    def top(self, rows: int = MOST_ROWS) -> list[tuple[str, float, float, float]]:
+        """The `rows` largest buckets as (label, estimate, low, high), largest first."""
+        order = np.argsort(-self.values, kind="stable")[:rows]
+        return [self._row(int(place)) for place in order]
+
+    def __getitem__(self, label: str | int) -> tuple[float, int, int]:
+        """(estimate, low, high) of one label."""
+        place = self._places.get(label)
+        if place is None:
+            raise ParameterError("This is none of the labels; `labels` lists them.")
+        return float(self.values[place]), int(self.low[place]), int(self.high[place])
+
+    @cached_property
+    def _places(self) -> dict[str | int, int]:
+        return {label: place for place, label in enumerate(self.labels)}
+
+    def shown_rows(self) -> list[tuple[str, float, float, float]]:
+        """What is printed: all buckets, or the largest ones where there are very many."""
+        return self.rows() if len(self.labels) <= MOST_PRINTED else self.top()
 
     def clamp(self, low: float, high: float) -> HistogramResult:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
@@ -246,13 +287,14 @@ class HistogramResult(Result):
     def __str__(self) -> str:
         # counts are whole numbers, and so are the ends of their intervals
         digits = min(decimals(self.rmse), 1)
-        width = max(len(str(label)) for label in self.labels)
+        rows = self.shown_rows()
+        width = max(len(label) for label, *_ in rows)
         lines = [
-            f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
-            for label, value, low, high in zip(
-                self.labels, self.values, self.low, self.high, strict=True
-            )
+            f"{label:>{width}}  {value:>14,.{digits}f}   {low:,.0f} … {high:,.0f}"
+            for label, value, low, high in rows
         ]
+        if len(rows) < len(self.labels):
+            lines.append(f"the {len(rows)} largest of {len(self.labels):,} buckets")
         head = (
             f"{self.query} of {counted(self.users, 'user')}, ε = {float(self.epsilon):g}, "
             f"{percent(self.confidence)} intervals, RMSE {self.rmse:,.{decimals(self.rmse)}f} "

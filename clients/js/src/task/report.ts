@@ -18,7 +18,7 @@ export async function plainNumbers(task: Task, value: Answer, words: Words): Pro
     let first = 0;
     groups.forEach((group, i) => {
       const [more, less] = group.draw(held[i]!, words);
-      for (const counter of [...more].sort((a, b) => a - b)) plus.push(2 * (first + counter) + 1);
+      for (const counter of more) plus.push(2 * (first + counter) + 1);
       for (const counter of less) minus.push(2 * (first + counter));
       first += group.counters;
     });

@@ -339,6 +339,19 @@ class SparseBuckets(CellGroup):
         plus = np.bincount(buckets, minlength=self.cell.buckets).astype(np.int64, copy=False)
         return plus, np.zeros_like(plus)
 
+    def log_total_moment(self, theta: Floats, users: int, holders: int) -> Floats:
+        """Users send J noise tokens, a holder one more with probability p, or Z+1 by a jump."""
+        cell, z = self.cell, self.cell.cut
+        noise = np.array([float(mass) for mass in cell.noise.masses()])
+        steps = np.expm1(np.multiply.outer(theta, np.arange(z + 2)))
+        tokens, value = steps[:, :-1] @ noise, np.expm1(theta)
+        jumps = float(cell.jump) * steps[:, -1]
+        without = np.log1p((1 - float(cell.jump)) * tokens + jumps)
+        kept = value + tokens + value * tokens
+        held = np.log1p(float(cell.data) * kept + float(cell.muted) * tokens + jumps)
+        mean = users * float(cell.moments.tokens) + holders * float(cell.data)
+        return np.asarray(holders * held + (users - holders) * without - theta * mean)
+
     # What a report must hold
 
     def messages_per_user(self) -> arb:
