@@ -17,6 +17,7 @@ from service_trio import TRUSTING, USERS, Trio
 from shuffledp.plans.plan import Plan
 from shuffledp.queries.by_group.planner import plan_by_group
 from shuffledp.queries.frequencies.planner import plan_frequencies
+from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.real_sum.planner import plan_real_sum
 from shuffledp.service.client.sending import Client
@@ -70,8 +71,12 @@ class Page:
         return task
 
     def frequencies(self) -> Task:
-        """Labels of any domain, by groups and hashes; its batches are not filled here."""
-        return self.unfilled(plan_frequencies(20_000, 2, max_messages=60, cell="bounded"))
+        """Labels of any domain, in a hashed table; its batches are not filled here."""
+        return self.unfilled(plan_frequencies(20_000, 2))
+
+    def words(self) -> Task:
+        """Words of an unknown domain; its batches are not filled here."""
+        return self.unfilled(plan_heavy_hitters(20_000, 2))
 
     def shared_digits(self) -> Task:
         """A real sum whose digits share their way up, in reports large enough for a Worker."""
@@ -228,12 +233,12 @@ def test_every_value_gives_a_body_of_one_size_also_from_a_worker(
 
 def test_labels_of_any_domain_are_sent(page: Page, browser: Browser) -> None:
     """That the right messages are sent is what the vectors show."""
-    task = page.frequencies()
     browser.open(page.site)
-    for number, value in enumerate(("", "Zürich", "😀" * 200)):
-        args = page.args(task, database=f"any label {number}")
-        found = browser.work(OPEN + f"await client.send({value!r}); return seen.at(-1);", *args)
-        assert (found["status"], found["size"]) == (201, task.report_bytes), found
+    for task in (page.frequencies(), page.words()):
+        for number, value in enumerate(("", "Zürich", "😀" * 200)):
+            args = page.args(task, database=f"{task.protocol.query} {number}")
+            found = browser.work(OPEN + f"await client.send({value!r}); return seen.at(-1);", *args)
+            assert (found["status"], found["size"]) == (201, task.report_bytes), found
 
 
 def test_digits_that_share_their_way_up_are_sent_from_a_worker(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shuffledp import Plan, plan_frequencies
-from shuffledp.errors import ParameterError
+from shuffledp.errors import ParameterError, PlanningError
 from shuffledp.queries.frequencies.hashed import power_of_two_near
 from shuffledp.queries.frequencies.planner import MOST_LISTED, others_of
 
@@ -67,6 +67,16 @@ def test_fewer_messages_cost_accuracy() -> None:
     assert [plan.report_size for plan in plans] == [1, 5, 25]
     errors = [plan.forecast.rmse_at or 0.0 for plan in plans]
     assert errors == sorted(errors, reverse=True) and errors[0] > 5 * errors[2]
+
+
+def test_an_error_is_kept_with_the_fewest_messages() -> None:
+    for names in ((), ["a", "b"]):
+        plan = plan_frequencies(10**5, 1, candidates=names, rmse=20)
+        assert plan.forecast.rmse_at is not None and plan.forecast.rmse_at <= 20
+        fewer = plan_frequencies(10**5, 1, candidates=names, max_messages=plan.report_size - 1)
+        assert plan.report_size < 25 and (fewer.forecast.rmse_at or 0) > 20
+    with pytest.raises(PlanningError, match="allow a larger error"):
+        plan_frequencies(10**5, 1, rmse=5)
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
-from shuffledp.numbers.exact import counted, decimals, percent, show, written
-=======
 from shuffledp.errors import ParameterError
-from shuffledp.numbers.exact import counted, decimals, percent, show
->>>>>>> sparse
+from shuffledp.numbers.exact import counted, decimals, percent, show, written
 from shuffledp.protocols.frames import data_frame
 
 if TYPE_CHECKING:
@@ -136,11 +132,7 @@ class Result(ABC):
         """`shown_rows` as texts, each number with the digits that its error deserves."""
         return [
             (name, _text(value, low, high), _text(low, low, high), _text(high, low, high))
-<<<<<<< HEAD
-            for name, value, low, high in self.clipped_rows()
-=======
             for name, value, low, high in self.shown_rows()
->>>>>>> sparse
         ]
 
     @property
@@ -150,7 +142,7 @@ class Result(ABC):
 
     def shown_rows(self) -> list[tuple[str, float, float, float]]:
         """The rows that are printed."""
-        return self.rows()
+        return self.clipped_rows()
 
     def marks(self) -> str:
         """What weakens the promise, in words; empty if nothing does."""
@@ -290,7 +282,6 @@ class HistogramResult(Result):
         return np.clip(self.values, 0.0, float(self.reports))
 
     def rows(self) -> list[tuple[str, float, float, float]]:
-<<<<<<< HEAD
         return self._rows(self.values)
 
     def clipped_rows(self) -> list[tuple[str, float, float, float]]:
@@ -299,22 +290,18 @@ class HistogramResult(Result):
     def _rows(self, values: NDArray[np.float64]) -> list[tuple[str, float, float, float]]:
         numbers = zip(self.labels, values, self.low, self.high, strict=True)
         return [(str(label), float(v), float(low), float(high)) for label, v, low, high in numbers]
-=======
-        return [self._row(place) for place in range(len(self.labels))]
-
-    def _row(self, place: int) -> tuple[str, float, float, float]:
-        numbers = (float(side[place]) for side in (self.values, self.low, self.high))
-        value, low, high = numbers
-        return str(self.labels[place]), value, low, high
 
     @property
     def size(self) -> int:
         return len(self.labels)
 
     def top(self, rows: int = MOST_ROWS) -> list[tuple[str, float, float, float]]:
-        """The `rows` largest buckets as (label, estimate, low, high), largest first."""
-        order = np.argsort(-self.values, kind="stable")[:rows]
-        return [self._row(int(place)) for place in order]
+        """The `rows` largest buckets as (label, possible estimate, low, high), largest first."""
+        order, clipped = np.argsort(-self.values, kind="stable")[:rows], self.clipped
+        return [
+            (str(self.labels[at]), float(clipped[at]), float(self.low[at]), float(self.high[at]))
+            for at in order.tolist()
+        ]
 
     def __getitem__(self, label: str | int) -> tuple[float, int, int]:
         """(estimate, low, high) of one label."""
@@ -329,8 +316,7 @@ class HistogramResult(Result):
 
     def shown_rows(self) -> list[tuple[str, float, float, float]]:
         """What is printed: all buckets, or the largest ones where there are very many."""
-        return self.rows() if len(self.labels) <= MOST_PRINTED else self.top()
->>>>>>> sparse
+        return self.clipped_rows() if len(self.labels) <= MOST_PRINTED else self.top()
 
     def clamp(self, low: float, high: float) -> HistogramResult:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""
@@ -388,15 +374,8 @@ class HistogramResult(Result):
         rows = self.shown_rows()
         width = max(len(label) for label, *_ in rows)
         lines = [
-<<<<<<< HEAD
-            f"{label!s:>{width}}  {value:>14,.{digits}f}   {low:,} … {high:,}"
-            for label, value, low, high in zip(
-                self.labels, self.clipped, self.low, self.high, strict=True
-            )
-=======
             f"{label:>{width}}  {value:>14,.{digits}f}   {low:,.0f} … {high:,.0f}"
             for label, value, low, high in rows
->>>>>>> sparse
         ]
         if len(rows) < len(self.labels):
             lines.append(f"the {len(rows)} largest of {len(self.labels):,} buckets")

@@ -60,7 +60,8 @@ export class BoundedCell implements IndependentCell {
     this.base = down.cut + down.muted_cut;
     this.mostMessages = up.cut + up.muted_cut + this.base + largest;
     this.proofSteps = steps(up) + steps(down);
-    const law = ({ decay }: Direction, cut: number) => new CutNoise([1n, BigInt(users)], decay, cut);
+    const law = ({ decay }: Direction, cut: number) =>
+      new CutNoise([1n, BigInt(users)], decay, cut);
     this.noise = {
       up: law(up, up.cut),
       upMuted: law(up, up.muted_cut),

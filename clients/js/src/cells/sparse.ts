@@ -111,10 +111,10 @@ export class SparseBuckets implements CellGroup {
 
   draw([value]: readonly number[], words: Words): Messages {
     const branch = draw(this.branches, words);
-    if (branch === JUMP) return [this.urn(this.mostMessages, words), []];
-    const plus = this.urn(draw(this.noise, words), words);
+    const noise = branch === JUMP ? this.mostMessages : draw(this.noise, words);
+    const plus = this.urn(noise, words);
     if (branch === 0) plus.push(value!);
-    return [plus, []];
+    return [plus.sort((a, b) => a - b), []]; // messages are in the order of the counters
   }
 
   /** The buckets of tokens by Pólya's urn: a new bucket, or that of an earlier token. */

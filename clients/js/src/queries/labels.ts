@@ -28,7 +28,11 @@ export const table =
     if (kindOf(data) !== "sparse" || !kind) return bad(`${name} must be a sparse cell`);
     const group = kind.read(data, name);
     const { counters } = group;
-    if (counters < LEAST_BUCKETS || counters > MOST_BUCKETS || !Number.isInteger(Math.log2(counters)))
+    if (
+      counters < LEAST_BUCKETS ||
+      counters > MOST_BUCKETS ||
+      !Number.isInteger(Math.log2(counters))
+    )
       bad(`${name} must have a power of two of buckets, ${LEAST_BUCKETS} to ${MOST_BUCKETS}`);
     return group;
   };
@@ -43,8 +47,7 @@ function labelBytes(value: unknown): Bytes {
     typeof value === "bigint"
       ? value >= -(1n << 63n) && value < 1n << 64n
       : Number.isSafeInteger(value);
-  if (!fits)
-    wrong("a text, or a whole number of at most 64 bits (beyond ±(2⁵³ − 1) as a BigInt)");
+  if (!fits) wrong("a text, or a whole number of at most 64 bits (beyond ±(2⁵³ − 1) as a BigInt)");
   const number = BigInt.asUintN(64, BigInt(value as number | bigint));
   const bytes = Uint8Array.from({ length: 8 }, (_, i) => Number((number >> BigInt(8 * i)) & 255n));
   return join(Uint8Array.of(1), bytes);

@@ -14,7 +14,8 @@ export async function plainNumbers(task: Task, value: Answer, words: Words): Pro
   let numbers: number[];
   do {
     const [plus, minus]: [number[], number[]] = [[], []];
-    let { held, first = 0, publicMessages = [] } = await encode(value, words);
+    const { held, publicMessages = [] } = await encode(value, words);
+    let first = 0;
     groups.forEach((group, i) => {
       const [more, less] = group.draw(held[i]!, words);
       for (const counter of more) plus.push(2 * (first + counter) + 1);

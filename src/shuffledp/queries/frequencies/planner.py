@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from shuffledp.cells.sparse import plan_sparse
-from shuffledp.numbers.exact import ExactNumber, whole
+from shuffledp.errors import PlanningError
+from shuffledp.numbers.bisection import first_whole
+from shuffledp.numbers.exact import ExactNumber, counted, show, whole
 from shuffledp.plans.checks import checked_epsilon, checked_users
 from shuffledp.plans.plan import Plan
 from shuffledp.plans.target import Target, laplace_variance
@@ -19,6 +21,8 @@ from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.records import LARGEST_LABEL
 
 DEFAULT_MESSAGES, DEFAULT_COUNT = 25, 100
+MOST_MESSAGES = 200
+"""In a report that is looked for."""
 MOST_LISTED = 10_000
 """Candidates of which a histogram is taken: a device gets the whole list."""
 OTHERS = "all others"
@@ -29,7 +33,8 @@ def plan_frequencies(
     epsilon: ExactNumber,
     *,
     candidates: Iterable[Label] = (),
-    max_messages: int = DEFAULT_MESSAGES,
+    rmse: ExactNumber | None = None,
+    max_messages: int | None = None,
     error_at: int = DEFAULT_COUNT,
     expected: int | None = None,
 ) -> Plan[HistogramResult]:
@@ -43,8 +48,9 @@ def plan_frequencies(
         users: Honest users who are sure to take part; a batch of fewer is never released.
         epsilon: The privacy loss allowed.
         candidates: Labels that results show, known without the data.
-        max_messages: The most messages in a report.
-        error_at: The error is made least for a label that this many users hold.
+        rmse: The root mean squared error allowed at `error_at`, with the fewest messages.
+        max_messages: Or: the least error with this many messages in a report (25 unless said).
+        error_at: The number of users who hold the label whose error counts.
         expected: How many users the error is forecast for, if more than `users` may come.
 
     >>> import shuffledp
@@ -55,8 +61,12 @@ def plan_frequencies(
     epsilon = checked_epsilon(epsilon)
     sure, come = checked_users(users, expected)
     names = checked_candidates(candidates)
-    most = whole(max_messages, "max_messages")
+    if rmse is None and max_messages is None:
+        max_messages = DEFAULT_MESSAGES
+    if max_messages is not None:
+        max_messages = whole(max_messages, "max_messages")
     count = whole(error_at, "error_at", least=0)
+    target = Target.of(rmse=rmse, max_messages=max_messages, padded=True, error_at=count)
     if names and _can_be_listed(names):
         others = others_of(names)
         return plan_histogram(
@@ -64,27 +74,52 @@ def plan_frequencies(
             epsilon,
             [*names, others],
             other=others,
-            max_messages=most,
+            rmse=rmse,
+            max_messages=max_messages,
             padded=True,
             error_at=count,
             expected=come,
         )
-    cell = plan_sparse(
-        sure,
-        power_of_two_near(come),
-        epsilon,
-        max_messages=most,
-        error_at=count,
-        expected=come,
-    )
-    return Plan.of(
-        FrequenciesProtocol(
+
+    def protocol(messages: int) -> FrequenciesProtocol:
+        cell = plan_sparse(
+            sure,
+            power_of_two_near(come),
+            epsilon,
+            max_messages=messages,
+            error_at=count,
+            expected=come,
+        )
+        return FrequenciesProtocol(
             epsilon=epsilon, cell=cell, hash_seed=new_hash_seed(), candidates=names
-        ),
-        Target.of(max_messages=most, padded=True, error_at=count),
+        )
+
+    messages = _least_messages(protocol, target, come) if max_messages is None else max_messages
+    found = protocol(messages)
+    return Plan.of(
+        found,
+        target,
         come,
         central_rmse=math.sqrt(laplace_variance(epsilon / 2)),
     )
+
+
+def _least_messages(
+    protocol: Callable[[int], FrequenciesProtocol], target: Target, users: int
+) -> int:
+    """The fewest messages in a report that keep the error of the target."""
+    assert target.rmse is not None and target.error_at is not None
+    allowed, count = float(target.rmse), target.error_at
+
+    def keeps(messages: int) -> bool:
+        return protocol(messages).rmse_at(users, count) <= allowed
+
+    if not keeps(MOST_MESSAGES):
+        raise PlanningError(
+            f"No table of labels errs by at most {show(target.rmse)} for a label of "
+            f"{counted(int(count), 'user')}; allow a larger error or epsilon."
+        )
+    return first_whole(keeps, 0, MOST_MESSAGES)
 
 
 def _can_be_listed(names: tuple[Label, ...]) -> bool:

@@ -21,11 +21,7 @@ from shuffledp.queries.base import Query, StudioWords, query
 from shuffledp.queries.calls import call
 from shuffledp.queries.checks import looks_typed
 from shuffledp.queries.frequencies.hashing import MOST_CANDIDATES, SEED_BYTES, checked_candidates
-from shuffledp.queries.frequencies.planner import (
-    DEFAULT_COUNT,
-    DEFAULT_MESSAGES,
-    plan_frequencies,
-)
+from shuffledp.queries.frequencies.planner import DEFAULT_COUNT, plan_frequencies
 from shuffledp.queries.frequencies.protocol import FrequenciesProtocol
 from shuffledp.queries.histogram.protocol import Label
 from shuffledp.queries.options import Option
@@ -45,9 +41,9 @@ HASHED: dict[str, Schema] = {
 """What the JSON of a protocol with hashed labels holds."""
 
 
-def most_messages(given: ExactNumber | None) -> int:
+def most_messages(given: ExactNumber | None) -> int | None:
     """The most messages in a report, as the planner takes it."""
-    return DEFAULT_MESSAGES if given is None else whole(given, "max_messages")
+    return None if given is None else whole(given, "max_messages")
 
 
 @query(
@@ -64,9 +60,10 @@ def most_messages(given: ExactNumber | None) -> int:
     studio=StudioWords(
         asks="how many people give some of very many possible answers",
         about="the number of people for each answer looked for",
-        finds=("error",),
-        condition="for an answer that 100 people give",
+        finds=("messages", "error"),
+        condition="unless a frequent answer shares its buckets",
         curve=tuple({"max_messages": most} for most in (100, 50, 25, 13)),
+        without=("error_at",),
     ),
 )
 class FrequenciesQuery(Query[HistogramResult]):
@@ -91,7 +88,7 @@ class FrequenciesQuery(Query[HistogramResult]):
     [10000.0, 0.0]
     """
 
-    planned_for: ClassVar[tuple[str, ...]] = ("max_messages", "expected")
+    planned_for: ClassVar[tuple[str, ...]] = ("rmse", "max_messages", "expected")
     candidates: Annotated[
         Iterable[Label],
         Option(
@@ -130,6 +127,7 @@ class FrequenciesQuery(Query[HistogramResult]):
             self.epsilon,
             candidates=self.shown,
             error_at=self.error_at,
+            rmse=self.rmse,
             max_messages=most_messages(self.max_messages),
             expected=self.expected,
         )

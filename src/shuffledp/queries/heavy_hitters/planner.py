@@ -25,7 +25,7 @@ def plan_heavy_hitters(
     users: int,
     epsilon: ExactNumber,
     *,
-    max_messages: int = DEFAULT_MESSAGES,
+    max_messages: int | None = None,
     expected: int | None = None,
 ) -> Plan[HeavyHittersResult]:
     """The certified protocol that finds frequent words without a list of candidates.
@@ -36,7 +36,7 @@ def plan_heavy_hitters(
     Args:
         users: Honest users who are sure to take part; a batch of fewer is never released.
         epsilon: The privacy loss allowed.
-        max_messages: The most messages in a report.
+        max_messages: The most messages in a report (25 unless said).
         expected: How many users the error is forecast for, if more than `users` may come.
 
     >>> import shuffledp
@@ -46,7 +46,7 @@ def plan_heavy_hitters(
     """
     epsilon = checked_epsilon(epsilon)
     sure, come = checked_users(users, expected)
-    most = whole(max_messages, "max_messages")
+    most = whole(DEFAULT_MESSAGES if max_messages is None else max_messages, "max_messages")
     cell = plan_sparse(
         sure,
         power_of_two_near(BUCKETS_PER_USER * come),
