@@ -44,6 +44,8 @@ type Parameters = ReturnType<typeof SPARSE>;
 
 const SHORT = 256n;
 const JUMP = 2;
+/** About how many operations of a proof a step of the cut counts as. */
+const STEPS_PER_CUT = 64;
 
 export class SparseCell implements Cell {
   readonly kind = "sparse";
@@ -51,9 +53,11 @@ export class SparseCell implements Cell {
   readonly absentValue = 0;
   readonly users: number;
   readonly upLoss: Rational;
+  readonly proofSteps: number;
 
   constructor(readonly given: Parameters) {
     this.users = given.users;
+    this.proofSteps = STEPS_PER_CUT * (given.cut + 1);
     this.upLoss = given.epsilon;
   }
 
@@ -96,6 +100,7 @@ export class SparseBuckets implements CellGroup {
   readonly uses: readonly CellUse<SparseCell>[];
   readonly counters: number;
   readonly mostMessages: number;
+  readonly leastMessages: number;
   private readonly branches: Law;
   private readonly noise: Law;
 
@@ -103,7 +108,7 @@ export class SparseBuckets implements CellGroup {
     const { users, buckets, cut, decay, data, muted, jump } = cell.given;
     this.uses = [{ cell, copies: buckets, up: cell.upLoss, down: cell.upLoss }];
     this.counters = buckets;
-    this.mostMessages = cut + 1;
+    this.mostMessages = this.leastMessages = cut + 1;
     const scale = data[1] * muted[1] * jump[1];
     this.branches = finite([data, muted, jump].map(([n, d]) => (n * scale) / d));
     this.noise = new CutNoise(rational(buckets, users), decay, cut);
