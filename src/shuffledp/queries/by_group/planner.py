@@ -78,11 +78,10 @@ class _Asked:
 
 
 class _Found(NamedTuple):
-    """The cells that were chosen, and the fewest messages that such cells could need."""
+    """The cells that were chosen."""
 
     digits: tuple[DirectedCell, ...]
     sizes: DirectedCell | None
-    limit: float
 
 
 def plan_by_group(
