@@ -213,14 +213,15 @@ class Direction:
         z, w, total = self.z, self.w, High(0)
         for s in range(1, self.d + 1):
             total = total + High(z, (z + 1 - s) * (z - w + 1 - s))
-        return rho[w] * total
+        found: High = rho[w] * total
+        return found
 
     def noisy(self, rho: list[High], last: int) -> High:
         """At least κ: what swapped users with noise of their own cost."""
         w, d, harmonic = self.w, self.d, High(0)
         for i in range(1, d + 1):
             harmonic = harmonic + High(1, i)
-        found = rho[w] * rho[last] * harmonic / self.spare()
+        found: High = rho[w] * rho[last] * harmonic / self.spare()
         return found.scaled(w + d + 1, self.m * (w + 2))
 
     def closed_form(self, share: High, rho: list[High]) -> bool:

@@ -64,7 +64,8 @@ class SharedCell(BoundedCell):
             claim = claim * share
         for _ in range(cut + 1):
             claim = claim * self.decay
-        return claim / self.up.spare() / (cut + 2 - parts)
+        found: High = claim / self.up.spare() / (cut + 2 - parts)
+        return found
 
 
 def check_together(cells: Sequence[SharedCell]) -> None:

@@ -70,8 +70,8 @@ def scan(plans: Iterator[tuple[str, Make]]) -> tuple[int, int, list[str]]:
 
 
 def test_no_plan_sends_fewer_messages_than_its_bound() -> None:
-    made, bounded, wrong = scan(grid((2, 1_000), ("0.5", "5")))
-    assert not wrong and made > 50 and bounded > 0.7 * made
+    made, bounded, wrong = scan(grid((2, 1_000), ("5",)))
+    assert not wrong and made > 20 and bounded > 0.7 * made
 
 
 def test_no_plan_of_a_large_grid_sends_fewer_messages_than_its_bound() -> None:

@@ -40,6 +40,8 @@ PLACES = {
     "tests/packaging": "unit",
     "tests/packaging/test_wheel.py": "system",
     "tests/plans": "unit",
+    "tests/plans/test_lower_bounds.py::"
+    "test_no_plan_of_a_large_grid_sends_fewer_messages_than_its_bound": "system",
     "tests/plans/test_mutated_certificates.py::"
     "test_both_programs_refuse_the_same_of_many_mutated_certificates": "system",
     "tests/plans/test_pinned_plans.py::test_no_slow_plan_of_the_grid_changes": "system",
