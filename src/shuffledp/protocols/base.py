@@ -84,6 +84,12 @@ class Protocol(ABC, Generic[R_co]):
         return [member.cell for member in self.members for _ in range(member.copies)]
 
     @property
+    def counters(self) -> int:
+        """How many counters a report has: of the cells and public ones."""
+        own = sum(group.counters for group in self.cell_groups)
+        return own * self.cohorts + self.public_counters
+
+    @property
     def public_counters(self) -> int:
         """How many counters follow the cells. Reports add +1 messages to them without noise: they
         tell what does not depend on a value, as the dither of a user's rounding."""

@@ -13,9 +13,11 @@ bucket −1, or 2, … times, so that a negative estimate keeps its interval. Ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ LEAST_CHANCE = 1e-11
 TILTS, LARGEST_TILT = 400, 60.0
 
 
-def _off(law: BucketLaw, argument: Complexes | Floats, x: float) -> Complexes | Floats:
+def _off(law: BucketLaw, argument: NDArray[Any], x: float) -> NDArray[Any]:
     """E[e^(a·tokens)] − 1 of a user that holds the bucket x times, exactly near a = 0."""
     powers = np.multiply.outer(argument, np.arange(law.most + 1))
     steps = np.expm1(powers)
@@ -45,7 +47,7 @@ def _off(law: BucketLaw, argument: Complexes | Floats, x: float) -> Complexes | 
     return np.asarray(law.data * kept + law.muted * noise + law.jump * jumped)
 
 
-def _log_user(law: BucketLaw, t: Floats, x: float) -> Complexes:
+def _log_user(law: BucketLaw, t: NDArray[Any], x: float) -> Complexes:
     """ln E[e^(it·tokens)] of such a user, to the last digits of its small distance from 0: it is
     going to be multiplied by the number of users."""
     off = np.asarray(_off(law, 1j * t, x))
@@ -133,7 +135,13 @@ def at_least(law: BucketLaw, users: int, totals: Integers, counts: Integers) -> 
     return _in_parts(law, users, totals, counts, Laws.at_least)
 
 
-def _in_parts(law: BucketLaw, users: int, totals: Integers, counts: Integers, side) -> Floats:  # type: ignore[no-untyped-def]
+def _in_parts(
+    law: BucketLaw,
+    users: int,
+    totals: Integers,
+    counts: Integers,
+    side: Callable[[Laws, Integers], Floats],
+) -> Floats:
     """A side of the law of each pair; pairs whose laws are about equally wide go together."""
     totals, counts = np.broadcast_arrays(np.asarray(totals, np.int64), np.asarray(counts, np.int64))
     found = np.empty(len(totals))
@@ -218,7 +226,8 @@ def _guessed_ends(
     centre = y / law.data + half
     inside = np.maximum(half**2 + z * z * (a + b * np.maximum(y, 0) / law.data) / law.data**2, 0.0)
     reach = np.sqrt(inside) + 0.5 / law.data
-    return tuple(np.rint(end).astype(np.int64) for end in (centre - reach, centre + reach))  # type: ignore[return-value]
+    low, high = (np.rint(end).astype(np.int64) for end in (centre - reach, centre + reach))
+    return low, high
 
 
 # Errors of the estimate

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from shuffledp.cells.search import CellTarget, FoundCells
 from shuffledp.cells.sparse.cell import MOST_SPARSE_BUCKETS, MOST_SPARSE_CUT, SparseCell
 from shuffledp.cells.sparse.proof import exponential_below, spill
-from shuffledp.errors import ParameterError, PlanningError
+from shuffledp.errors import PlanningError
 from shuffledp.numbers.exact import ExactNumber, positive_as_written, round_to, to_float, whole
 
 Floats = NDArray[np.float64]
@@ -131,15 +131,20 @@ def _least(
     for _ in range(ROUNDS):
         grid = _grid(task, cut, decays, shares)
         score = objective(grid)
-        i, j = np.unravel_index(int(np.argmin(score)), score.shape)
+        i, j = divmod(int(np.argmin(score)), score.shape[1])
         if not np.isfinite(score[i, j]):
             break
         best = Proposal(
             float(decays[i]), float(shares[j]), float(grid.mse[i, j]), float(grid.average[i, j])
         )
-        around = [x[[max(k - 1, 0), min(k + 1, len(x) - 1)]] for x, k in ((decays, i), (shares, j))]
-        decays, shares = np.geomspace(*around[0], FINE), np.linspace(*around[1], FINE)
+        decays = np.geomspace(*_neighbours(decays, i), FINE)
+        shares = np.linspace(*_neighbours(shares, j), FINE)
     return best
+
+
+def _neighbours(points: Floats, place: int) -> tuple[float, float]:
+    """The points before and after a place."""
+    return float(points[max(place - 1, 0)]), float(points[min(place + 1, len(points) - 1)])
 
 
 def _around(number: float, most: float) -> Floats:
@@ -336,10 +341,3 @@ def search_buckets(
         mse=mse,
         cost=cell.most_messages if task.padded else to_float(cell.messages_per_user),
     )
-
-
-def checked_count(error_at: object) -> int:
-    """The planners' argument `error_at`, or a refusal."""
-    if isinstance(error_at, bool):
-        raise ParameterError("error_at must be a whole number of users, for example 1000.")
-    return whole(error_at, "error_at", least=0)

@@ -126,7 +126,15 @@ class HistogramProtocol(Protocol[HistogramResult]):
         return self.cell_groups[0].replacement_rule
 
     def encode(self, values: Values, entropy: Entropy = SYSTEM) -> Values:
+        values = np.asarray(values)
+        plain = self._numbered and values.ndim == 1 and values.size and values.dtype.kind in "iu"
+        if plain and int(values.min()) >= 0 and int(values.max()) < len(self.labels):
+            return values  # a label is its bucket's number
         return encode_labels(values, self.labels, self.other)
+
+    @cached_property
+    def _numbered(self) -> bool:
+        return _numbered(self.labels)
 
     def parse(self, text: str) -> Label:
         return next((label for label in self.labels if str(label) == text), text)
@@ -193,7 +201,7 @@ class HistogramProtocol(Protocol[HistogramResult]):
 
     def _written_labels(self) -> int | list[Label]:
         """The labels, or how many: a million numbers would make a long document."""
-        if isinstance(self.cell_groups[0], SparseBuckets) and _numbered(self.labels):
+        if isinstance(self.cell_groups[0], SparseBuckets) and self._numbered:
             return len(self.labels)
         return list(self.labels)
 
