@@ -42,8 +42,8 @@ def main() -> None:
     spent = time.perf_counter() - start
     console.print(
         f"  Each device turned its answer into {plan.report_size} messages or fewer, noise "
-        f"included.\n  A real device pads them to {plan.report_size} and encrypts them: all reports "
-        f"look alike.\n  ({len(values):,} devices, one after the other: {spent:.1f} s)\n"
+        f"included.\n  A real device pads them to {plan.report_size} and encrypts them, so all "
+        f"reports look alike.\n  ({len(values):,} devices, one after the other: {spent:.1f} s)\n"
     )
 
     console.rule("3  Shuffle: mix everybody's messages", align="left")
