@@ -42,7 +42,7 @@ def main() -> None:
     spent = time.perf_counter() - start
     console.print(
         f"  Each device turned its answer into {plan.report_size} messages or fewer, noise "
-        f"included.\n  A real device pads them to {plan.report_size} and encrypts them: all "
+        f"included.\n  A real device pads them to {plan.report_size} and encrypts them, so all "
         f"reports look alike.\n  ({len(values):,} devices, one after the other: {spent:.1f} s)\n"
     )
 

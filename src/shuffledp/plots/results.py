@@ -74,9 +74,7 @@ def draw_estimate(result: Estimate, what: str = "") -> Figure:
     title = axes.set_title("\n".join(wrap(said, LONGEST_TITLE)), color=INK)
     _write_numbers_out(axes)
     set_plainly([title], shown_labels([name])[1])
-    shown = "bars: the law of the error around the estimate; dark: the interval" * bool(
-        result.errors
-    )
+    shown = "bars: the law of the error; dark: inside the interval" * bool(result.errors)
     axes.set_xlabel("\n".join(filter(None, (what or name, shown, _caption(result)))))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)

@@ -81,8 +81,8 @@ def _numbers(seen: list[Any], labels: tuple[Label, ...], other: Label | None) ->
     if unknown.any():
         if other is None:
             raise ValueOutOfRange(
-                "Some answers are not on the list of labels, so nothing was randomized; add them, "
-                "or name a label that takes all others with other= (--other)."
+                "Some answers are not on the list of labels, so nothing was randomized; add "
+                "them, or name a label that takes all others with other= (--other)."
             )
         numbers[unknown] = number[other]
     return numbers
