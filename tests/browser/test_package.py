@@ -54,7 +54,7 @@ def test_the_package_carries_what_a_fresh_build_gives(built: Path) -> None:
 
 
 def test_the_documents_carry_what_a_fresh_build_gives(built: Path) -> None:
-    """The scripts of the verifier and of the page "See it" are what `make client` builds."""
+    """The verifier and the page "See it" are scripts of the documents (`make client`)."""
     for name in ("verify.js", "see.js"):
         fresh = (built / "pages" / "static" / name).read_bytes()
         assert (JS.parents[1] / "docs" / "pages" / name).read_bytes() == fresh, name

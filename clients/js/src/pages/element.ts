@@ -247,10 +247,10 @@ const heading = ({ question }: Task): Node => make("h2", {}, [question]);
 
 /** What happens to an answer, before any detail. */
 function plainWords({ users, operators }: Description): Node[] {
-  const { collector, shuffler, analyzer } = operators;
+  const { shuffler, analyzer } = operators;
   return [
     `Your device adds noise to your answer and encrypts it before anything is sent. It is then counted together with the answers of ${number(users)} people.`,
-    `Nobody can tell what you answered: not ${collector}, and not the people who read the result. This holds as long as ${shuffler}, which mixes the answers, and ${analyzer}, which counts them, do not work together.`,
+    `From what is sent, nobody can be sure what you answered: not the people who handle it, and not those who read the result. This holds as long as ${shuffler}, which mixes the answers, and ${analyzer}, which counts them, do not work together.`,
   ].map((words) => make("p", {}, [words]));
 }
 
