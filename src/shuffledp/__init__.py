@@ -42,8 +42,8 @@ from shuffledp.queries.catalogue import (
 from shuffledp.queries.count.planner import plan_count
 from shuffledp.queries.frequencies.planner import plan_frequencies
 from shuffledp.queries.frequencies.result import FrequenciesResult
-from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
 from shuffledp.queries.heavy_hitters.planner import plan_heavy_hitters
+from shuffledp.queries.heavy_hitters.result import HeavyHittersResult
 from shuffledp.queries.histogram.planner import plan_histogram
 from shuffledp.queries.histogram.result import CrosstabResult
 from shuffledp.queries.integer_sum.planner import plan_integer_sum
