@@ -39,7 +39,7 @@ export async function protocolReader(
       protocol.groups.some(({ uses }) => uses.some(({ cell }) => cell.users !== users)) ||
       !holds("total", protocol.loss, protocol.epsilon)
     )
-      notPrivate("the cells' users differ, or their losses add up to more than ε");
+      notPrivate("the cells' users differ, or cost more than ε");
     return protocol;
   };
 }

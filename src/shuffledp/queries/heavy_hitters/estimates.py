@@ -103,8 +103,8 @@ def _intervals(
     for own, every in np.unique(shapes, axis=0).tolist():
         same = np.flatnonzero((shapes == (own, every)).all(axis=1))
         tokens = np.array([rows[at].tokens for at in same.tolist()], np.int64)
-        laws = tuple(Seen(share * own / every, several(own, up)) for up in (True, False))
-        low[same], high[same] = _inverted(tokens, *laws, outside)
+        shown, hidden = (Seen(share * own / every, several(own, up)) for up in (True, False))
+        low[same], high[same] = _inverted(tokens, shown, hidden, outside)
     return low, high
 
 
