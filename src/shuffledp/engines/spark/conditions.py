@@ -61,8 +61,9 @@ def _evaluated(condition: Condition, frame: Any) -> Any:
             (first, kind), (second, beside) = _column(frame, column), _column(frame, other)
             check_kinds(KINDS.get(kind, "other"), KINDS.get(beside, "other"))
             return _by(operator, first, second)
-        case Compared(column, operator, value):
+        case Compared(column, operator, bool() | int() | float() | str() as value):
             return _compared(frame, column, operator, value)
+    raise ParameterError("where is not a condition that can be read.")
 
 
 def _column(frame: Any, column: Name) -> tuple[Any, str]:

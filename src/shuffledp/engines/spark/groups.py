@@ -38,8 +38,8 @@ def answer(query: GroupableQuery, data: Any, groups: Groups) -> GroupsResult:
         raise DataError(MISSING_GROUPS)
     labels = public_labels(sorted(found), groups)
     batches = [_of_one(query, data, name, label) for label in labels]
-    found = publish_groups(query.of_filtered() if where else query, batches, labels, groups)
-    return replace(found, where=where)
+    asked = query.of_filtered() if where else query
+    return replace(publish_groups(asked, batches, labels, groups), where=where)
 
 
 def _of_one(query: Query[Estimate], data: Any, name: str, label: Label) -> Drawn[Estimate]:

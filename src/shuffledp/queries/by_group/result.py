@@ -88,10 +88,11 @@ class GroupsResult(Result):
         if groups == len(self.labels):
             return self
         names = ("labels", "values", "low", "high", "joint_low", "joint_high", "sizes")
-        parts = {name: getattr(self, name) for name in names}
-        return replace(
-            self, **{name: None if one is None else one[:groups] for name, one in parts.items()}
-        )
+        parts: dict[str, Any] = {}
+        for name in names:
+            whole = getattr(self, name)
+            parts[name] = None if whole is None else whole[:groups]
+        return replace(self, **parts)
 
     def clamp(self, low: float, high: float) -> GroupsResult:
         """The same result cut to [low, high] and marked as clamped: it is no longer unbiased."""

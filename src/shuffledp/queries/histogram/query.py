@@ -395,10 +395,10 @@ class CrosstabQuery(Query[HistogramResult]):
         return self.combinations + self.one_more
 
     def finish(self, result: HistogramResult) -> HistogramResult:
-        assert result.certificate is not None
         if self.one_more:
             names = ("labels", "values", "low", "high", "joint_low", "joint_high")
             result = replace(result, **{name: getattr(result, name)[:-1] for name in names})
+        assert result.certificate is not None
         cell = cell_from_dict(result.certificate["protocol"]["cell"])
         zero, one = (cell.variance_at(1, value, value) for value in (0, 1))
         held = np.clip(result.values, 0, result.users)
