@@ -411,10 +411,10 @@ def by_group(protocol: dict[str, Any]) -> tuple[Fraction, list[Budget]]:
 
 def users_of(cells: list[Budget]) -> int:
     """How many users a release needs: those of every cell, which are the same."""
-    users = {one.cell.users for one in cells}
-    if len(users) > 1:
+    users = cells[0].cell.users
+    if any(one.cell.users != users for one in cells):
         raise Rejected("the number of users differs")
-    return users.pop()
+    return int(users)
 
 
 def prove(one: Budget, work: Work) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def test_a_top_up_does_not_shift_the_estimates() -> None:
     for run in range(20):
         entropy = SeededEntropy(run)
         one = what.renewed(entropy)
-        batch = one.aggregate(DATA, entropy) + one.with_top_up(one.top_up(USERS, entropy), USERS)
+        batch = one.aggregate(DATA, entropy) + one.top_up(USERS, entropy)
         off.append(one.analyze(one.release(batch)).values - TRUE)
     error = np.array([what.rmse(2 * USERS, count) for count in TRUE])
     assert (np.abs(np.mean(off, axis=0)) < 5 * error / math.sqrt(20) + 2).all()

@@ -13,7 +13,7 @@ from shuffledp.numbers.exact import written
 from shuffledp.plans.plan import Plan
 from shuffledp.protocols.results import Estimate, Result
 from shuffledp.queries.by_group.result import GroupsResult
-from shuffledp.tasks.results import of_reports, result_lines, with_noise
+from shuffledp.tasks.results import of_reports, result_lines
 
 RUNS = 60
 
@@ -105,7 +105,7 @@ def test_a_published_result_is_cut_to_those_who_reported() -> None:
     protocol = plan.protocol
     for seed in range(20):
         entropy = SeededEntropy(seed)
-        batch = with_noise(protocol, protocol.aggregate(np.full(50, 10.0), entropy), 50, entropy)
+        batch = protocol.aggregate(np.full(50, 10.0), entropy) + protocol.top_up(50, entropy)
         result: Result = plan.analyze(protocol.release(batch))
         found = of_reports(protocol, result, 50, 50)
         assert isinstance(found, Estimate) and found.users == 50

@@ -149,12 +149,12 @@ def test_top_ups_are_users_without_a_value(plan: Plan[HistogramResult]) -> None:
     there = protocol.aggregate(np.arange(1500) % 40, entropy)
     with pytest.raises(ShortBatchError):
         protocol.release(there)
-    filled = protocol.with_top_up(there + protocol.top_up(500, entropy), 500)
+    filled = there + protocol.top_up(500, entropy)
     result = protocol.analyze(protocol.release(filled))
     assert abs(result.values.sum() - 1500) < 400
     assert (result.joint_low <= np.where(np.arange(300) < 40, 38, 0)).all()
     sizes = [int(protocol.top_up(500, SeededEntropy(seed)).plus.sum()) for seed in range(50)]
-    assert max(sizes) <= protocol.top_up_size(500)
+    assert max(sizes) <= protocol.top_up_reports(500) * protocol.report_size(2000)
 
 
 def test_honest_batches_are_plausible(plan: Plan[HistogramResult]) -> None:

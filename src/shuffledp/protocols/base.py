@@ -86,8 +86,7 @@ class Protocol(ABC, Generic[R_co]):
     @property
     def counters(self) -> int:
         """How many counters a report has: of the cells and public ones."""
-        own = sum(group.counters for group in self.cell_groups)
-        return own * self.cohorts + self.public_counters
+        return sum(group.counters for group in self.cell_groups) + self.public_counters
 
     @property
     def public_counters(self) -> int:

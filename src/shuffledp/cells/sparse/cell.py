@@ -164,9 +164,6 @@ class SparseCell(Cell):
     def absent_value(self) -> int:
         return 0
 
-    def top_up_shift(self, absent: int) -> int:
-        return 0
-
     # The analyzer, for one bucket
 
     def estimate(self, plus: int, minus: int, users: int) -> arb:
@@ -364,7 +361,3 @@ class SparseBuckets(CellGroup):
     def message_laws(self) -> None:
         """There are none: the longest report is short, and padding to it is exact."""
         return
-
-    def top_up_laws(self, absent: int) -> list[tuple[int, list[MessageLaw]]]:
-        masses = tuple(ball(mass) for mass in self.cell.message_masses())
-        return [(0, [BoundedMessages(masses, absent)])]

@@ -181,7 +181,8 @@ class AnalyzerStore:
 
     async def ledger_facts(self) -> LedgerFacts:
         """What the ledger said when it was last looked at."""
-        found = dict(await self._database.rows("SELECT name, value FROM facts"))
+        rows = await self._database.rows("SELECT name, value FROM facts")
+        found: dict[str, str] = {row[0]: row[1] for row in rows}
         if LEDGER_SPENT not in found:
             return LedgerFacts()
         return LedgerFacts(Fraction(found[LEDGER_SPENT]), found.get(LEDGER_HEAD), used=True)

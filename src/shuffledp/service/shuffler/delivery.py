@@ -246,8 +246,8 @@ class Delivery:
             while len(rest) >= MOST_PART_BYTES:
                 await write(MOST_PART_BYTES)
         top_up = encrypted_top_up(entry.task, shares)
-        while (page := await asyncio.to_thread(next, top_up, None)) is not None:
-            rest += page
+        while (added := await asyncio.to_thread(next, top_up, None)) is not None:
+            rest += added
             while len(rest) >= MOST_PART_BYTES:
                 await write(MOST_PART_BYTES)
         while rest:
@@ -266,8 +266,8 @@ class Delivery:
             async for page in self._store.messages(batch):
                 await asyncio.to_thread(sorter.add, page)
             top_up = encrypted_top_up(task, shares)
-            while (page := await asyncio.to_thread(next, top_up, None)) is not None:
-                await asyncio.to_thread(sorter.add, page)
+            while (added := await asyncio.to_thread(next, top_up, None)) is not None:
+                await asyncio.to_thread(sorter.add, added)
             facts: list[PartFacts] = []
             parts = sorter.parts()
             try:
