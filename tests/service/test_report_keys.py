@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -134,9 +134,12 @@ def test_a_key_that_another_process_destroyed_is_forgotten_in_memory(tmp_path: P
 def test_no_line_of_the_list_is_skipped(tmp_path: Path) -> None:
     """Two threads read the list at the same time: neither may count what the other has read."""
 
+    both = threading.Barrier(2, timeout=2)
+
     class Slow(dict[tuple[bytes, int], str]):
         def __setitem__(self, name: tuple[bytes, int], reason: str) -> None:
-            time.sleep(0.05)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                both.wait()  # until the other one has read the list, too, if it can
             super().__setitem__(name, reason)
 
     first, second = FolderKeys(tmp_path / "keys"), FolderKeys(tmp_path / "keys")
