@@ -34,7 +34,6 @@ autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True
-maximum_signature_line_length = 80
 SECTIONS = Config(napoleon_use_param=False, napoleon_use_rtype=False)
 
 

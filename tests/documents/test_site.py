@@ -103,6 +103,7 @@ def test_no_page_has_an_accessibility_fault_and_search_finds_what_people_type(si
 
 def faults(browser: Browser, program: str) -> list[str]:
     """The rules of axe that the open page breaks."""
+    browser.call("timeouts", script=300_000)
     browser.call("execute/sync", script=program, args=[])
     found = browser.work("return (await axe.run()).violations.map((one) => one.id);")
     assert isinstance(found, list), found

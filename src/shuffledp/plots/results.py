@@ -162,7 +162,7 @@ def _bars(result: HistogramResult | GroupsResult, title: str, ylabel: str) -> Fi
         "thin lines: of all bars at once\n"
     )
     note = "\nno installed font has the characters of all labels: #1 is the first" * numbered
-    axes.set_xlabel(shown + _caption(result) + note)
+    axes.set_xlabel(shown + _caption(result).replace("\n", "; ") + note)
     return figure
 
 
