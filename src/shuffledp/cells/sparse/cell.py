@@ -49,7 +49,6 @@ from shuffledp.numbers.entropy import SYSTEM, Entropy
 from shuffledp.numbers.exact import ball, probability, whole
 from shuffledp.numbers.finite import CutNegativeBinomial, Finite
 from shuffledp.numbers.laws import Bernoulli, Binomial
-from shuffledp.numbers.message_law import BoundedMessages, MessageLaw
 
 MOST_SPARSE_BUCKETS = 1 << 26
 MOST_SPARSE_CUT = 1_023
