@@ -108,13 +108,13 @@ def symbols(word: str) -> list[int]:
 
 def hashed_bucket(protocol: Data, value: str | int, words: Words) -> int:
     """The bucket of a label in one of two rows, or of one row of a word."""
-    buckets, digest = protocol["cell"]["buckets"], label_hash(protocol, value)
+    buckets, digest = int(protocol["cell"]["buckets"]), label_hash(protocol, value)
     if protocol["query"] == "frequencies":
         row = below(2, words)
         return row * buckets // 2 + number_at(digest, row) % (buckets // 2)
     assert isinstance(value, str)
     carried = symbols(value)
-    row, word_id = below(len(carried), words), number_at(digest, 0) % 2 ** protocol["id_bits"]
+    row, word_id = below(len(carried), words), number_at(digest, 0) % 2 ** int(protocol["id_bits"])
     seed = bytes.fromhex(protocol["hash_seed"])
     key = number_at(hashlib.sha256(b"shuffledp rows " + seed).digest(), 0)
     z = (key + (word_id * 2**32 + row) * 0x9E3779B97F4A7C15) % 2**64

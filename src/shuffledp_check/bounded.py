@@ -217,7 +217,7 @@ class Direction:
         return found
 
     def noisy(self, rho: list[High], last: int) -> High:
-        """At least κ: what swapped users with noise of their own cost."""
+        """At least κ: what swapped users with their noise cost."""
         w, d, harmonic = self.w, self.d, High(0)
         for i in range(1, d + 1):
             harmonic = harmonic + High(1, i)

@@ -108,7 +108,7 @@ def test_a_wrong_urn_is_told_apart(draw: Draw) -> None:
     drawn = [tuple(draw(group, [0, 2], entropy).tolist()) for _ in range(4000)]
     assert abs(chi2(drawn, exact_views(cell, [0, 2]))) < 4
     for other in ({"users": 1}, {"cut": 1}, {"data": F(2, 5), "muted": F(1, 5)}):
-        assert chi2(drawn, exact_views(replace(cell, **other), [0, 2])) > 8  # type: ignore[arg-type]
+        assert chi2(drawn, exact_views(replace(cell, **other), [0, 2])) > 8
 
 
 @pytest.mark.parametrize("aggregated", [False, True])
@@ -337,4 +337,4 @@ def test_limits_on_averages_and_jumps_are_kept() -> None:
 )
 def test_bad_requests_get_one_sentence(wrong: dict[str, int], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
-        plan_sparse(**{"users": 100, "buckets": 10, "epsilon": 1, **wrong})  # type: ignore[arg-type]
+        plan_sparse(**{"users": 100, "buckets": 10, "epsilon": 1, **wrong})

@@ -1,4 +1,4 @@
-"""The figures about false crowds are those that the script computes."""
+"""The figures about Sybil attacks are those that the script computes."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,23 +34,23 @@ def grid(users: tuple[int, ...], epsilons: tuple[str, ...]) -> Iterator[tuple[st
     """Targets of all kinds, for each number of users and ε."""
     for n in users:
         for epsilon in epsilons:
-            yield f"count {n} {epsilon}", lambda n=n, e=epsilon: plan_count(n, e)
+            yield f"count {n} {epsilon}", partial(plan_count, n, epsilon)
             for cell in ("paper", "bounded"):
                 for rho in ("0.1", "0.5", "4"):
                     options = {"mse_overhead": rho, "cell": cell}
                     yield (
                         f"count {n} {epsilon} {options}",
-                        lambda n=n, e=epsilon, o=options: plan_count(n, e, **o),
+                        partial(plan_count, n, epsilon, mse_overhead=rho, cell=cell),
                     )
                 for labels in (2, 3, 20):
                     yield (
                         f"histogram {n} {epsilon} {labels} {cell}",
-                        lambda n=n, e=epsilon, b=labels, c=cell: plan_histogram(n, e, b, cell=c),
+                        partial(plan_histogram, n, epsilon, labels, cell=cell),
                     )
                 for largest in (2, 7):
                     yield (
                         f"integers {n} {epsilon} {largest} {cell}",
-                        lambda n=n, e=epsilon, d=largest, c=cell: plan_integer_sum(n, e, d, cell=c),
+                        partial(plan_integer_sum, n, epsilon, largest, cell=cell),
                     )
 
 
@@ -160,7 +161,7 @@ def test_the_pairs_that_no_flood_replaces() -> None:
     pairs = least_pairs(Fraction(1), cell.down_epsilon, cell.mute_probability, cell.input_pairs)
 
     def right(s: float) -> float:
-        return s * math.exp(s * float(1 - cell.down_epsilon)) * (1 + 1 / s) ** (s + 1)
+        return float(s * math.exp(s * float(1 - cell.down_epsilon)) * (1 + 1 / s) ** (s + 1))
 
     left = 1 / (math.expm1(1) * odds)
     assert right(pairs) == pytest.approx(left, rel=1e-6) and right(0.999 * pairs) < left

@@ -203,7 +203,7 @@ def paper_count(**changes: Any) -> dict[str, Any]:
 
 
 def bounded_count(**up: Any) -> dict[str, Any]:
-    data = next(
+    data: dict[str, Any] = next(
         copy.deepcopy(one)
         for one in VECTORS
         if one["protocol"]["query"] == "count" and one["protocol"]["cell"]["kind"] == "bounded"

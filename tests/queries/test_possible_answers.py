@@ -76,7 +76,7 @@ def test_every_bucket_and_group_stays_within_what_is_possible() -> None:
     hours = [0.0, 720.0] * 20
     for seed in range(2):
         for public in (False, True):
-            more = {"groups": ["x", "y"], "groups_public": public, "seed": seed}
+            more: dict[str, Any] = {"groups": ["x", "y"], "groups_public": public, "seed": seed}
             mean = shuffledp.mean(hours, bounds=(0, 720), **asked, **more)
             _within(mean, 0, 720)
             _within(shuffledp.count([False] * 40, **asked, **more), 0, 40)
@@ -123,7 +123,10 @@ def test_no_negative_zero_is_written() -> None:
 def test_pictures_show_the_clipped_number(nobody: list[Estimate]) -> None:
     one = next(one for one in nobody if one.value < -1)
     axes = one.plot().axes[0]
-    bars = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
+    bars = [
+        box.x0 + box.width / 2
+        for box in (bar.get_path().get_extents(bar.get_patch_transform()) for bar in axes.patches)
+    ]
     assert min(bars) >= -1e-9 and max(bars) <= 20 + 1e-9
     assert axes.lines[0].get_xdata()[0] == 0.0  # type: ignore[index]
     histogram = shuffledp.histogram(["a"] * 20, epsilon="1/8", labels=["a", "b"], seed=2)

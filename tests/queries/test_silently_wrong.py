@@ -54,7 +54,8 @@ def test_series_with_the_same_index_and_values_without_one_are_taken(frame: pd.D
 
 
 def test_labels_of_two_kinds_are_refused() -> None:
-    for labels in ([1, "2"], [True, "a"], [0, True]):
+    mixed: tuple[list[Any], ...] = ([1, "2"], [True, "a"], [0, True])
+    for labels in mixed:
         with pytest.raises(ParameterError, match="give one kind"):
             shuffledp.histogram([1, 2] * 50, epsilon=8, labels=labels)
     with pytest.raises(ParameterError, match="give one kind"):

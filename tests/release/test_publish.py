@@ -152,7 +152,7 @@ def test_the_ledger_keeps_the_result_and_the_note(ledger: Ledger) -> None:
 
 
 def test_a_batch_is_drawn_and_charged_once(ledger: Ledger) -> None:
-    draws = []
+    draws: list[int] = []
 
     def draw() -> dict[str, int]:
         draws.append(len(draws))

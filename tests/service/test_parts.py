@@ -13,6 +13,7 @@ import pytest
 from service_deliveries import stored_tallies
 from service_trio import USERS, Trio, known_report
 
+from shuffledp.documents.files import write_whole
 from shuffledp.service.analyzer import receiving
 from shuffledp.service.analyzer.config import AnalyzerConfig
 from shuffledp.service.errors import StorageUnavailable
@@ -368,11 +369,11 @@ def test_an_analyzer_that_always_asks_again_is_left(
                 patch.setattr(Delivery, "_ask", again)
                 await trio.upload(task, [1] * USERS)
                 for _ in range(200):
-                    (batch,) = await trio.shuffler.store.batches(1) or [None]
-                    if batch is not None and batch.tries:
+                    waiting = await trio.shuffler.store.batches(1)
+                    if waiting and waiting[0].tries:
                         break
                     await asyncio.sleep(0.05)
-            assert batch is not None and batch.problem == "the analyzer asks again and again"
+            assert waiting and waiting[0].problem == "the analyzer asks again and again"
             await trio.results(task)
 
     asyncio.run(walk())
@@ -395,7 +396,7 @@ def test_a_bucket_is_checked_part_by_part_and_durably(
 ) -> None:
     """One request checks parts for a limited time; how far it came is durable."""
     written: list[tuple[str, bool]] = []
-    real = receiving.write_whole
+    real = write_whole
 
     def write(path: Path, content: bytes, *, durable: bool = False, secret: bool = False) -> None:
         written.append((path.name, durable))

@@ -54,7 +54,7 @@ async def _count_and_tell(store: AnalyzerStore, batch: StoredBatch, tally: Tally
     await _count(store, batch, tally)
 
 
-AnalyzerStore.count = _count_and_tell  # type: ignore[method-assign]
+AnalyzerStore.count = _count_and_tell  # type: ignore[method-assign,assignment]
 COLLECTOR, OPERATOR, DELIVERY = "collector-secret", "operator-secret", "delivery-secret"
 ANALYZER_OPERATOR = "analyzer-operator-secret"
 

@@ -195,9 +195,9 @@ def test_buckets_digits_and_the_papers_cell_add_what_they_draw(
     decays = (Fraction(1, 2), Fraction(2, 5))
     downs = [downwards(4, largest, Fraction(1, 2), 3) for largest in (1, 2)]
     digits = SharedDigits(tuple(group(4, (1, 2), 3, decays, downs)))
-    for drawn in ((0, 0), (10**6, 0), (3, 10**6)):
-        monkeypatch.setattr(digit_draws, "aggregate", Forced(list(drawn)))
-        assert digits.top_up(4)[0].tolist() == list(drawn)
+    for both in ((0, 0), (10**6, 0), (3, 10**6)):
+        monkeypatch.setattr(digit_draws, "aggregate", Forced(list(both)))
+        assert digits.top_up(4)[0].tolist() == list(both)
     paper = full_task(plan_count(20, 1, cell="paper"), key)
     for low in (0, 10**6):
         monkeypatch.setattr(PaperCell, "noise", Forced((np.array([low]), np.array([3]))))

@@ -11,6 +11,7 @@ import pytest
 from shuffledp import plan_histogram
 from shuffledp.errors import ParameterError, ValueOutOfRange
 from shuffledp.protocols.report import count_messages
+from shuffledp.protocols.results import HistogramResult
 from shuffledp.tasks.encryption import open_all
 from shuffledp.tasks.keys import KeyFolder
 from shuffledp.tasks.reports import encrypt_report
@@ -42,6 +43,7 @@ def test_a_million_labels_in_a_task(tmp_path: Path) -> None:
     messages = np.stack([sent // 2, np.ones_like(sent)], axis=1)
     batch = count_messages(messages, USERS, LABELS)
     result = task.protocol.analyze(task.protocol.release(batch))
+    assert isinstance(result, HistogramResult)
     assert [label for label, *_ in result.top(1)] == ["999999"]
     estimate, low, high = result[999_999]
     assert low <= 8 <= high and abs(estimate - 8) < 8

@@ -128,7 +128,7 @@ def _evaluated(condition: Condition, columns: Mapping[str, Any]) -> Any:
 
 
 def _compared(column: Any, operator: str, value: Any) -> Any:
-    """A column compared with a value of its own kind."""
+    """A column compared with a value of the same kind."""
     pa = pyarrow()
     holds = arrow_type(column.type)
     one = literal_of(value, holds, operator)

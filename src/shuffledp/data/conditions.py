@@ -4,7 +4,7 @@
     day >= '2024-05-01' and way in ('bus', 'tram') and fare is not null
 
 A condition compares columns with numbers, quoted texts, dates in quotes, true and false, or with
-each other. A column name with other characters than letters, digits and _ stands in backticks.
+each other. A column name with other characters than letters, digits and _ is written in backticks.
 Comparisons with a missing value are neither true nor false, as in SQL; a row counts only where the
 whole condition is true. `arrow_conditions.py` evaluates conditions on Arrow arrays, and
 `engines/spark/conditions.py` on Spark, with the same result.

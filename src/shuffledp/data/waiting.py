@@ -15,7 +15,7 @@ GLANCE = 0.1
 def within(seconds: float, call: Callable[[], T]) -> T:
     """What a call returns or raises; raises `TimeoutError` where it takes longer.
 
-    The call runs in a thread of its own, because native code that waits for a network does not
+    The call runs in a separate thread, because native code that waits for a network does not
     notice Ctrl-C; the thread is left behind then and ends with the process.
     """
     found: list[T] = []

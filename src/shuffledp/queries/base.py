@@ -252,7 +252,7 @@ class Query(QueryOptions, ABC, Generic[R]):
 
     def filtered(self, values: Values, kept: NDArray[np.bool_]) -> Values:
         """Prepared values in which the rows that are not kept take part without saying anything:
-        as 0, or with a label of their own."""
+        as 0, or with a separate label."""
         raise ParameterError(f"{self.name} is about all rows; leave where out.")
 
     @property

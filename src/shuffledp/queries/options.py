@@ -171,7 +171,7 @@ class QueryOptions:
         Option(
             "Ask about some rows only: a condition on columns, such as way = 'bus' and age >= 18; "
             "in Python also a function of the data frame. The other rows take part as 0 or in a "
-            "bucket of their own, so that the number of rows that fit stays private.",
+            "separate bucket, so that the number of rows that fit stays private.",
             "CONDITION",
         ),
     ] = field(default=None, compare=False)

@@ -25,7 +25,7 @@ from shuffledp.tasks.errors import TaskError
 from shuffledp.tasks.ordering import ordered
 from shuffledp.tasks.parts import Manifest, as_rows, part_name, seal_part
 from shuffledp.tasks.task import Task
-from shuffledp.tasks.wire import BATCH_HEADER_BYTES, REPORT_HEADER_BYTES
+from shuffledp.tasks.wire import BATCH_HEADER_BYTES, MESSAGE_BYTES, REPORT_HEADER_BYTES
 
 
 def put_into_bucket(folder: Path, delivered: Any) -> dict[str, str]:
@@ -108,7 +108,7 @@ def test_an_exported_batch_is_ordered_and_opened_on_spark(
 ) -> None:
     """From uploads to a result without the analyzer's server. After the export the shuffler keeps
     nothing that can be read."""
-    size = 300 * parts.MESSAGE_BYTES
+    size = 300 * MESSAGE_BYTES
     for module in ("shuffledp.service.shuffler.delivery", "shuffledp.tasks.parts"):
         monkeypatch.setattr(f"{module}.MOST_PART_BYTES", size)
     monkeypatch.setattr(parts, "PART_ROWS", 300)

@@ -51,7 +51,7 @@ export interface CellGroup {
   readonly counters: number;
   /** The most messages that a user sends; Infinity if there is no limit. */
   readonly mostMessages: number;
-  /** The fewest messages that a report must have room for, whatever the noise. */
+  /** The fewest messages that a report must hold, whatever the noise. */
   readonly leastMessages: number;
   /** One exact draw of a user's messages. What `values` holds is between the group and its query;
    * for cells it is one value per counter. */
@@ -64,7 +64,7 @@ export interface CellGroup {
 export interface IndependentCell extends Cell {
   /** The most messages that a user sends; Infinity if there is no limit. */
   readonly mostMessages: number;
-  /** The fewest messages that a report must have room for, whatever the noise. */
+  /** The fewest messages that a report must hold, whatever the noise. */
   readonly leastMessages: number;
   /** [+1 messages, −1 messages] of a user with this value: an exact draw. */
   randomize(value: number, words: Words): readonly [number, number];

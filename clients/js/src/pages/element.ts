@@ -4,7 +4,7 @@
  *
  * Attributes: `task`, the task's URL; `token`, the URL of this site that answers a POST with
  * `{"token": …}`; and if they are needed `task-id` and `relay`. Its content is ordinary HTML in the
- * page, so the page's styles apply; all of its own are in the layer `shuffledp`.
+ * page, so the page's styles apply; its styles are in the layer `shuffledp`.
  *
  * Events, which bubble: `shuffledp:sent` and `shuffledp:stored` after an answer, `shuffledp:declined`,
  * and `shuffledp:error` with the error as `detail`. None of them holds the answer. */

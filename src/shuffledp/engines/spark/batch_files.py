@@ -116,7 +116,7 @@ class PartFile:
         yield self, 0, self.records
 
     def read(self, first: int, count: int) -> Rows:
-        """So many messages from the `first` on; raises `TaskError` if the part is not the one in
+        """`count` messages from the `first` on; raises `TaskError` if the part is not the one in
         its manifest."""
         system, inside = file_system(self.path)
         try:

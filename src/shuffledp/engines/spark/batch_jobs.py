@@ -136,8 +136,8 @@ def open_batch(
 
     `seen` is a folder, visible to all workers, with the first bytes of every message counted
     before; this batch's are added. `implausible` says what becomes of an implausible total: mark or
-    hold. Ensures: raises `BatchHeld` and charges nothing if so many messages are bad that the
-    certified noise may be missing. A ledger is charged once per batch, before anything is released,
+    hold. Ensures: raises `BatchHeld` and charges nothing if bad messages may have taken the
+    certified noise away. A ledger is charged once per batch, before anything is released,
     and keeps the result: later calls return the same one. A task that asks for noise before
     publishing needs a ledger, since every result without one would have fresh noise.
     """

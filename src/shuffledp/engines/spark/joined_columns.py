@@ -99,7 +99,7 @@ def pairs(frame: Any, query: Query[Any], user: str | None) -> Any:
     kind = rows.schema["label"].dataType
     listed = array(*(lit(label).cast(kind) for label in groups.labels))
     number, value = array_position(listed, col("label")) - 1, col("value").cast("double")
-    if query.where is not None:  # the other rows are a group of their own
+    if query.where is not None:  # the other rows are a separate group
         number = when(col("keep"), number).otherwise(lit(len(groups.labels)))
         value = when(col("keep"), value).otherwise(lit(query.least_value))
     pair = struct(number.cast("long").alias("group"), value.alias("value"))

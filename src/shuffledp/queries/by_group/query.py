@@ -161,7 +161,7 @@ class ByGroupQuery(Query[GroupsResult]):
         if labels is not None:
             found["group"] = labels
         found["value"] = values
-        if kept is not None:  # the others are a group of their own
+        if kept is not None:  # the others are a separate group
             found[~kept] = (len(self.labels) - 1, self.least_value)
         return found
 

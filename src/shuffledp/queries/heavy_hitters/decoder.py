@@ -41,7 +41,7 @@ NEW_WORDS = 0.01
 
 
 def log_weight(units: int) -> float:
-    """ln W of a word of so many units: 1/W, summed over all words, is at most 1."""
+    """ln W of a word of this many units: 1/W, summed over all words, is at most 1."""
     return units * math.log(32) + math.log(units * (units + 1))
 
 
@@ -57,7 +57,7 @@ def log_gamma_tail(rows: int, score: Floats) -> Floats:
 
 
 def passes(units: int, least: Floats, total: Floats, extra: Floats | float = 0.0) -> Flags:
-    """Whether words of so many units are accepted: either their weakest row, or all rows together,
+    """Whether words of this many units are accepted: either their weakest row, or all rows together,
     is too unlikely by chance. A row's score is ln(1/P); `least` and `total` are those of the
     weakest row and of all, `extra` is the price of a choice among rows."""
     rows = rows_of(units)

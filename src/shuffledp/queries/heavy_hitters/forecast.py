@@ -51,7 +51,7 @@ class Finding:
         return int(np.argmax(self.scores >= math.log(BLOCK)))
 
     def chance(self, units: int, holders: int) -> float:
-        """How likely a word of so many units that `holders` users hold is found."""
+        """How likely a word of `units` units that `holders` users hold is found."""
         rows = rows_of(units)
         law = _with_binomial(self.empty, holders, self.share / rows)
         price = log_weight(units) + math.log(2 / FALSE_PER_ROUND)
@@ -69,7 +69,7 @@ class Finding:
         return float(np.clip(every[math.ceil(needed / SCORE_STEP) :].sum(), 0.0, 1.0))
 
     def least_users(self, units: int, chance: float = 0.95) -> int:
-        """From how many users on a word of so many units is found with this probability; more than
+        """From how many users on a word of `units` units is found with this probability; more than
         there are users where none is."""
         most = self.users + 1
         return first_whole(lambda users: self.chance(units, users) >= chance, 0, most)

@@ -95,7 +95,7 @@ def _letter(units: Sequence[int]) -> str | None:
 
 
 def rows_of(units: int) -> int:
-    """L: how many rows a word of so many units has."""
+    """L: how many rows a word of `units` units has."""
     return max(LEAST_ROWS, units)
 
 

@@ -357,7 +357,7 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except (OSError, ParameterError):
-        raise StorageUnavailable("The spool cannot be written; make room on its disk.") from None
+        raise StorageUnavailable("The spool cannot be written; free space on its disk.") from None
 
 
 def _differs() -> Problem:

@@ -1,7 +1,7 @@
 """How far a task is, as everybody may see it: in tenths of a batch, minutes after the fact.
 
 An exact count that moves with every report would tell an issuer, which knows when it gave each
-token, who has used one. So the counts are looked at on a fixed beat, whoever asks and whenever, and
+token, who has used one. So the counts are looked at on a fixed beat, regardless of requests, and
 what is shown is the look before the last one, rounded down.
 """
 

@@ -256,7 +256,7 @@ class FolderKeys(ReportKeys):
             except OSError:
                 out.truncate(begin)
                 raise StorageUnavailable(
-                    "The folder of report keys cannot be written; make room on its disk."
+                    "The folder of report keys cannot be written; free space on its disk."
                 ) from None
         sync(self.path)
 
