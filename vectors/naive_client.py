@@ -121,7 +121,7 @@ def hashed_bucket(protocol: Data, value: str | int, words: Words) -> int:
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
     z ^= z >> 31
-    return 64 * ((z >> 6) % (buckets // 64)) + (carried[row] + z) % 64
+    return int(64 * ((z >> 6) % (buckets // 64)) + (carried[row] + z) % 64)
 
 
 def whole_below(bound: int, words: Words) -> int:

@@ -37,7 +37,7 @@ SHARES = np.concatenate([np.geomspace(1e-7, 0.4, 60), 1 - np.geomspace(0.55, 1e-
 SAME_ERROR = 1.001
 """A shorter report is taken if its MSE is at most this many times the least."""
 BALANCE = 1.02
-"""This multiple of the least MSE at the count is accepted where that lowers the MSE at 0: 1 % of the
+"""This multiple of the least MSE at the count is taken where that lowers the MSE at 0: 1 % of the
 RMSE."""
 
 

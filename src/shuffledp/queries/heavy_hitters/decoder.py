@@ -57,7 +57,7 @@ def log_gamma_tail(rows: int, score: Floats) -> Floats:
 
 
 def passes(units: int, least: Floats, total: Floats, extra: Floats | float = 0.0) -> Flags:
-    """Whether words of this many units are accepted: either their weakest row, or all rows together,
+    """Whether words of `units` units are accepted: either their weakest row, or all rows together,
     is too unlikely by chance. A row's score is ln(1/P); `least` and `total` are those of the
     weakest row and of all, `extra` is the price of a choice among rows."""
     rows = rows_of(units)
