@@ -33,7 +33,7 @@ def test_a_plan_for_the_error_at_a_count_is_sparse_and_says_three_errors(
     assert data["padding"] == "exact"
     assert data["rmse_at_zero"] < data["rmse_at"] < data["rmse"]
     assert data["target"] == {"max_messages": "20", "error_at": "100", "padded": True}
-    assert f"{data['rmse_at']:,.4g} at a bucket of 100 users" in str(plan)
+    assert f"{data['rmse_at']:.3g} at a bucket of 100 users" in str(plan)
     assert check(json.loads(json.dumps(data))) == 1
     again = Plan.from_dict(json.loads(json.dumps(data)))
     assert again.forecast == plan.forecast and again.target == plan.target

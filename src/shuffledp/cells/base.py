@@ -168,6 +168,25 @@ class Cell(ABC):
         """ln E[e^(θ·error)] of the estimate when the true sum is `total`; not finite where the
         expectation is not."""
 
+    # Sums of copies. Independent copies of n users are one cell of copies·n users.
+
+    def intervals_of_sum(
+        self, copies: int, users: int, sums: Counts, outside: float
+    ) -> tuple[Counts, Counts]:
+        """`intervals` for the sum of the differences of several copies."""
+        return self.intervals(copies * users, sums, outside)
+
+    def error_range_of_sum(
+        self, copies: int, users: int, total: int, outside: float
+    ) -> tuple[float, float]:
+        """`error_range` of the sum of several copies' estimates."""
+        return self.error_range(copies * users, total, outside)
+
+    def variance_of_sum(self, copies: int, users: int, total: float) -> float:
+        """The variance of the sum of several copies' estimates, when `total` of the values in all
+        of them are 1 and the others 0, for reporting."""
+        return self.variance_at(copies * users, total, total)
+
     def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
         """(mean, standard deviation) of the number of −1 in `reports` reports and the noise of
         `absent` users. Requires: the cell sends −1."""

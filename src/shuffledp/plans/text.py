@@ -27,8 +27,7 @@ def describe_plan(plan: Plan[Any], *, verbose: bool = False) -> Lines:
     line without a name continues the one before."""
     f = plan.forecast
     lines = [
-        ("error", f"95 % of results err by {f.error_low:,.3g} … {f.error_high:+,.3g}"),
-        ("", f"RMSE {_rmse(plan)} (with a trusted central party: {f.central_rmse:,.3g})"),
+        *_errors(plan),
         *([("", plan.protocol.assumption)] if plan.protocol.assumption else []),
         ("privacy", f"ε = {show(plan.epsilon)}, pure, in the shuffle model; certified"),
         ("", protects(NEIGHBOURS)),
@@ -102,15 +101,24 @@ def plan_as_html(plan: Plan[Any]) -> str:
     return f"<table><caption>plan: {html.escape(plan.protocol.query)}</caption>{rows}</table>"
 
 
-def _rmse(plan: Plan[Any]) -> str:
+def _errors(plan: Plan[Any]) -> Lines:
     """The error at worst; first at the count that the target names, if it names one."""
     count, f = plan.target.error_at, plan.forecast
+    plus = "+" if f.error_high > 0 else ""
+    far = f"95 % of results err by {_figure(f.error_low)} … {plus}{_figure(f.error_high)}"
+    central = f"(with a trusted central party: {_figure(f.central_rmse)})"
     if count is None or f.rmse_at is None:
-        return f"{f.rmse:,.3g}"
-    return (
-        f"{f.rmse_at:,.3g} at a bucket of {counted(int(count), 'user')}, {f.rmse_at_zero:,.3g} at "
-        f"an empty one, {f.rmse:,.3g} at worst"
-    )
+        return [("error", far), ("", f"RMSE {_figure(f.rmse)} {central}")]
+    return [
+        ("error", f"RMSE {_figure(f.rmse_at)} at a bucket of {counted(int(count), 'user')}"),
+        ("", f"{_figure(f.rmse_at_zero)} at an empty one, {_figure(f.rmse)} at worst {central}"),
+        ("", f"at worst, {far}"),
+    ]
+
+
+def _figure(number: float) -> str:
+    """A number with three digits, or all before the decimal point."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def _at_most(plan: Plan[Any]) -> str:

@@ -73,7 +73,7 @@ ASKED: list[tuple[str, str, dict[str, Any]]] = [
     ("count", "number", {"equals": "3"}),
     ("count", "a.dotted`name", {}),
     ("histogram", "number", {"labels": 7}),
-    ("histogram", "label", {"labels": ["city 0", "else"], "other": "else"}),
+    ("histogram", "label", {"labels": ["city 0"], "other": "else"}),
     ("integer_sum", "number", {"largest": 6}),
     ("integer_sum", "number", {"largest": 3, "clamp": True}),
     ("real_sum", "real", {"bounds": (0, 1)}),

@@ -204,6 +204,23 @@ class SparseCell(Cell):
     def log_moment(self, theta: Floats, users: int, total: float) -> Floats:
         return error.log_moment(self.bucket_law, theta, users, total)
 
+    # Buckets together: they are not independent, but the urn's law of several is known exactly
+
+    def intervals_of_sum(
+        self, copies: int, users: int, sums: Counts, outside: float
+    ) -> tuple[Counts, Counts]:
+        return error.intervals(bucket_law(self, copies), users, sums, outside)
+
+    def error_range_of_sum(
+        self, copies: int, users: int, total: int, outside: float
+    ) -> tuple[float, float]:
+        return error.error_range(bucket_law(self, copies), users, total, outside)
+
+    def variance_of_sum(self, copies: int, users: int, total: float) -> float:
+        law = bucket_law(self, copies)
+        held = total * law.variance_with + (users - total) * law.variance
+        return held / law.data**2
+
     # As JSON
 
     def to_dict(self) -> dict[str, Any]:

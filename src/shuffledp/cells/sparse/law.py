@@ -1,13 +1,15 @@
 """The law of a user's tokens in one bucket of the sparse cell: exact moments, masses, floats.
 
 Of J tokens by the urn, k are in a given bucket with probability c_k·s′_(J−k)/s_J, where
-c_k = β^k·(r)_k/k! and s′_i = β^i·(ρ−r)_i/i!: negative binomial shares given their sum.
+c_k = β^k·(r)_k/k! and s′_i = β^i·(ρ−r)_i/i!: negative binomial shares given their sum. Of c buckets
+together the same holds with c·r for r.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,13 @@ class Moments:
     """Of the tokens in its own bucket and in another one."""
     tokens: Fraction
     """The expected tokens of a user without a value, in all buckets."""
+
+    def of_sum(self, buckets: int) -> tuple[Fraction, Fraction, Fraction]:
+        """(mean, variance, variance with) of a user's tokens in several buckets together."""
+        others = buckets - 1
+        without = self.variance + others * self.covariance
+        apart = self.variance + 2 * self.covariance_with + (others - 1) * self.covariance
+        return buckets * self.mean, buckets * without, self.variance_with + others * apart
 
 
 def moments(cell: SparseCell) -> Moments:
@@ -74,13 +83,15 @@ def exact_masses(cell: SparseCell) -> tuple[list[Fraction], list[Fraction]]:
     return without, held
 
 
-def _parts(cell: SparseCell, r: Any, beta: Any) -> tuple[list[Any], list[Any]]:
-    """The masses of the noise tokens (0..Z) and of a jump's tokens (0..Z+1) in one bucket, in the
-    arithmetic of `r` and `beta`."""
+def _parts(
+    cell: SparseCell, r: Any, beta: Any, buckets: int = 1
+) -> tuple[list[Any], list[Any]]:
+    """The masses of the noise tokens (0..Z) and of a jump's tokens (0..Z+1) in one bucket, or in
+    several together, in the arithmetic of `r` and `beta`."""
     own, others = [r / r], [r / r]  # c_k and s′_k
-    rest, z = (cell.buckets - 1) * r, cell.cut
+    here, rest, z = buckets * r, (cell.buckets - buckets) * r, cell.cut
     for k in range(z + 1):
-        own.append(own[-1] * beta * (r + k) / (k + 1))
+        own.append(own[-1] * beta * (here + k) / (k + 1))
         others.append(others[-1] * beta * (rest + k) / (k + 1))
     below = list(accumulate(others))
     noise = [own[k] * below[z - k] for k in range(z + 1)]
@@ -118,17 +129,19 @@ class BucketLaw:
         return len(self.jumped) - 1
 
 
-def bucket_law(cell: SparseCell) -> BucketLaw:
-    """The masses with a relative error of about 10⁻¹³ each: all terms are positive."""
-    noise, jumped = _parts(cell, 1 / cell.users, float(cell.decay))
-    known = cell.moments
+@lru_cache(maxsize=16)
+def bucket_law(cell: SparseCell, buckets: int = 1) -> BucketLaw:
+    """The masses with a relative error of about 10⁻¹³ each: all terms are positive. The law of
+    several buckets together is that of a bucket which a user holds if it holds one of them."""
+    noise, jumped = _parts(cell, 1 / cell.users, float(cell.decay), buckets)
+    mean, variance, variance_with = cell.moments.of_sum(buckets)
     return BucketLaw(
         data=float(cell.data),
         muted=float(cell.muted),
         jump=float(cell.jump),
         noise=np.array(noise),
         jumped=np.array(jumped),
-        mean=float(known.mean),
-        variance=float(known.variance),
-        variance_with=float(known.variance_with),
+        mean=float(mean),
+        variance=float(variance),
+        variance_with=float(variance_with),
     )
