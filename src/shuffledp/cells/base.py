@@ -168,6 +168,15 @@ class Cell(ABC):
         """ln E[e^(θ·error)] of the estimate when the true sum is `total`; not finite where the
         expectation is not."""
 
+    def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
+        """(mean, standard deviation) of the number of −1 in `reports` reports and the noise of
+        `absent` users. Requires: the cell sends −1."""
+        raise NotImplementedError
+
+    def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
+        """ln E[e^(θ·X)] where X is that number less its mean. Requires: the cell sends −1."""
+        raise NotImplementedError
+
     # Sums of copies. Independent copies of n users are one cell of copies·n users.
 
     def intervals_of_sum(
@@ -186,15 +195,6 @@ class Cell(ABC):
         """The variance of the sum of several copies' estimates, when `total` of the values in all
         of them are 1 and the others 0, for reporting."""
         return self.variance_at(copies * users, total, total)
-
-    def minus_law(self, reports: int, absent: int) -> tuple[float, float]:
-        """(mean, standard deviation) of the number of −1 in `reports` reports and the noise of
-        `absent` users. Requires: the cell sends −1."""
-        raise NotImplementedError
-
-    def minus_moment(self, theta: Floats, reports: int, absent: int) -> Floats:
-        """ln E[e^(θ·X)] where X is that number less its mean. Requires: the cell sends −1."""
-        raise NotImplementedError
 
     # As JSON
 

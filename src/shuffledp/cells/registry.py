@@ -81,12 +81,19 @@ def search_cell(cell: str, target: CellTarget, messages: float | None) -> FoundC
 
 
 def search_buckets(
-    cell: str, epsilon: Fraction, target: CellTarget, messages: float | None, buckets: int
+    cell: str,
+    epsilon: Fraction,
+    target: CellTarget,
+    messages: float | None,
+    buckets: int,
+    *,
+    independent: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket, of which one may go up and one down at ε in all."""
+    """The cell of each bucket, of which one may go up and one down at ε in all; with `independent`,
+    only of kinds whose buckets are independent of each other."""
 
     def search_of(kind: CellKind) -> Search | None:
-        if kind.search_buckets is None:
+        if kind.search_buckets is None or (independent and not kind.independent_buckets):
             return None
         return partial(kind.search_buckets, epsilon, target, messages, buckets)
 
@@ -138,5 +145,5 @@ def _best(
         if found is not None and (best is None or judged(found).beats(judged(best), least_error)):
             best = found
     if best is None:
-        raise refusal or PlanningError("No cell does it; allow a larger error.")
+        raise refusal or PlanningError("This kind of cell cannot answer it; choose the cell best.")
     return best

@@ -44,7 +44,7 @@ NUMBER_TYPES = ("whole", "real")
 IN_CODE = re.compile(r" with [a-z_]+=?(True)? \(--[a-z-]+\)")
 """How an error names an option of Python or the command line; the page has neither."""
 ON_THE_PAGE = {
-    "name its encoding, for example latin-1.": "choose “Text encoding of a CSV file”.",
+    "name its encoding, for example latin-1.": "choose it under “Text encoding of a CSV file”.",
     "say which value to count.": "write which value to count under “Count the rows with this "
     "value”.",
 }

@@ -83,9 +83,7 @@ def exact_masses(cell: SparseCell) -> tuple[list[Fraction], list[Fraction]]:
     return without, held
 
 
-def _parts(
-    cell: SparseCell, r: Any, beta: Any, buckets: int = 1
-) -> tuple[list[Any], list[Any]]:
+def _parts(cell: SparseCell, r: Any, beta: Any, buckets: int = 1) -> tuple[list[Any], list[Any]]:
     """The masses of the noise tokens (0..Z) and of a jump's tokens (0..Z+1) in one bucket, or in
     several together, in the arithmetic of `r` and `beta`."""
     own, others = [r / r], [r / r]  # c_k and s′_k

@@ -58,9 +58,17 @@ def plan_histogram(
 
 
 def found_buckets(
-    epsilon: Fraction, sure: int, come: int, target: Target, buckets: int, cell: str
+    epsilon: Fraction,
+    sure: int,
+    come: int,
+    target: Target,
+    buckets: int,
+    cell: str,
+    *,
+    independent: bool = False,
 ) -> FoundCells:
-    """The cell of each bucket, of which two may move at ε in all: one up, one down."""
+    """The cell of each bucket, of which two may move at ε in all: one up, one down; with
+    `independent`, buckets are independent of each other."""
     wanted = CellTarget(
         users=sure,
         expected=come,
@@ -72,4 +80,4 @@ def found_buckets(
         error_at=None if target.error_at is None else int(target.error_at),
         padded=buckets if target.padded else 0,
     )
-    return search_buckets(cell, epsilon, wanted, target.messages, buckets)
+    return search_buckets(cell, epsilon, wanted, target.messages, buckets, independent=independent)

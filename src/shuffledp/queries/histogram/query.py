@@ -60,7 +60,7 @@ LABEL_TYPES: dict[type, ColumnType] = {str: "text", bool: "truth", int: "whole"}
     studio=StudioWords(
         asks="how many people choose each answer",
         about="the number of people for each answer",
-        without=("domains",),
+        without=("domains", "error_at"),
     ),
 )
 class HistogramQuery(Query[HistogramResult]):

@@ -150,7 +150,9 @@ class QuantilesProtocol(Protocol[QuantilesResult]):
             raise ParameterError("Levels need cells for the values 0 and 1, without a stand-in.")
         if len({level.cell.users for level in self.levels}) != 1 or not self.low < self.high:
             raise ParameterError("Levels need the same users, and low must lie below high.")
-        _ = self.axis, self.cell_groups  # refuse bounds that do not fit, cells not for buckets
+        _ = self.axis  # refuses bounds that do not fit
+        if not all(group.independent for group in self.cell_groups):
+            raise ParameterError("Levels need buckets that are independent; plan it again.")
 
     @cached_property
     def cell_groups(self) -> tuple[CellGroup, ...]:
