@@ -9,7 +9,7 @@ import { changedText, clock, fails, idOf, loadText, textOf } from "../test-suppo
 
 const PAPER = "count, paper";
 const MOST_MILLISECONDS = 2000;
-const options = { cells: [paperCell], policy: { least_users: 1 } };
+const options = { cells: [paperCell], policy: { leastUsers: 1 } };
 
 const paper = (change) =>
   changedText(textOf(PAPER), (task) => change(task.certificate.protocol.cell, task));
@@ -63,7 +63,7 @@ test("a task that nobody has signed is not proved", async () => {
     up.odds = up.odds.map(() => "1/1000000");
   });
   const other = await madeProof(idOf(textOf("count, bounded")));
-  const load = (proof) => loadTask(text, { proof, clock, policy: { least_users: 1 } });
+  const load = (proof) => loadTask(text, { proof, clock, policy: { leastUsers: 1 } });
   await assert.rejects(load(other), (error) => {
     assert.match(error.message, /belongs to another task/);
     return true;

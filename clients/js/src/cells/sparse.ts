@@ -4,6 +4,7 @@ import { bad, notPrivate } from "../errors.js";
 import {
   add,
   atMost,
+  holds,
   ONE,
   rational,
   same,
@@ -65,15 +66,15 @@ export class SparseCell implements Cell {
    * s = s_(Z+1)/C, and p·m ≤ (m − φ(m − 1))·q·β·(e^ε − 1). */
   prove(up: Rational, down: Rational): void {
     const { epsilon, decay, share, data, muted, jump } = this.given;
-    if (!atMost(epsilon, up) || !atMost(epsilon, down))
+    if (!holds("loss", epsilon, up) || !atMost(epsilon, down))
       notPrivate("a replacement costs more than is allowed");
     const price = times(decay, subtract(exponentialBelow(epsilon), ONE));
     const users = rational(this.users);
     const claimed = times(times(data, users), this.spill());
-    if (!atMost(claimed, times(times(share, jump), price)))
+    if (!holds("spill", claimed, times(times(share, jump), price)))
       notPrivate("there are too few jumps for the cut of the noise");
     const left = subtract(users, times(share, rational(this.users - 1)));
-    if (!atMost(times(data, users), times(times(left, muted), price)))
+    if (!holds("cover", times(data, users), times(times(left, muted), price)))
       notPrivate("too few users are muted");
   }
 

@@ -22,6 +22,8 @@ const MEANINGS: readonly (readonly [begin: string, meaning: string])[] = [
   ["odds", "φ ≤ 1: jumps are likely enough to cover the end of the noise"],
   ["muted odds", "φ(1 + rh) ≤ 1: the same, if muted users send less noise"],
   ["I=", "φ(1 + rh)(z + 1)/(z + 1 + I − x) + β^x · η(I) ≤ 1"],
+  ["spill", "p·m·s_(Z+1)/C ≤ φ·o·β·(e^ε − 1): jumps are likely enough for the cut of the noise"],
+  ["cover", "p·m ≤ (m − φ(m − 1))·q·β·(e^ε − 1): enough users are muted"],
   ["stray", "odds of jumps that several digits share: needed ≤ given"],
   ["g", "1 < g(m): the paper's inequality, at its smallest value"],
   ["padding", "P(some report is too short) ≤ 2⁻⁶⁴ per batch"],
@@ -108,8 +110,10 @@ function listing(title: string, inequalities: readonly Inequality[]): Node[] {
   return nodes;
 }
 
-/** The inequalities of a cell by direction: each direction begins with its loss. */
-function directions({ inequalities }: CheckedCell): (readonly [string, Inequality[]])[] {
+/** The inequalities of a cell by direction: each direction begins with its loss. Those of a sparse
+ * cell hold for any replacement at once. */
+function directions({ use, inequalities }: CheckedCell): (readonly [string, Inequality[]])[] {
+  if (use.cell.kind === "sparse") return [["Any replacement", [...inequalities]]];
   const upwards = inequalities.findIndex(
     ({ name }, i) => (i > 0 && name === "loss") || name.startsWith("g"),
   );

@@ -28,7 +28,10 @@ def templates(package: str) -> Environment:
 
 def _number(number: float, form: str) -> str:
     """A number in a format of Python's; never as −0."""
-    return format(number + 0.0, f"z{form}") if isinstance(number, float) else format(number, form)
+    if not isinstance(number, float):
+        return format(number, form)
+    sign = form[:1] if form.startswith(("+", "-", " ")) else ""
+    return format(number, f"{sign}z{form.removeprefix(sign)}")
 
 
 def static(package: str, name: str) -> str:
