@@ -20,7 +20,6 @@ from shuffledp.cells.digits.cell import SharedCell, SharedDigits
 from shuffledp.cells.digits.proof import prove
 from shuffledp.cells.registry import cell_from_dict, groups_of_digits
 from shuffledp.errors import CertificateError, InputError, ParameterError, PrivacyViolation
-from shuffledp.plans.certificate_schema import CERTIFICATE_FORMAT
 from shuffledp.queries.real_sum.protocol import RealSumProtocol
 from shuffledp_check import certificate as checker
 from shuffledp_check import shared as shared_checker
@@ -64,11 +63,21 @@ def as_digits(entry: Data) -> tuple[bool, bool]:
         first = True
     except (CertificateError, InputError, LookupError):
         first = False
-    epsilon = str(sum(map(F, entry["losses"]), start=F(0)))
-    loss = str(sum((F(cell["up"]["epsilon"]) for cell in entry["cells"]), start=F(0)))
-    digits = {"query": "real-sum", "epsilon": epsilon, "digits": entry["cells"]}
-    claims = {"epsilon": epsilon, "loss": loss, "users": entry["cells"][0]["users"]}
-    return first, certified({"format": CERTIFICATE_FORMAT, "protocol": digits, **claims})
+    return first, second_certifies(entry)
+
+
+def second_certifies(entry: Data) -> bool:
+    """Whether the second program proves the cells as digits of a real sum."""
+    epsilon = sum(map(F, entry["losses"]), start=F(0))
+    part = {"query": "real-sum", "epsilon": str(epsilon), "low": "0", "high": "1"}
+    try:
+        loss, cells = checker.budgets({**part, "digits": entry["cells"]})
+        checker.users_of(cells)
+        for one in cells:
+            checker.prove(one, checker.Work())
+    except (Rejected, ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+    return loss <= epsilon
 
 
 def second(entry: Data) -> bool:
@@ -296,7 +305,7 @@ def elsewhere() -> dict[str, Data]:
         "count": {"cell": bit},
         "integer-sum": {"cell": digit},
         "histogram": {"cell": bit, "labels": ["a", "b"]},
-        "quantiles": {"levels": [half]},
+        "quantiles": {"levels": [{**half, "buckets": 2}], "low": "0", "high": "1"},
         "by-group": {**sums, "digits": [half]},
     }
 
