@@ -218,7 +218,7 @@ def test_quiet_and_verbose(
             "estimate": 1.0,
             "clipped": 1.0,
             "confidence": 0.95,
-            "epsilon": epsilon,
+            "epsilon": float(epsilon),
         }
         return {"truth": 1, "result": result, "anomaly": 0.0}
 

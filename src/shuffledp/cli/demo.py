@@ -81,7 +81,7 @@ def run_users(args: argparse.Namespace) -> None:
                     ("estimate", f"{result['clipped']:,.1f} of {users:,} users"),
                     (f"{percent(result['confidence'])} interval", f"{low:,} … {high:,}"),
                     ("truth", f"{found['truth']:,} (only this demo knows it)"),
-                    ("privacy", f"ε = {result['epsilon']:g}, pure, certified"),
+                    ("privacy", f"ε = {float(result['epsilon']):g}, pure, certified"),
                     *_anomaly(args, found["anomaly"]),
                 ],
             )

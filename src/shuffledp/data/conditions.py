@@ -120,7 +120,7 @@ def columns_of(condition: Condition) -> list[str]:
 
 
 class _Token(NamedTuple):
-    kind: str
+    group: str
     text: str
 
 
@@ -130,11 +130,11 @@ def _tokens(text: str) -> Iterator[_Token]:
         found = TOKEN.match(text, at)
         if found is None:
             _refuse()
-        kind = str(found.lastgroup)
-        word = found[kind]
-        if kind == "name" and word.lower() in WORDS:
-            kind, word = "word", word.lower()
-        yield _Token("name" if kind == "quoted" else kind, word)
+        group = str(found.lastgroup)
+        word = found[group]
+        if group == "name" and word.lower() in WORDS:
+            group, word = "word", word.lower()
+        yield _Token("name" if group == "quoted" else group, word)
         at = found.end()
 
 
@@ -154,11 +154,11 @@ class _Parser:
             _refuse()
         return found
 
-    def next_is(self, kind: str, *texts: str) -> bool:
+    def next_is(self, group: str, *texts: str) -> bool:
         """Takes the next token if it is one of these."""
         if self.at < len(self.tokens):
             token = self.tokens[self.at]
-            if token.kind == kind and (not texts or token.text in texts):
+            if token.group == group and (not texts or token.text in texts):
                 self.at += 1
                 return True
         return False

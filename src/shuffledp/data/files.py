@@ -254,8 +254,8 @@ def _header(source: Source, file_format: FileFormat) -> Header:
     delimiter = _csv_options(source, file_format)["parse_options"].delimiter
     if delimiter != "," and pa.string() in types and not file_format.as_text:
         _, others, _ = _first_lines(source, file_format, ",")
-        for place, (kind, other) in enumerate(zip(types, others, strict=True)):
-            if kind == pa.string() and other == pa.float64():
+        for place, (read, other) in enumerate(zip(types, others, strict=True)):
+            if read == pa.string() and other == pa.float64():
                 types[place], points[place] = other, ","
     return Header(names, types, points, first)
 

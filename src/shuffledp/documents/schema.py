@@ -271,7 +271,7 @@ class Tagged(Schema):
         return {"oneOf": [record.json_schema() for record in self.kinds.values()]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Anything(Schema):
     """Any JSON of bounded depth and size, for parts that are shown or compared, not computed
     with."""

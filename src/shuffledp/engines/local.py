@@ -91,7 +91,7 @@ def filtered(query: Query[R], data: object, column: Column) -> tuple[Column, Que
     with missing_first(column):
         values = np.concatenate(list(prepared(query, column, query.prepare)))
         found = query.filtered(values, kept_of(query, data, column.rows))
-    holds: ColumnType = "other" if found.dtype.kind == "V" else array_type(found)
+    holds: ColumnType = "other" if found.dtype.kind in "V" else array_type(found)
     return in_steps(found, holds), query.of_filtered()
 
 

@@ -59,7 +59,7 @@ class SparseTask:
     """The most jumps that are expected in a batch of m users."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """A point of the grid, in floats."""
 
@@ -135,7 +135,10 @@ def _least(
         if not np.isfinite(score[i, j]):
             break
         best = Proposal(
-            float(decays[i]), float(shares[j]), float(grid.mse[i, j]), float(grid.average[i, j])
+            decay=float(decays[i]),
+            share=float(shares[j]),
+            mse=float(grid.mse[i, j]),
+            average=float(grid.average[i, j]),
         )
         decays = np.geomspace(*_neighbours(decays, i), FINE)
         shares = np.linspace(*_neighbours(shares, j), FINE)

@@ -78,12 +78,12 @@ def _column(frame: Any, column: Name) -> tuple[Any, str]:
 def _compared(frame: Any, column: Name, operator: str, value: Literal) -> Any:
     from pyspark.sql.functions import expr, lit
 
-    found, kind = _column(frame, column)
-    one = literal_of(value, KINDS.get(kind, "other"), operator)
+    found, type_name = _column(frame, column)
+    one = literal_of(value, KINDS.get(type_name, "other"), operator)
     if isinstance(one, dt.date):  # also a datetime
         text = one.isoformat(sep=" ") if isinstance(one, dt.datetime) else one.isoformat()
-        return _by(operator, found, expr(f"{kind} '{text}'"))
-    return _by(operator, found, lit(one).cast("float") if kind == "float" else lit(one))
+        return _by(operator, found, expr(f"{type_name} '{text}'"))
+    return _by(operator, found, lit(one).cast("float") if type_name == "float" else lit(one))
 
 
 def _by(operator: str, first: Any, second: Any) -> Any:

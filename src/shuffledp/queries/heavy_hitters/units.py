@@ -99,7 +99,7 @@ def rows_of(units: int) -> int:
     return max(LEAST_ROWS, units)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Words:
     """Many words as one array of code points, to look up single rows."""
 
@@ -119,7 +119,8 @@ class Words:
         codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
         ends = np.cumsum(SIZES[codes], dtype=np.int64)
         bounds = np.concatenate([[0], ends])[np.concatenate([[0], np.cumsum(lengths)])]
-        return cls(codes, ends, bounds[:-1], np.maximum(np.diff(bounds), 1))
+        units = np.maximum(np.diff(bounds), 1)
+        return cls(codes=codes, ends=ends, first=bounds[:-1], units=units)
 
     @property
     def rows(self) -> Counts:

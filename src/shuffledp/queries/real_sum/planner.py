@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,8 @@ from shuffledp.queries.real_sum.protocol import RealSumProtocol
 
 MOST_DEFAULT_MESSAGES = 1000
 """What a user sends at most on average where no target is given."""
+OVERHEAD_WITH_TOLERANCE = 8
+"""Of the squared error, where only a relative error is given: it is asked for to save messages."""
 
 
 def central_variance(epsilon: Fraction) -> Fraction:
@@ -72,6 +75,8 @@ def plan_real_sum(
     epsilon = checked_epsilon(epsilon)
     low, high = checked_bounds(bounds)
     sure, come = checked_users(users, expected)
+    if target.get("relative_error") is not None and not _has_target(target):
+        target["mse_overhead"] = OVERHEAD_WITH_TOLERANCE
     asked = Target.of(**target)
     if asked.relative_error is not None and low < 0:
         raise ParameterError(
@@ -113,13 +118,10 @@ def _has_target(target: TargetOptions) -> bool:
 def _by_default(cell: str, wanted: SumTarget, asked: Target) -> tuple[FoundCells, Target]:
     """The digits with the default error, and the target they keep; where they would cost more than
     1,000 messages, the digits with the least error at that price."""
-    try:
+    with contextlib.suppress(PlanningError):
         found = search_digits(cell, wanted, None)
-        if found.cost <= MOST_DEFAULT_MESSAGES or asked.relative_error is not None:
+        if found.cost <= MOST_DEFAULT_MESSAGES:
             return found, asked
-    except PlanningError:
-        if asked.relative_error is not None:
-            raise
     at_most = replace(asked, mse_overhead=None, max_messages=Fraction(MOST_DEFAULT_MESSAGES))
     return search_digits(cell, wanted, at_most.messages), at_most
 
