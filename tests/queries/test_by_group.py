@@ -237,7 +237,7 @@ def test_certificates_are_proved_again_by_both_programs_and_weaker_ones_refused(
     weaker["protocol"]["sizes"]["down"] = "1"
     with pytest.raises(PrivacyViolation):
         verify(weaker)
-    with pytest.raises(Rejected, match="do not add up"):
+    with pytest.raises(Rejected, match="losses add up to more than epsilon"):
         check(weaker)
     del weaker["protocol"]["sizes"]
     with pytest.raises(ParameterError, match="Sizes of groups"):

@@ -192,7 +192,9 @@ class Spread(NamedTuple):
 def _fieller(part: float, whole: float, spread: Spread, wide: float) -> tuple[float, float, float]:
     """(share, low, high) of part/whole: where (part − r·whole)² is at most wide² times the variance
     of part − r·whole = (1−r)·part − r·(whole − part)."""
-    share = min(max(part / whole, 0.0), 1.0) if whole > 0 else math.nan
+    if whole <= 0:
+        return math.nan, 0.0, 1.0
+    share = min(max(part / whole, 0.0), 1.0)
     a = whole**2 - wide**2 * (spread.part + spread.rest + 2 * spread.shared)
     b = part * whole - wide**2 * (spread.part + spread.shared)
     c = part**2 - wide**2 * spread.part
