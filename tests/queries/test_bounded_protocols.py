@@ -111,7 +111,7 @@ def test_topped_up_batches_are_estimated_without_bias() -> None:
     assert abs(np.mean(errors)) < 4.5 * np.std(errors) / 1500**0.5
     assert np.std(errors) == pytest.approx(plan.protocol.rmse(50), rel=0.1)
     assert np.mean(covered) > 0.935
-    assert abs(np.mean(short)) > 10  # the twin: one more user is counted than is there
+    assert abs(np.mean(short)) > 5  # the twin: one more user is counted than is there
 
 
 def anomalies(protocol: HistogramProtocol, values: Values, runs: int, absent: int = 0) -> Floats:

@@ -280,7 +280,7 @@ def test_files_with_a_wrong_dither_are_refused(dither: object) -> None:
     odd = {**certificate, "protocol": rewritten(certificate["protocol"], dither)}
     with pytest.raises(ParameterError, match="dither"):
         verify(odd)
-    with pytest.raises(Rejected, match="dither"):
+    with pytest.raises(Rejected, match="a field is not"):
         checker.check(odd)
 
 
@@ -294,7 +294,7 @@ def test_other_questions_have_no_dither(plan: Callable[[], Plan[Any]]) -> None:
     odd = {**certificate, "protocol": rewritten(certificate["protocol"], 2)}
     with pytest.raises(ParameterError, match="a field that this version does not know"):
         protocol_from_dict(odd["protocol"])
-    with pytest.raises(Rejected, match="dither"):
+    with pytest.raises(Rejected, match="a field is not"):
         checker.check(odd)
 
 

@@ -24,7 +24,7 @@ def test_labels_in_unicode_and_empty_ones_are_told_apart() -> None:
     shown = found.showing(CANDIDATES)
     counts = np.array([WORDS.count(label) for label in CANDIDATES])
     assert shown.rmse < 20 and (np.abs(shown.values - counts) < 6 * shown.rmse).all()
-    assert shown.to_frame("pandas").shape == (len(CANDIDATES), 6)
+    assert shown.to_frame("pandas").shape == (len(CANDIDATES), 7)
 
 
 def test_a_histogram_counts_candidates_and_shows_them_alone() -> None:

@@ -48,7 +48,7 @@ def test_a_million_labels_in_a_task(tmp_path: Path) -> None:
     estimate, low, high = result[999_999]
     assert low <= 8 <= high and abs(estimate - 8) < 8
     assert abs(task.protocol.anomaly(batch)) < 6
-    with pytest.raises(ValueOutOfRange, match="none of the labels"):
+    with pytest.raises(ValueOutOfRange, match="not on the list of labels"):
         encrypt_report(task, LABELS)
 
 
