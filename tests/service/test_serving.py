@@ -100,6 +100,10 @@ def test_an_offer_of_another_protocol_is_declined(tmp_path: Path) -> None:
             answers = b""
             while answers.count(b"alive") < 12:
                 answers += received(client)
+        with connect(shuffler) as client:  # refused before its body is read: answered and closed
+            client.sendall(post % b"")
+            answer = whole_answer(client)
+            assert answer.startswith(b"HTTP/1.1 401 ") and b"connection: close" in answer
         for wrong, code in ((b"this is no HTTP\r\n\r\n", b"http"), (post % offer, b"upgrade")):
             with connect(shuffler) as client:
                 client.sendall(wrong)
